@@ -1,0 +1,2 @@
+//! arles
+fn main() {}

@@ -1,0 +1,48 @@
+//! Jobs and the tenants they belong to.
+
+use crate::{JobId, KindId, TenantId, Time, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+/// Who is owed a share.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Unique name.
+    pub name: String,
+    /// Entitlement relative to the other tenants; positive.
+    pub weight: f64,
+}
+
+/// How much a job has to do.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// A number of steps, however long they take.
+    Steps(f64),
+    /// A span of time in service, in seconds, counted from the first start; see [`JobSpec::floor`].
+    Period(f64),
+}
+
+/// One submission of a workload by a tenant.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Unique.
+    pub id: JobId,
+    /// Who pays.
+    pub tenant: TenantId,
+    /// What runs.
+    pub workload: WorkloadId,
+    /// GPUs held at once; all or nothing.
+    pub gang: u32,
+    /// How much there is to do.
+    pub work: Work,
+    /// Promised rate in steps per second of the whole gang (the SLA), if any.
+    pub floor: Option<f64>,
+    /// Importance relative to the tenant's other jobs; positive.
+    pub weight: f64,
+    /// Seconds lost at every start after the first: load, restore, warm up.
+    pub restart_seconds: f64,
+    /// Kinds it may run on; empty means any.
+    pub kinds: Vec<KindId>,
+    /// When it was submitted.
+    pub arrived: Time,
+}

@@ -1,0 +1,17 @@
+//! The part of arles that decides.
+//!
+//! `core` turns inputs into decisions and nothing else: it has no clock, no IO, no threads and no
+//! randomness of its own. Whoever drives it (the simulator today, a daemon tomorrow) brings the time with
+//! every input and carries out what comes back, so the same decisions can be replayed from a journal.
+
+pub mod cluster;
+pub mod ids;
+pub mod job;
+pub mod kind;
+pub mod workload;
+
+pub use cluster::{Cluster, ClusterError, Node};
+pub use ids::{GpuId, JobId, KindId, NodeId, Round, TenantId, Time, WorkloadId};
+pub use job::{JobSpec, Tenant, Work};
+pub use kind::Kind;
+pub use workload::{Mode, Precision, Workload};

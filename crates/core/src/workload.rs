@@ -1,0 +1,57 @@
+//! A workload: what a job runs, by the features that decide how fast it is.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a workload has an end (steps) or serves requests at a rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Runs a number of steps.
+    Training,
+    /// Serves at a rate.
+    Inference,
+}
+
+/// The arithmetic that most of the work is done in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit floating point.
+    Fp32,
+    /// 32-bit storage, reduced-mantissa matrix units where the kind has them.
+    Tf32,
+    /// 16-bit floating point on matrix units.
+    Fp16,
+    /// 8-bit arithmetic.
+    Int8,
+}
+
+/// A model at one batch size: what the catalog knows about. A *step* is one batch (training: forward,
+/// backward and update; inference: forward).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Workload {
+    /// The name used everywhere in arles, for instance `resnet50-b64`.
+    pub name: String,
+    /// The model, without its batch size.
+    pub family: String,
+    /// `vision`, `language`, `speech`, `recommendation`, `diffusion`, `reinforcement`.
+    pub domain: String,
+    /// Training or inference.
+    pub mode: Mode,
+    /// Arithmetic of the matrix work.
+    pub precision: Precision,
+    /// Samples per step on one GPU.
+    pub batch: u32,
+    /// Parameters.
+    pub params: f64,
+    /// Floating-point operations of one step on one GPU.
+    pub flops_per_step: f64,
+    /// Bytes moved to and from device memory in one step on one GPU.
+    pub bytes_per_step: f64,
+    /// Device memory needed on one GPU at this batch size.
+    pub memory_gib: f64,
+    /// Time of one step that no GPU shortens: input pipeline, launches, Python.
+    pub host_seconds: f64,
+    /// Other names of the same thing, for instance those of published traces.
+    pub aliases: Vec<String>,
+}

@@ -1,0 +1,1 @@
+//! Linear programs. Never heard of a GPU.
