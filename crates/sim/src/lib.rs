@@ -1,1 +1,7 @@
-//! sim
+//! Virtual clusters: a clock, a world, faults, traces, checkers and reports.
+//!
+//! The simulator drives the very [`Scheduler`](arles_core) that a real cluster would, by its inputs and
+//! outputs; nothing in `core` knows that the cluster is virtual.
+
+pub mod record;
+pub mod trace;

@@ -1,0 +1,64 @@
+//! Traces: the jobs that arrive at a virtual cluster.
+//!
+//! A trace names its tenants, workloads and kinds once and refers to them by index, so that a million jobs
+//! stay small.
+
+use arles_core::Tenant;
+
+/// How long a job is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Length {
+    /// A number of steps.
+    Steps(f64),
+    /// As many steps as the job does in this many seconds alone on the reference kind.
+    Duration(f64),
+    /// A span of service in seconds, counted from the first start.
+    Period(f64),
+}
+
+/// The rate a job was promised.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Floor {
+    /// Steps per second of the whole gang.
+    Rate(f64),
+    /// A fraction of the gang's rate alone on the reference kind.
+    Fraction(f64),
+}
+
+/// One job of a trace.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TraceJob {
+    /// Unique in the trace.
+    pub id: u64,
+    /// Index into [`Trace::tenants`].
+    pub tenant: u32,
+    /// Index into [`Trace::workloads`].
+    pub workload: u32,
+    /// GPUs held at once.
+    pub gang: u32,
+    /// When it is submitted; never before the job above it.
+    pub arrival_seconds: f64,
+    /// How long it is.
+    pub length: Length,
+    /// What it was promised, if anything.
+    pub floor: Option<Floor>,
+    /// Importance relative to its tenant's other jobs.
+    pub weight: f64,
+    /// Seconds lost at every start after the first; `None` leaves it to the simulation's default.
+    pub restart_seconds: Option<f64>,
+    /// Indices into [`Trace::kinds`] it may run on; empty means any.
+    pub kinds: Vec<u16>,
+}
+
+/// A checked list of jobs in order of arrival.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trace {
+    /// Tenants with their weights.
+    pub tenants: Vec<Tenant>,
+    /// Names of workloads, resolved against a library or a rate table when the trace is run.
+    pub workloads: Vec<String>,
+    /// Names of kinds that some job is restricted to.
+    pub kinds: Vec<String>,
+    /// The jobs, in order of arrival.
+    pub jobs: Vec<TraceJob>,
+}
