@@ -23,6 +23,8 @@ pub struct Kind {
     pub fp16_tflops: f64,
     /// Peak dense rate in 8 bits (FP8 or INT8), in TFLOP/s (TOP/s); 0 where there is none.
     pub int8_tops: f64,
+    /// Peak bandwidth to another GPU of the same node, per direction, in GB/s: NVLink and its like, or PCIe.
+    pub link_gbps: f64,
     /// Power drawn when on and unused.
     pub idle_watts: f64,
     /// Power limit as sold.

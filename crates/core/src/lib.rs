@@ -8,10 +8,12 @@ pub mod cluster;
 pub mod ids;
 pub mod job;
 pub mod kind;
+pub mod library;
 pub mod workload;
 
 pub use cluster::{Cluster, ClusterError, Node};
 pub use ids::{GpuId, JobId, KindId, NodeId, Round, TenantId, Time, WorkloadId};
 pub use job::{JobSpec, Tenant, Work};
 pub use kind::Kind;
+pub use library::Library;
 pub use workload::{Mode, Precision, Workload};

@@ -48,6 +48,10 @@ pub struct Workload {
     pub flops_per_step: f64,
     /// Bytes moved to and from device memory in one step on one GPU.
     pub bytes_per_step: f64,
+    /// Bytes of gradients that every GPU of a gang exchanges with the others in one step; 0 where none.
+    pub synced_bytes: f64,
+    /// Kernels launched on one GPU in one step.
+    pub kernels_per_step: f64,
     /// Device memory needed on one GPU at this batch size.
     pub memory_gib: f64,
     /// Time of one step that no GPU shortens: input pipeline, launches, Python.

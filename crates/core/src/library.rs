@@ -1,0 +1,112 @@
+//! The kinds and workloads that arles knows without having measured anything.
+//!
+//! Two tables, `data/kinds.csv` and `data/workloads.csv`, are compiled into the program; [`Library::builtin`]
+//! is what they say, and [`Library::parse`] reads tables of the same form from elsewhere (the caller does the
+//! reading: this module does no IO). Every name a thing goes by in Slurm, Kubernetes, the driver or a published
+//! trace leads to it through one alias table, and no name leads to two.
+//!
+//! The library must never hold a *rate*: rates are computed by `model` or measured.
+
+mod alias;
+mod kinds;
+mod table;
+mod workloads;
+
+use crate::{Kind, Workload};
+pub use alias::UnknownName;
+use alias::{Aliases, Clash};
+use std::sync::LazyLock;
+use table::Table;
+pub use table::TableError;
+
+const KINDS: &str = include_str!("../data/kinds.csv");
+const WORKLOADS: &str = include_str!("../data/workloads.csv");
+
+static BUILTIN: LazyLock<Library> = LazyLock::new(|| match Library::parse(KINDS, WORKLOADS) {
+    Ok(library) => library,
+    // A test parses these very tables, so no program that passed it gets here.
+    Err(error) => panic!("the built-in library is broken: {error}"),
+});
+
+/// Kinds and workloads with all their names.
+#[derive(Clone, Debug)]
+pub struct Library {
+    kinds: Vec<Kind>,
+    workloads: Vec<Workload>,
+    kind_names: Aliases,
+    workload_names: Aliases,
+}
+
+impl Library {
+    /// The library that comes with arles.
+    #[must_use]
+    pub fn builtin() -> &'static Library {
+        &BUILTIN
+    }
+
+    /// Reads both tables.
+    ///
+    /// # Errors
+    /// At the first cell that is not what its column asks for, and at the first name that means two things.
+    pub fn parse(kinds: &str, workloads: &str) -> Result<Library, TableError> {
+        let kinds = kinds::read(&Table::parse("kinds", kinds, &kinds::COLUMNS)?)?;
+        let workloads = workloads::read(&Table::parse("workloads", workloads, &workloads::COLUMNS)?)?;
+        let kind_names = index("kinds", kinds.iter().map(|(line, k)| (*line, &k.name, &k.aliases)))?;
+        let workload_names = index("workloads", workloads.iter().map(|(line, w)| (*line, &w.name, &w.aliases)))?;
+        Ok(Library {
+            kinds: kinds.into_iter().map(|(_, kind)| kind).collect(),
+            workloads: workloads.into_iter().map(|(_, workload)| workload).collect(),
+            kind_names,
+            workload_names,
+        })
+    }
+
+    /// All kinds, in the order of the table.
+    #[must_use]
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// All workloads, in the order of the table.
+    #[must_use]
+    pub fn workloads(&self) -> &[Workload] {
+        &self.workloads
+    }
+
+    /// The kind that goes by `name`; case does not matter, nor whether words are joined by space, `-` or `_`.
+    ///
+    /// # Errors
+    /// When there is none; the error names those that come nearest.
+    pub fn kind(&self, name: &str) -> Result<&Kind, UnknownName> {
+        self.kind_names.find("kind", name).map(|i| &self.kinds[i])
+    }
+
+    /// The workload that goes by `name`, with the same freedom of spelling.
+    ///
+    /// # Errors
+    /// When there is none; the error names those that come nearest.
+    pub fn workload(&self, name: &str) -> Result<&Workload, UnknownName> {
+        self.workload_names.find("workload", name).map(|i| &self.workloads[i])
+    }
+}
+
+/// Numbers things by all their names.
+fn index<'a>(
+    table: &'static str,
+    things: impl Iterator<Item = (usize, &'a String, &'a Vec<String>)>,
+) -> Result<Aliases, TableError> {
+    let mut names = Aliases::default();
+    for (number, (line, name, aliases)) in things.enumerate() {
+        for alias in std::iter::once(name).chain(aliases) {
+            names.add(alias, number).map_err(|Clash { other }| {
+                let column = if alias == name { "name" } else { "aliases" };
+                let problem = format!("'{alias}' already stands for '{other}'; a name may mean one thing only");
+                TableError { table, line, column: column.into(), problem }
+            })?;
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;
