@@ -9,6 +9,7 @@ pub mod ids;
 pub mod job;
 pub mod kind;
 pub mod library;
+pub mod model;
 pub mod workload;
 
 pub use cluster::{Cluster, ClusterError, Node};

@@ -5,7 +5,7 @@
 //! reading: this module does no IO). Every name a thing goes by in Slurm, Kubernetes, the driver or a published
 //! trace leads to it through one alias table, and no name leads to two.
 //!
-//! The library must never hold a *rate*: rates are computed by `model` or measured.
+//! The library must never hold a *rate*: rates are computed by [`crate::model`] or measured.
 
 mod alias;
 mod kinds;
