@@ -5,4 +5,5 @@
 
 pub mod rates;
 pub mod record;
+pub mod rng;
 pub mod trace;
