@@ -12,7 +12,7 @@
 //! A rate of 0 says *does not fit*. Pairs are kept for gangs of one GPU only: published tables hold nothing
 //! but zeroes for wider ones, and arles never shares a GPU of a gang of several.
 //!
-//! The file is over a megabyte and read at every start, so it is streamed into flat vectors (see [`read`]);
+//! The file is over a megabyte and read at every start, so it is streamed into flat vectors;
 //! afterwards each lookup is one index computation. Nothing here guesses: a cell that was not measured is
 //! `None`, and it is the caller who may extrapolate.
 

@@ -4,9 +4,14 @@
 //! stay small. It comes from our own CSV ([`csv`]), from a published trace ([`import`]) or from a seed
 //! ([`generate`]); all three hand over the whole of it, checked, or an error that says where the file is wrong.
 
+pub mod csv;
 mod draft;
 mod fields;
+pub mod generate;
 pub mod import;
+mod mix;
+
+pub use mix::{Mix, OptionError};
 
 use arles_core::Tenant;
 use std::fmt;

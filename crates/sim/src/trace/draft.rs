@@ -34,13 +34,14 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The index of a tenant; `Err` with the weight it was first given, if that differs.
-    pub(super) fn tenant(&mut self, name: &str, weight: f64) -> Result<u32, f64> {
+    /// The index of a tenant. No weight means as before, 1 at first; `Err` with the weight it was first given,
+    /// if another one follows.
+    pub(super) fn tenant(&mut self, name: &str, weight: Option<f64>) -> Result<u32, f64> {
         let index = self.tenants.intern(name);
-        match self.weights.get(index as usize) {
-            None => self.weights.push(weight),
-            Some(&first) if first != weight => return Err(first),
-            Some(_) => {}
+        match (self.weights.get(index as usize), weight) {
+            (None, weight) => self.weights.push(weight.unwrap_or(1.0)),
+            (Some(&first), Some(weight)) if first != weight => return Err(first),
+            (Some(_), _) => {}
         }
         Ok(index)
     }
@@ -64,6 +65,14 @@ impl Draft {
 
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
+    }
+
+    /// Moves all arrivals so that the first is at 0.
+    pub(super) fn start_at_zero(&mut self) {
+        let first = self.jobs.iter().map(|job| job.arrival_seconds).fold(f64::INFINITY, f64::min);
+        for job in &mut self.jobs {
+            job.arrival_seconds -= first;
+        }
     }
 
     /// The trace, in order of arrival; jobs that arrive together keep their order.

@@ -52,8 +52,8 @@ impl<'t> Source<'t> {
         match (text.parse::<f64>(), allow) {
             (Err(_), _) => refuse("a number"),
             (Ok(number), _) if !number.is_finite() => refuse("a finite number"),
-            (Ok(number), Allow::NotNegative | Allow::Positive) if number < 0.0 => refuse("0 or more"),
-            (Ok(0.0), Allow::Positive) => refuse("more than 0"),
+            (Ok(number), Allow::NotNegative) if number < 0.0 => refuse("0 or more"),
+            (Ok(number), Allow::Positive) if number <= 0.0 => refuse("more than 0"),
             (Ok(number), _) => Ok(number),
         }
     }
@@ -196,6 +196,11 @@ pub(super) fn expect_fields(source: Source<'_>, fields: &[Field<'_>], expected: 
         1 => Err(source.error(at, format!("this line has 1 field; expected {expected}"))),
         n => Err(source.error(at, format!("this line has {n} fields; expected {expected}"))),
     }
+}
+
+/// Where a header has each of these names.
+pub(super) fn positions<const N: usize>(header: &[Field<'_>], names: [&str; N]) -> [Option<usize>; N] {
+    names.map(|name| header.iter().position(|field| field.text.trim() == name))
 }
 
 /// The name most like `wrong`, if any is like it at all.

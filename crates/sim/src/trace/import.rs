@@ -7,10 +7,13 @@
 //! All or nothing: a malformed line refuses the whole file, with its line and column.
 
 mod gavel;
+mod openb;
+mod philly;
 
 use super::draft::Draft;
-use super::fields::{Source, nearest};
-use super::{Trace, TraceError};
+use super::fields::{Field, Source, nearest, positions};
+use super::generate::default_workloads;
+use super::{Length, Mix, Trace, TraceError, TraceJob, csv};
 use crate::rng::Rng;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,15 +39,38 @@ impl fmt::Debug for Format {
 }
 
 /// Every format, in the order in which detection tries them.
-pub static FORMATS: &[Format] = &[gavel::FORMAT];
+pub static FORMATS: &[Format] = &[ARLES, gavel::FORMAT, philly::FORMAT, openb::FORMAT];
+
+/// Our own file needs no translation; it is here so that one call reads any trace.
+const ARLES: Format = Format {
+    name: "arles",
+    about: "our own CSV, with a header",
+    detect: |line| line.contains("job_id") && line.contains("arrival_seconds"),
+    read: |source, _| {
+        let trace = csv::from_text(source.text, source.origin)?;
+        let (dropped, changed) = (BTreeMap::new(), BTreeMap::new());
+        let report = ImportReport { format: ARLES.name, imported: trace.jobs.len(), dropped, changed };
+        Ok(Imported { trace, report })
+    },
+};
 
 /// Choices an importer needs where the trace itself is silent.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
     /// Seed of every choice made at random.
     pub seed: u64,
     /// Overrides the trace's tenants; `None` keeps what the trace has.
     pub tenants: Option<TenantSplit>,
+    /// What the jobs run where the trace does not say (openb, philly).
+    pub workloads: Mix<String>,
+    /// Kinds by the names the trace has for them, before the format's own table (openb).
+    pub kind_names: Vec<(String, String)>,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self { seed: 0, tenants: None, workloads: default_workloads(), kind_names: Vec::new() }
+    }
 }
 
 /// How jobs are handed to tenants `tenant-1`, `tenant-2`, ... of equal weight.
@@ -163,8 +189,8 @@ struct Import<'o> {
     draft: Draft,
     dropped: BTreeMap<String, usize>,
     changed: BTreeMap<String, usize>,
-    split: Option<TenantSplit>,
     tenant_rng: Rng,
+    workload_rng: Rng,
     options: &'o ImportOptions,
 }
 
@@ -174,8 +200,8 @@ impl<'o> Import<'o> {
             draft: Draft::default(),
             dropped: BTreeMap::new(),
             changed: BTreeMap::new(),
-            split: options.tenants,
             tenant_rng: Rng::new(options.seed).fork("import tenants"),
+            workload_rng: Rng::new(options.seed).fork("import workloads"),
             options,
         }
     }
@@ -190,14 +216,36 @@ impl<'o> Import<'o> {
 
     /// The next job's tenant: the user's choice if there is one, else what the trace says.
     fn tenant(&mut self, in_trace: &str) -> u32 {
-        let number = match self.split {
+        let number = match self.options.tenants {
             None => None,
             Some(TenantSplit::RoundRobin(n)) => Some(self.draft.len() as u64 % u64::from(n.max(1))),
             Some(TenantSplit::Seeded(n)) => Some(self.tenant_rng.below(u64::from(n.max(1)))),
         };
         let chosen = number.map(|n| format!("tenant-{}", n + 1));
         // Imported tenants all weigh 1, so no two lines can disagree.
-        self.draft.tenant(chosen.as_deref().unwrap_or(in_trace), 1.0).unwrap_or_default()
+        self.draft.tenant(chosen.as_deref().unwrap_or(in_trace), None).unwrap_or_default()
+    }
+
+    /// A workload for a job whose trace does not name one.
+    fn workload(&mut self) -> u32 {
+        self.draft.workload(self.options.workloads.draw(&mut self.workload_rng))
+    }
+
+    /// A job of `seconds` on the reference kind, about which the trace says no more than this.
+    fn push_timed(&mut self, id: u64, tenant: &str, gang: u32, arrival_seconds: f64, seconds: f64, kinds: Vec<u16>) {
+        let job = TraceJob {
+            id,
+            tenant: self.tenant(tenant),
+            workload: self.workload(),
+            gang,
+            arrival_seconds,
+            length: Length::Duration(seconds),
+            floor: None,
+            weight: 1.0,
+            restart_seconds: None,
+            kinds,
+        };
+        self.draft.push(job);
     }
 
     fn finish(self, source: Source<'_>, format: &'static str) -> Result<Imported, TraceError> {
@@ -214,4 +262,20 @@ fn count(tally: &mut BTreeMap<String, usize>, what: &str) {
         Some(count) => *count += 1,
         None => drop(tally.insert(what.to_owned(), 1)),
     }
+}
+
+/// Where a header has the columns that an importer cannot do without.
+fn columns<const N: usize>(
+    source: Source<'_>,
+    header: &[Field<'_>],
+    names: [&str; N],
+    advice: &str,
+) -> Result<[usize; N], TraceError> {
+    let found = positions(header, names);
+    let missing: Vec<&str> = names.iter().zip(found).filter(|(_, at)| at.is_none()).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        return Ok(found.map(Option::unwrap_or_default));
+    }
+    let at = header.first().map_or(0, |field| field.at);
+    Err(source.error(at, format!("the header lacks {}; {advice}", missing.join(", "))))
 }
