@@ -107,9 +107,11 @@ impl Builder {
     fn finish(self) -> RateTable {
         let (n, kinds) = (self.workloads.len(), self.kinds.len());
         let gangs: Vec<u32> = self.rows.iter().map(|row| row.gang).collect::<BTreeSet<_>>().into_iter().collect();
+        // Without pairs there is no square of them, however many workloads there are.
+        let pairs = if self.pairs.is_empty() { 0 } else { kinds * n * n };
         let mut table = RateTable {
             solo: vec![f64::NAN; kinds * 2 * n * gangs.len()],
-            pairs: vec![(f64::NAN, f64::NAN); kinds * n * n],
+            pairs: vec![(f64::NAN, f64::NAN); pairs],
             workloads: self.workloads,
             kinds: self.kinds,
             gangs,

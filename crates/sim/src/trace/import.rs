@@ -13,12 +13,14 @@ mod philly;
 use super::draft::Draft;
 use super::fields::{Field, Source, nearest, positions};
 use super::generate::default_workloads;
-use super::{Length, Mix, Trace, TraceError, TraceJob, csv};
+use super::mix::form;
+use super::{Length, Mix, OptionError, Trace, TraceError, TraceJob, csv};
 use crate::rng::Rng;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
+use std::str::FromStr;
 
 /// A kind of file that can be turned into a trace.
 pub struct Format {
@@ -54,7 +56,7 @@ const ARLES: Format = Format {
     },
 };
 
-/// Choices an importer needs where the trace itself is silent.
+/// Choices an importer needs where the trace itself is silent. Our own file is never silent: it is read as it is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
     /// Seed of every choice made at random.
@@ -73,13 +75,40 @@ impl Default for ImportOptions {
     }
 }
 
-/// How jobs are handed to tenants `tenant-1`, `tenant-2`, ... of equal weight.
+/// How jobs are handed to tenants `tenant-1`, `tenant-2`, ... of equal weight. As text: `round-robin:N`, `seeded:N`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TenantSplit {
     /// One after the other, in the order of the file.
     RoundRobin(u32),
     /// At random, by the seed.
     Seeded(u32),
+}
+
+impl FromStr for TenantSplit {
+    type Err = OptionError;
+
+    fn from_str(text: &str) -> Result<Self, OptionError> {
+        let (name, arguments) = form(text, &[("round-robin", "N"), ("seeded", "N")])?;
+        let count = arguments[0].parse().ok().filter(|&n| n > 0).ok_or_else(|| {
+            OptionError::new(format!(
+                "'{text}' asks for '{}' tenants; expected a whole number, 1 or more",
+                arguments[0]
+            ))
+        })?;
+        Ok(if name == "seeded" { Self::Seeded(count) } else { Self::RoundRobin(count) })
+    }
+}
+
+/// Reads `G2=a100,G3=a10` into names of a trace and kinds of ours.
+///
+/// # Errors
+/// When a part is not of this form.
+pub fn kind_names(text: &str) -> Result<Vec<(String, String)>, OptionError> {
+    let pair = |part: &str| match part.split_once('=').map(|(theirs, ours)| (theirs.trim(), ours.trim())) {
+        Some((theirs, ours)) if !theirs.is_empty() && !ours.is_empty() => Ok((theirs.to_owned(), ours.to_owned())),
+        _ => Err(OptionError::new(format!("'{part}' in '{text}' names no kind; expected THEIRS=OURS such as G2=a100"))),
+    };
+    text.split(',').map(pair).collect()
 }
 
 /// A trace and what became of the file's lines.
@@ -278,4 +307,29 @@ fn columns<const N: usize>(
     }
     let at = header.first().map_or(0, |field| field.at);
     Err(source.error(at, format!("the header lacks {}; {advice}", missing.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_from_text() {
+        assert_eq!("round-robin:3".parse(), Ok(TenantSplit::RoundRobin(3)));
+        assert_eq!("seeded:12".parse(), Ok(TenantSplit::Seeded(12)));
+        assert_eq!(kind_names("G2=a100, G3 = a10").unwrap()[1], ("G3".into(), "a10".into()));
+    }
+
+    #[test]
+    fn wrong_options_are_sentences() {
+        let split = |text: &str| text.parse::<TenantSplit>().unwrap_err().to_string();
+        assert_eq!(
+            split("seed:3"),
+            "'seed:3' is not known (did you mean seeded?); expected one of round-robin:N, seeded:N"
+        );
+        assert_eq!(split("seeded:0"), "'seeded:0' asks for '0' tenants; expected a whole number, 1 or more");
+        assert_eq!(split("seeded"), "'seeded' has 0 number(s) after its name; expected seeded:N");
+        let error = kind_names("G2=a100,G3").unwrap_err().to_string();
+        assert_eq!(error, "'G3' in 'G2=a100,G3' names no kind; expected THEIRS=OURS such as G2=a100");
+    }
 }

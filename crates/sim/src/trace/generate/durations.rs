@@ -147,7 +147,7 @@ impl Sampler {
     }
 }
 
-/// Φ, to 2e-7 (Abramowitz and Stegun 26.2.17's companion 7.1.26 for the error function).
+/// Φ, the normal distribution, to 1e-7 (by the error function of Abramowitz and Stegun, 7.1.26).
 fn normal_cdf(x: f64) -> f64 {
     let z = x.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * z);

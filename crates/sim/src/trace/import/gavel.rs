@@ -96,7 +96,7 @@ fn job(
         return Ok(None);
     }
     if layout.mode.is_some_and(|at| fields[at].text.trim() != "static") {
-        import.change("the batch size grows while the job runs (mode accordion or gns); imported with a fixed one");
+        import.change("the batch size changes while the job runs (mode accordion or gns); imported with a fixed one");
     }
     Ok(Some(TraceJob {
         id,
