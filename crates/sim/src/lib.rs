@@ -3,5 +3,7 @@
 //! The simulator drives the very [`Scheduler`](arles_core) that a real cluster would, by its inputs and
 //! outputs; nothing in `core` knows that the cluster is virtual.
 
+pub mod rates;
 pub mod record;
+pub mod rng;
 pub mod trace;

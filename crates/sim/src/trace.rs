@@ -1,9 +1,20 @@
 //! Traces: the jobs that arrive at a virtual cluster.
 //!
 //! A trace names its tenants, workloads and kinds once and refers to them by index, so that a million jobs
-//! stay small.
+//! stay small. It comes from our own CSV ([`csv`]), from a published trace ([`import`]) or from a seed
+//! ([`generate`]); all three hand over the whole of it, checked, or an error that says where the file is wrong.
+
+pub mod csv;
+mod draft;
+mod fields;
+pub mod generate;
+pub mod import;
+mod mix;
+
+pub use mix::{Mix, OptionError};
 
 use arles_core::Tenant;
+use std::fmt;
 
 /// How long a job is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -62,3 +73,27 @@ pub struct Trace {
     /// The jobs, in order of arrival.
     pub jobs: Vec<TraceJob>,
 }
+
+/// Why a trace was refused: a sentence, and where in the file it went wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceError {
+    /// The file, as the user named it.
+    pub origin: String,
+    /// Line, from 1; 0 when the fault is the file's as a whole.
+    pub line: usize,
+    /// Column in characters, from 1; 0 when the fault is the file's as a whole.
+    pub column: usize,
+    /// What is wrong, what was expected and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.origin, self.message),
+            line => write!(f, "{}:{line}:{}: {}", self.origin, self.column, self.message),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}

@@ -1,0 +1,274 @@
+//! Delimited text, cut into fields that remember where they stood.
+//!
+//! Two dialects: commas with RFC 4180 quoting (`"a, b"`, a quote doubled inside quotes, line breaks allowed
+//! there), and tabs without any. Lines end in LF or CRLF; blank lines and a byte order mark are skipped. A field
+//! knows its offset in the text; line and column are only worked out when there is an error to print.
+
+use super::TraceError;
+use std::borrow::Cow;
+
+/// A text and the name it goes by in errors.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'t> {
+    pub(super) origin: &'t str,
+    pub(super) text: &'t str,
+}
+
+/// One field of a line.
+#[derive(Clone)]
+pub(super) struct Field<'t> {
+    pub(super) text: Cow<'t, str>,
+    /// Offset of its first byte in the source.
+    pub(super) at: usize,
+}
+
+/// Which finite numbers a field may hold.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Allow {
+    Any,
+    NotNegative,
+    Positive,
+}
+
+impl<'t> Source<'t> {
+    /// An error at an offset.
+    pub(super) fn error(&self, at: usize, message: impl Into<String>) -> TraceError {
+        let before = &self.text[..at.min(self.text.len())];
+        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
+        let column = before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1;
+        TraceError { origin: self.origin.to_owned(), line, column, message: message.into() }
+    }
+
+    /// An error of the file as a whole.
+    pub(super) fn fault(&self, message: impl Into<String>) -> TraceError {
+        TraceError { origin: self.origin.to_owned(), line: 0, column: 0, message: message.into() }
+    }
+
+    /// A finite number; `name` says of what.
+    pub(super) fn number(&self, field: &Field<'_>, name: &str, allow: Allow) -> Result<f64, TraceError> {
+        let text = field.text.trim();
+        let refuse = |expected: &str| Err(self.error(field.at, format!("{name} is '{text}'; expected {expected}")));
+        match (text.parse::<f64>(), allow) {
+            (Err(_), _) => refuse("a number"),
+            (Ok(number), _) if !number.is_finite() => refuse("a finite number"),
+            (Ok(number), Allow::NotNegative) if number < 0.0 => refuse("0 or more"),
+            (Ok(number), Allow::Positive) if number <= 0.0 => refuse("more than 0"),
+            (Ok(number), _) => Ok(number),
+        }
+    }
+
+    /// A whole number of 0 or more.
+    pub(super) fn whole<N: std::str::FromStr>(&self, field: &Field<'_>, name: &str) -> Result<N, TraceError> {
+        let text = field.text.trim();
+        let refuse = || format!("{name} is '{text}'; expected a whole number, 0 or more");
+        text.parse().map_err(|_| self.error(field.at, refuse()))
+    }
+
+    /// Lines of comma-separated fields.
+    pub(super) fn commas(self) -> Lines<'t> {
+        Lines::new(self, b',', true)
+    }
+
+    /// Lines of tab-separated fields.
+    pub(super) fn tabs(self) -> Lines<'t> {
+        Lines::new(self, b'\t', false)
+    }
+}
+
+/// Cuts a source line by line.
+pub(super) struct Lines<'t> {
+    source: Source<'t>,
+    delimiter: u8,
+    quotes: bool,
+    at: usize,
+}
+
+impl<'t> Lines<'t> {
+    fn new(source: Source<'t>, delimiter: u8, quotes: bool) -> Self {
+        let at = if source.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        Self { source, delimiter, quotes, at }
+    }
+
+    /// Puts the fields of the next line that is not blank into `fields`; false at the end of the text.
+    pub(super) fn next_into(&mut self, fields: &mut Vec<Field<'t>>) -> Result<bool, TraceError> {
+        fields.clear();
+        self.skip_blank_lines();
+        if self.at == self.source.text.len() {
+            return Ok(false);
+        }
+        loop {
+            let quoted = self.quotes && self.byte() == Some(b'"');
+            fields.push(if quoted { self.quoted()? } else { self.plain()? });
+            match self.byte() {
+                Some(byte) if byte == self.delimiter => self.at += 1,
+                _ => break,
+            }
+        }
+        self.skip_line_end();
+        Ok(true)
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.source.text.as_bytes().get(self.at).copied()
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.source.text[self.at..]
+    }
+
+    fn skip_blank_lines(&mut self) {
+        loop {
+            let rest = self.rest();
+            let line = rest.find('\n').map_or(rest, |end| &rest[..=end]);
+            if line.is_empty() || !line.trim_matches([' ', '\r', '\n']).is_empty() {
+                return;
+            }
+            self.at += line.len();
+        }
+    }
+
+    fn skip_line_end(&mut self) {
+        if self.byte() == Some(b'\r') {
+            self.at += 1;
+        }
+        if self.byte() == Some(b'\n') {
+            self.at += 1;
+        }
+    }
+
+    fn plain(&mut self) -> Result<Field<'t>, TraceError> {
+        let at = self.at;
+        let rest = &self.source.text.as_bytes()[at..];
+        let ends = |b: &u8| *b == self.delimiter || *b == b'\n';
+        let mut end = at + rest.iter().position(ends).unwrap_or(rest.len());
+        self.at = end;
+        if self.byte() != Some(self.delimiter) && self.source.text.as_bytes()[at..end].last() == Some(&b'\r') {
+            end -= 1;
+            self.at = end;
+        }
+        let text = &self.source.text[at..end];
+        if let Some(quote) = text.find('"').filter(|_| self.quotes) {
+            let message = "a quote stands inside a field that does not begin with one; quote the whole field and \
+                           double the quotes inside it";
+            return Err(self.source.error(at + quote, message));
+        }
+        Ok(Field { text: Cow::Borrowed(text), at })
+    }
+
+    fn quoted(&mut self) -> Result<Field<'t>, TraceError> {
+        let at = self.at;
+        let mut text = Cow::Borrowed("");
+        self.at += 1;
+        loop {
+            let Some(end) = self.rest().find('"') else {
+                return Err(self
+                    .source
+                    .error(at, "this quote is never closed; close it, or double it if it is part of a name"));
+            };
+            text += &self.rest()[..end];
+            self.at += end + 1;
+            if self.byte() != Some(b'"') {
+                break;
+            }
+            text += "\"";
+            self.at += 1;
+        }
+        match self.byte() {
+            None | Some(b'\n') => {}
+            Some(b'\r') if self.rest().starts_with("\r\n") || self.rest() == "\r" => {}
+            Some(byte) if byte == self.delimiter => {}
+            Some(_) => {
+                return Err(self
+                    .source
+                    .error(self.at, "text follows a closing quote; expected a comma or the end of the line"));
+            }
+        }
+        Ok(Field { text, at })
+    }
+}
+
+/// Refuses a line whose number of fields is not that of the lines above it.
+pub(super) fn expect_fields(source: Source<'_>, fields: &[Field<'_>], expected: usize) -> Result<(), TraceError> {
+    let at = fields.get(expected).or(fields.first()).map_or(0, |field| field.at);
+    match fields.len() {
+        n if n == expected => Ok(()),
+        1 => Err(source.error(at, format!("this line has 1 field; expected {expected}"))),
+        n => Err(source.error(at, format!("this line has {n} fields; expected {expected}"))),
+    }
+}
+
+/// Where a header has each of these names.
+pub(super) fn positions<const N: usize>(header: &[Field<'_>], names: [&str; N]) -> [Option<usize>; N] {
+    names.map(|name| header.iter().position(|field| field.text.trim() == name))
+}
+
+/// The name most like `wrong`, if any is like it at all.
+pub(super) fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let scored = names.into_iter().map(|name| (edits(wrong, name), name));
+    scored.min_by_key(|(edits, _)| *edits).filter(|(edits, name)| *edits <= 1 + name.len() / 3).map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or replace to get from one word to the other (Levenshtein), case apart.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.to_lowercase().chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str) -> Result<Vec<Vec<String>>, String> {
+        let mut lines = Source { origin: "f", text }.commas();
+        let (mut fields, mut all) = (Vec::new(), Vec::new());
+        while lines.next_into(&mut fields).map_err(|e| e.to_string())? {
+            all.push(fields.iter().map(|f| f.text.to_string()).collect());
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn fields_are_cut_as_rfc_4180_says() {
+        let check = |text: &str, expected: &[&[&str]]| assert_eq!(cut(text).unwrap(), expected, "{text:?}");
+        check("", &[]);
+        check("\n \n\r\n", &[]);
+        check("a,b\nc,d", &[&["a", "b"], &["c", "d"]]);
+        check("\u{feff}a,b\r\n\r\nc,\r\n", &[&["a", "b"], &["c", ""]]);
+        check(",\n,,", &[&["", ""], &["", "", ""]]);
+        check("\"a, b\",c\n", &[&["a, b", "c"]]);
+        check("\"say \"\"hi\"\"\",\"\"\r\n", &[&["say \"hi\"", ""]]);
+        check("\"two\nlines\",x\ny,z\n", &[&["two\nlines", "x"], &["y", "z"]]);
+    }
+
+    #[test]
+    fn wrong_quotes_are_pointed_at() {
+        let check = |text: &str, expected: &str| assert!(cut(text).unwrap_err().starts_with(expected), "{text:?}");
+        check("a,b\nc,d\"e", "f:2:4: a quote stands inside");
+        check("a,\"b\nc", "f:1:3: this quote is never closed");
+        check("\"a\"b,c", "f:1:4: text follows");
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        let source = Source { origin: "f", text: "\u{feff}é,x\ny" };
+        assert_eq!(source.error(source.text.find('x').unwrap(), "").column, 3);
+        assert_eq!(source.error(source.text.find('y').unwrap(), "").line, 2);
+    }
+
+    #[test]
+    fn the_nearest_name_is_found() {
+        assert_eq!(nearest("gnag", ["gang", "steps"]), Some("gang"));
+        assert_eq!(nearest("Arrival", ["arrival_seconds", "steps", "arrivals"]), Some("arrivals"));
+        assert_eq!(nearest("colour", ["gang", "steps"]), None);
+    }
+}
