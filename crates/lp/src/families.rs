@@ -1,0 +1,159 @@
+//! Families of max-min instances on which solvers are measured and tested, from a seed and nothing else.
+
+use crate::maxmin::MaxMin;
+
+/// How an instance's rates look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// Later resources are faster for everybody: 1, then exponential increments.
+    Rand,
+    /// Log-normal rates without order.
+    Iid,
+    /// As `Rand`, with three rates in ten zero (every user keeps at least one).
+    Zeros,
+    /// One parameter per user: `c_j^θ`.
+    Ord,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Rand, Self::Iid, Self::Zeros, Self::Ord];
+}
+
+/// What an instance is made of; see [`Instance::new`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Recipe {
+    /// How the rates look.
+    pub family: Family,
+    /// Users.
+    pub users: usize,
+    /// Resources.
+    pub resources: usize,
+    /// Capacity per unit demanded: 1 is about 0.6, 0.1 about 0.06.
+    pub load: f64,
+    /// Users without a cap, as a fraction.
+    pub uncapped: f64,
+    /// Rates are multiplied, user by user, by up to ten to this power either way.
+    pub spread: f64,
+    /// Everything else.
+    pub seed: u64,
+}
+
+/// An instance that owns its numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Instance {
+    /// Rates, users × resources, row by row.
+    pub w: Vec<f64>,
+    /// What each user is measured against.
+    pub beta: Vec<f64>,
+    /// Caps per user; infinite for none.
+    pub caps: Vec<f64>,
+    /// Capacity per resource.
+    pub capacity: Vec<f64>,
+}
+
+impl Instance {
+    /// Draws an instance. Targets `beta` are a weight 1 to 4 times the rate of an equal share, as in max-min
+    /// fairness; caps are 1, 2, 4 or 8.
+    #[must_use]
+    pub fn new(recipe: &Recipe) -> Self {
+        let (n, k) = (recipe.users, recipe.resources);
+        let mut draw = Draw(recipe.seed);
+        let base: Vec<f64> = (0..k).map(|j| 1.0 + j as f64 + draw.uniform()).collect();
+        let mut w = Vec::with_capacity(n * k);
+        for _ in 0..n {
+            let size = 10f64.powf(recipe.spread * (2.0 * draw.uniform() - 1.0));
+            let row = draw.rates(recipe.family, &base);
+            w.extend(row.into_iter().map(|rate| rate * size));
+        }
+        let caps: Vec<f64> = (0..n)
+            .map(|_| {
+                let cap = f64::from(1u32 << draw.below(4));
+                if draw.uniform() < recipe.uncapped { f64::INFINITY } else { cap }
+            })
+            .collect();
+        let demand: f64 = caps.iter().map(|&d| if d.is_finite() { d } else { 4.0 }).sum();
+        let mut capacity: Vec<f64> = (0..k).map(|_| 0.5 + draw.uniform()).collect();
+        let unit = 0.6 * recipe.load * demand / capacity.iter().sum::<f64>();
+        capacity.iter_mut().for_each(|m| *m *= unit);
+        let total: f64 = capacity.iter().sum();
+        let beta = (0..n)
+            .map(|l| {
+                let weight = 1.0 + draw.below(4) as f64;
+                let equal: f64 = (0..k).map(|j| w[l * k + j] * capacity[j] / total).sum();
+                weight * equal
+            })
+            .collect();
+        Self { w, beta, caps, capacity }
+    }
+
+    /// The instance as a question.
+    #[must_use]
+    pub fn problem(&self) -> MaxMin<'_> {
+        MaxMin { w: &self.w, beta: &self.beta, caps: &self.caps, capacity: &self.capacity }
+    }
+}
+
+/// SplitMix64: small, well mixed, and the same bytes everywhere.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// In [0, 1).
+    fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn exponential(&mut self) -> f64 {
+        -(1.0 - self.uniform()).ln()
+    }
+
+    fn normal(&mut self) -> f64 {
+        let radius = (2.0 * self.exponential()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// One user's rates.
+    fn rates(&mut self, family: Family, base: &[f64]) -> Vec<f64> {
+        let k = base.len();
+        match family {
+            Family::Rand => self.rising(k),
+            Family::Iid => (0..k).map(|_| self.normal().exp()).collect(),
+            Family::Zeros => {
+                let mut rates = self.rising(k);
+                let kept = self.below(k as u64) as usize;
+                for (j, rate) in rates.iter_mut().enumerate() {
+                    if self.uniform() < 0.3 && j != kept {
+                        *rate = 0.0;
+                    }
+                }
+                rates
+            }
+            Family::Ord => {
+                let theta = 2.0 * self.uniform();
+                base.iter().map(|c| c.powf(theta)).collect()
+            }
+        }
+    }
+
+    fn rising(&mut self, k: usize) -> Vec<f64> {
+        let mut rate = 1.0;
+        (0..k)
+            .map(|j| {
+                rate += if j == 0 { 0.0 } else { 0.5 * self.exponential() };
+                rate
+            })
+            .collect()
+    }
+}
