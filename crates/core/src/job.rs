@@ -18,7 +18,7 @@ pub struct Tenant {
 pub enum Work {
     /// A number of steps, however long they take.
     Steps(f64),
-    /// A span of time in service, in seconds, counted from the first start; see [`JobSpec::floor`].
+    /// This many seconds of service, at the rate that [`JobSpec::floor`] asks for.
     Period(f64),
 }
 

@@ -4,12 +4,18 @@
 //! randomness of its own. Whoever drives it (the simulator today, a daemon tomorrow) brings the time with
 //! every input and carries out what comes back, so the same decisions can be replayed from a journal.
 
+pub mod allocate;
 pub mod cluster;
+pub mod estimate;
 pub mod ids;
 pub mod job;
 pub mod kind;
 pub mod library;
+mod live;
+pub mod meter;
 pub mod model;
+pub mod place;
+pub mod scheduler;
 pub mod workload;
 
 pub use cluster::{Cluster, ClusterError, Node};
@@ -17,4 +23,5 @@ pub use ids::{GpuId, JobId, KindId, NodeId, Round, TenantId, Time, WorkloadId};
 pub use job::{JobSpec, Tenant, Work};
 pub use kind::Kind;
 pub use library::Library;
+pub use scheduler::{Input, Output, Scheduler};
 pub use workload::{Mode, Precision, Workload};

@@ -1,0 +1,313 @@
+//! Allocation: a policy turns what is known into shares of GPU time.
+//!
+//! Every policy sees one [`Problem`] and answers with one [`Allocation`]: *grants* of bundles. Time-share
+//! programs grant fractions of a gang, packing and queueing policies grant whole ones; everything after the
+//! policy (placer, ledger, tests) has one path. An `Allocation` exists only through [`Allocation::check`], so
+//! a wrong solver answer becomes an error at one place.
+//!
+//! A policy is one file below and one line in [`POLICIES`].
+
+use crate::{JobId, KindId, Round, TenantId, Time, WorkloadId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+mod fifo;
+mod las;
+mod max_min;
+mod table;
+
+pub use table::{Grouping, POLICIES, PolicyEntry, Promise, find_policy};
+
+/// Jobs that a policy may treat as one: same tenant, workload, gang and promises. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClassId(pub u32);
+
+/// One class of jobs, as a policy sees it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct User {
+    /// The class of jobs it stands for.
+    pub class: ClassId,
+    /// Whose jobs they are.
+    pub tenant: TenantId,
+    /// The tenant's weight.
+    pub tenant_weight: f64,
+    /// What they run.
+    pub workload: WorkloadId,
+    /// GPUs that each holds at once.
+    pub gang: u32,
+    /// How many jobs there are.
+    pub jobs: u32,
+    /// Weight of each job within the tenant.
+    pub job_weight: f64,
+    /// Promised rate of each job, if any.
+    pub floor: Option<f64>,
+    /// The only job, where the policy asked for [`Grouping::Single`].
+    pub job: Option<JobId>,
+    /// Arrival of the oldest job.
+    pub arrived: Time,
+    /// GPU seconds held so far, all jobs together.
+    pub attained_gpu_seconds: f64,
+    /// The kind the only job holds now, where the policy asked for [`Grouping::Single`].
+    pub held: Option<KindId>,
+}
+
+/// Rates of two workloads on one GPU of a kind.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PairRates {
+    /// The lesser workload.
+    pub a: WorkloadId,
+    /// The other (or the same).
+    pub b: WorkloadId,
+    /// Where.
+    pub kind: KindId,
+    /// Steps per second of `a`.
+    pub rate_a: f64,
+    /// Steps per second of `b`.
+    pub rate_b: f64,
+}
+
+/// What there is to divide, and among whom. Everything a policy may know.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Problem {
+    /// The decision this belongs to.
+    pub round: Round,
+    /// Usable GPUs of each kind.
+    pub capacity: Vec<f64>,
+    /// Who wants some.
+    pub users: Vec<User>,
+    /// Rate of one gang alone, in steps per second, by user and kind (row-major); 0 where it does not fit.
+    pub rates: Vec<f64>,
+    /// Rates together, sorted by (a, b, kind); empty unless the policy asked for pairs.
+    pub pairs: Vec<PairRates>,
+}
+
+impl Problem {
+    /// Number of kinds.
+    #[must_use]
+    pub fn kinds(&self) -> usize {
+        self.capacity.len()
+    }
+
+    /// Rates of one gang of a user, by kind.
+    #[must_use]
+    pub fn rates(&self, user: usize) -> &[f64] {
+        &self.rates[user * self.kinds()..(user + 1) * self.kinds()]
+    }
+
+    /// The rates of two workloads on one GPU of a kind, in the order asked.
+    #[must_use]
+    pub fn together(&self, first: WorkloadId, second: WorkloadId, kind: KindId) -> Option<(f64, f64)> {
+        let (a, b) = if first <= second { (first, second) } else { (second, first) };
+        let at = self.pairs.binary_search_by(|p| (p.a, p.b, p.kind).cmp(&(a, b, kind))).ok()?;
+        let pair = &self.pairs[at];
+        Some(if first == a { (pair.rate_a, pair.rate_b) } else { (pair.rate_b, pair.rate_a) })
+    }
+}
+
+/// Who is in a bundle: one user's gang, or the jobs of two users on one GPU. Indices into [`Problem::users`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Members {
+    /// A gang alone.
+    One(u32),
+    /// Two jobs of gang 1 side by side; the lesser index first.
+    Two(u32, u32),
+}
+
+/// A bundle and how many of it run at once, on average over time.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// On which kind.
+    pub kind: KindId,
+    /// Who.
+    pub members: Members,
+    /// How many gangs at once; fractions are shares of time.
+    pub gangs: f64,
+}
+
+/// How sure the objective is: the truth lies between the two.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Certificate {
+    /// Attained by the grants.
+    pub lower: f64,
+    /// No allocation can do better.
+    pub upper: f64,
+}
+
+impl Certificate {
+    /// Relative distance between the two.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        (self.upper - self.lower).max(0.0) / self.upper.abs().max(self.lower.abs()).max(f64::MIN_POSITIVE)
+    }
+}
+
+/// What a policy proposes, not yet checked.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Who gets what.
+    pub grants: Vec<Grant>,
+    /// What the policy maximises, where it maximises something.
+    pub objective: Option<f64>,
+    /// Bounds on the objective, where the solver gives them.
+    pub certificate: Option<Certificate>,
+}
+
+/// Shares over bundles that keep every rule of the problem they were made for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Allocation {
+    round: Round,
+    proposal: Proposal,
+}
+
+/// A rule that a proposal breaks.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum AllocateError {
+    /// More GPUs granted than there are.
+    OverCapacity {
+        /// Of which kind.
+        kind: KindId,
+        /// Granted.
+        granted: f64,
+        /// There.
+        capacity: f64,
+    },
+    /// A user was granted more gangs than it has jobs.
+    MoreThanJobs {
+        /// Index of the user.
+        user: u32,
+        /// Granted.
+        granted: f64,
+        /// There.
+        jobs: u32,
+    },
+    /// A grant that is negative, not a number, or names something that is not there.
+    Nonsense {
+        /// What is wrong.
+        what: String,
+    },
+    /// The solver ended without an answer.
+    NoAnswer {
+        /// How it ended.
+        status: String,
+    },
+}
+
+impl fmt::Display for AllocateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OverCapacity { kind, granted, capacity } => {
+                write!(f, "{granted:.6} GPUs of {kind} were granted where {capacity} are usable")
+            }
+            Self::MoreThanJobs { user, granted, jobs } => {
+                write!(f, "user {user} was granted {granted:.6} gangs for its {jobs} jobs")
+            }
+            Self::Nonsense { what } => write!(f, "the proposal makes no sense: {what}"),
+            Self::NoAnswer { status } => write!(f, "the solver gave no answer: {status}"),
+        }
+    }
+}
+
+impl std::error::Error for AllocateError {}
+
+/// Slack for sums of rounded shares, relative to what they are compared with.
+const TOLERANCE: f64 = 1e-6;
+
+impl Allocation {
+    /// Accepts a proposal that keeps the rules: capacity, no more gangs than jobs, only kinds that fit, pairs
+    /// of single-GPU jobs whose joint rates are known, a pair's GPU counted once.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn check(problem: &Problem, proposal: Proposal) -> Result<Self, AllocateError> {
+        let mut used = vec![0.0; problem.kinds()];
+        let mut gangs = vec![0.0; problem.users.len()];
+        for grant in &proposal.grants {
+            check_grant(problem, grant)?;
+            let (first, second) = match grant.members {
+                Members::One(u) => (u, None),
+                Members::Two(u, v) => (u, Some(v)),
+            };
+            used[grant.kind.index()] += grant.gangs * f64::from(problem.users[first as usize].gang);
+            gangs[first as usize] += grant.gangs;
+            if let Some(v) = second {
+                gangs[v as usize] += grant.gangs;
+            }
+        }
+        for (j, (&granted, &capacity)) in used.iter().zip(&problem.capacity).enumerate() {
+            if granted > capacity + TOLERANCE * capacity.max(1.0) {
+                return Err(AllocateError::OverCapacity { kind: KindId(j as u16), granted, capacity });
+            }
+        }
+        for (u, (&granted, user)) in gangs.iter().zip(&problem.users).enumerate() {
+            if granted > f64::from(user.jobs) * (1.0 + TOLERANCE) {
+                return Err(AllocateError::MoreThanJobs { user: u as u32, granted, jobs: user.jobs });
+            }
+        }
+        Ok(Self { round: problem.round, proposal })
+    }
+
+    /// The decision it was made for.
+    #[must_use]
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
+    /// Who gets what.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.proposal.grants
+    }
+
+    /// What the policy maximised, if anything.
+    #[must_use]
+    pub fn objective(&self) -> Option<f64> {
+        self.proposal.objective
+    }
+
+    /// Bounds on the objective, where the solver gave them.
+    #[must_use]
+    pub fn certificate(&self) -> Option<Certificate> {
+        self.proposal.certificate
+    }
+}
+
+fn check_grant(problem: &Problem, grant: &Grant) -> Result<(), AllocateError> {
+    let nonsense = |what: String| Err(AllocateError::Nonsense { what });
+    if !(grant.gangs.is_finite() && grant.gangs >= 0.0) {
+        return nonsense(format!("a share of {}", grant.gangs));
+    }
+    if grant.kind.index() >= problem.kinds() {
+        return nonsense(format!("a share of {}, which is not in the problem", grant.kind));
+    }
+    let rate = |u: u32| problem.users.get(u as usize).map(|_| problem.rates(u as usize)[grant.kind.index()]);
+    let fits = |u: u32| rate(u).is_some_and(|r| r > 0.0);
+    match grant.members {
+        Members::One(u) if !fits(u) => nonsense(format!("user {u} was granted {}, where it does not fit", grant.kind)),
+        Members::One(_) => Ok(()),
+        Members::Two(u, v) => {
+            let (Some(first), Some(second)) = (problem.users.get(u as usize), problem.users.get(v as usize)) else {
+                return nonsense(format!("a pair of users {u} and {v}, one of which is not there"));
+            };
+            if first.gang != 1 || second.gang != 1 || u > v {
+                return nonsense(format!(
+                    "users {u} and {v} cannot share a GPU: pairs are of single-GPU jobs, in order"
+                ));
+            }
+            match problem.together(first.workload, second.workload, grant.kind) {
+                Some(_) => Ok(()),
+                None => nonsense(format!("users {u} and {v} do not fit together on {}", grant.kind)),
+            }
+        }
+    }
+}
+
+/// Turns a problem into shares. Pure: the same problem gives the same answer.
+pub trait Policy: Send + Sync {
+    /// Divides the GPUs.
+    ///
+    /// # Errors
+    /// When no answer was found, or the one that was found breaks a rule.
+    fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError>;
+}

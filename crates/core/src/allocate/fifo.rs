@@ -1,0 +1,91 @@
+//! First come, first served.
+//!
+//! Jobs that hold GPUs keep them. The others, in order of arrival, each take the kind on which they are
+//! fastest among those with enough GPUs left; a job that does not fit now is passed over, not waited for.
+//! With packing, a single-GPU job that found nothing joins a single-GPU job that is alone on its GPU, where
+//! the two together do more than one at a time would:  r_a/alone_a + r_b/alone_b > 1.
+
+use super::{AllocateError, Allocation, Grant, Members, Policy, Problem, Proposal};
+use crate::KindId;
+
+pub(super) struct Fifo {
+    pub(super) packing: bool,
+}
+
+impl Policy for Fifo {
+    fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
+        let mut order: Vec<u32> = (0..problem.users.len() as u32).collect();
+        order.sort_by_key(|&u| {
+            let user = &problem.users[u as usize];
+            (user.held.is_none(), user.arrived, user.job, user.class)
+        });
+        let (mut grants, left_over) = serve(problem, &order);
+        if self.packing {
+            pack(problem, &mut grants, &left_over);
+        }
+        Allocation::check(problem, Proposal { grants, ..Proposal::default() })
+    }
+}
+
+/// Serves users in `order`, whole gangs on the fastest kind with room; returns the grants and who got nothing.
+pub(super) fn serve(problem: &Problem, order: &[u32]) -> (Vec<Grant>, Vec<u32>) {
+    let mut free = problem.capacity.clone();
+    let (mut grants, mut left_over) = (Vec::with_capacity(order.len()), Vec::new());
+    for &u in order {
+        let user = &problem.users[u as usize];
+        let rates = problem.rates(u as usize);
+        let gang = f64::from(user.gang);
+        let mut unserved = user.jobs;
+        while unserved > 0 {
+            let Some(kind) = choose(rates, &free, gang, user.held) else { break };
+            let gangs = (free[kind.index()] / gang).floor().min(f64::from(unserved));
+            free[kind.index()] -= gangs * gang;
+            unserved -= gangs as u32;
+            grants.push(Grant { kind, members: Members::One(u), gangs });
+        }
+        if unserved > 0 {
+            left_over.push(u);
+        }
+    }
+    (grants, left_over)
+}
+
+/// The kind it holds if there is room, else the fastest with room.
+fn choose(rates: &[f64], free: &[f64], gang: f64, held: Option<KindId>) -> Option<KindId> {
+    let room = |j: usize| rates[j] > 0.0 && free[j] >= gang;
+    if let Some(kind) = held
+        && room(kind.index())
+    {
+        return Some(kind);
+    }
+    let fastest = (0..rates.len()).filter(|&j| room(j)).max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
+    fastest.map(|j| KindId(j as u16))
+}
+
+/// Puts users of `left_over` beside users that hold a whole GPU alone, each beside the best gain.
+fn pack(problem: &Problem, grants: &mut [Grant], left_over: &[u32]) {
+    for &u in left_over {
+        let user = &problem.users[u as usize];
+        if user.gang != 1 || user.jobs != 1 {
+            continue;
+        }
+        let gain = |grant: &Grant| -> Option<f64> {
+            let Members::One(v) = grant.members else { return None };
+            let host = &problem.users[v as usize];
+            if host.gang != 1 || grant.gangs != 1.0 {
+                return None;
+            }
+            let j = grant.kind.index();
+            let (own, other) = problem.together(user.workload, host.workload, grant.kind)?;
+            let alone = problem.rates(u as usize)[j];
+            (alone > 0.0).then(|| own / alone + other / problem.rates(v as usize)[j])
+        };
+        let best = grants.iter().enumerate().filter_map(|(i, g)| Some((i, gain(g)?)));
+        let best = best.filter(|&(_, gain)| gain > 1.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        if let Some((i, _)) = best
+            && let Members::One(v) = grants[i].members
+        {
+            grants[i].members = Members::Two(u.min(v), u.max(v));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Estimates: how fast, and how power-hungry, a workload is on every kind, alone or beside a partner.
+//!
+//! An estimator runs *off* the scheduler's loop, like the solver: the scheduler asks for a row when it meets
+//! a workload it knows nothing of, the driver answers with an input, and better rows may arrive at any time.
+//! So the loop never waits for a network, and a journal of inputs replays without one.
+
+use crate::{KindId, WorkloadId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is asked: one workload at one gang size, on all kinds at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Ask {
+    /// Whose rate.
+    pub workload: WorkloadId,
+    /// GPUs held at once.
+    pub gang: u32,
+    /// The other job on the same GPUs, if any.
+    pub partner: Option<WorkloadId>,
+}
+
+/// Where a number comes from; later ones outrank earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The submitter said so.
+    Stated,
+    /// Estimated before anything was measured.
+    Initial,
+    /// Corrected by measurements of other cells.
+    Refined,
+    /// Measured.
+    Measured,
+}
+
+/// A rate and a power on one kind.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Steps per second of the whole gang on as few nodes as possible.
+    pub rate: f64,
+    /// The same when the gang spans more nodes than it needs to.
+    pub spread_rate: f64,
+    /// The partner's rate beside this workload; 0 when alone.
+    pub partner_rate: f64,
+    /// Power of one GPU of the gang, idle power included.
+    pub watts: f64,
+    /// Relative standard error of the rate; 0 for certainty.
+    pub doubt: f64,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// The answer to an [`Ask`]: one estimate for every kind, `None` where the workload does not fit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// What was asked.
+    pub ask: Ask,
+    /// By kind.
+    pub cells: Vec<Option<Estimate>>,
+}
+
+/// One measurement of a running gang.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Observation {
+    /// What ran, how large and beside whom.
+    pub ask: Ask,
+    /// Where.
+    pub kind: KindId,
+    /// Whether the gang spanned more nodes than it needed to.
+    pub spread: bool,
+    /// Measured steps per second of the whole gang.
+    pub rate: f64,
+    /// Measured power of one GPU.
+    pub watts: f64,
+}
+
+/// Says what was never measured, and learns from what was.
+pub trait Estimator: Send {
+    /// The best present knowledge of a row.
+    fn estimate(&self, ask: &Ask) -> Row;
+    /// Takes a measurement in; returns the rows whose estimates changed.
+    fn observe(&mut self, observation: &Observation) -> Vec<Ask>;
+}
+
+/// The rows a scheduler has been told, by what was asked.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Estimates {
+    rows: BTreeMap<Ask, Row>,
+}
+
+impl Estimates {
+    /// Takes a row in; `true` if it differs from what was known. Cells that are not positive numbers count as
+    /// "does not fit": an estimator may be wrong, but it may not poison an allocation.
+    pub fn put(&mut self, mut row: Row) -> bool {
+        for cell in &mut row.cells {
+            let usable = |e: &Estimate| e.rate.is_finite() && e.rate > 0.0 && e.watts.is_finite() && e.watts >= 0.0;
+            if let Some(e) = cell {
+                if !usable(e) {
+                    *cell = None;
+                } else if !(e.spread_rate > 0.0 && e.spread_rate <= e.rate) {
+                    e.spread_rate = e.rate;
+                }
+            }
+        }
+        match self.rows.get(&row.ask) {
+            Some(known) if *known == row => false,
+            _ => {
+                self.rows.insert(row.ask, row);
+                true
+            }
+        }
+    }
+
+    /// What is known of a row.
+    #[must_use]
+    pub fn row(&self, ask: &Ask) -> Option<&Row> {
+        self.rows.get(ask)
+    }
+
+    /// The rates of `workload` and `partner` together on one GPU of `kind`, if both fit.
+    #[must_use]
+    pub fn together(&self, workload: WorkloadId, partner: WorkloadId, kind: KindId) -> Option<(f64, f64)> {
+        let (a, b) = if workload <= partner { (workload, partner) } else { (partner, workload) };
+        let row = self.rows.get(&Ask { workload: a, gang: 1, partner: Some(b) })?;
+        let cell = (*row.cells.get(kind.index())?)?;
+        let (own, other) = (cell.rate, cell.partner_rate);
+        (own > 0.0 && other > 0.0).then_some(if workload == a { (own, other) } else { (other, own) })
+    }
+
+    /// Workloads with a solo row of gang 1: those that may become partners.
+    pub fn single_workloads(&self) -> impl Iterator<Item = WorkloadId> + '_ {
+        self.rows.keys().filter(|ask| ask.gang == 1 && ask.partner.is_none()).map(|ask| ask.workload)
+    }
+}

@@ -1,0 +1,247 @@
+//! The live state: jobs that are not over, the classes they form, and who sits on which GPU.
+//!
+//! Nothing here decides. Jobs live in slots that are reused, so memory follows the number of live jobs.
+
+use crate::allocate::{ClassId, Grouping};
+use crate::scheduler::Fence;
+use crate::{GpuId, JobId, JobSpec, KindId, TenantId, Time, WorkloadId};
+use std::collections::BTreeMap;
+
+/// GPUs held, or about to be held, by one job.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Gang {
+    pub(crate) fence: Fence,
+    pub(crate) kind: KindId,
+    pub(crate) gpus: Vec<GpuId>,
+    /// Spans more nodes than it needs to.
+    pub(crate) spread: bool,
+}
+
+/// An order that awaits its confirmation.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Pending {
+    pub(crate) ordered_at: Time,
+    pub(crate) tries: u32,
+}
+
+/// What happens to a job once its gang is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AfterStop {
+    Wait,
+    Leave,
+}
+
+/// Where a job stands.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Phase {
+    Waiting,
+    Starting(Gang, Pending),
+    Running(Gang),
+    Stopping(Gang, Pending, AfterStop),
+}
+
+impl Phase {
+    /// The gang it holds and will go on holding.
+    pub(crate) fn held(&self) -> Option<&Gang> {
+        match self {
+            Self::Starting(gang, _) | Self::Running(gang) => Some(gang),
+            Self::Waiting | Self::Stopping(..) => None,
+        }
+    }
+
+    /// The gang whose GPUs are not free because of it.
+    pub(crate) fn occupied(&self) -> Option<&Gang> {
+        match self {
+            Self::Stopping(gang, ..) => Some(gang),
+            other => other.held(),
+        }
+    }
+}
+
+/// A job that is not over.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Job {
+    pub(crate) spec: JobSpec,
+    pub(crate) class: ClassId,
+    pub(crate) phase: Phase,
+    /// The place the last plan gave it, if it still has to move there.
+    pub(crate) target: Option<Gang>,
+    /// Service received, in seconds on its fastest kind, counted from the class's level when it joined: alike
+    /// jobs take turns by it.
+    pub(crate) virtual_seconds: f64,
+    pub(crate) attained_gpu_seconds: f64,
+    /// Until when its service has been counted.
+    pub(crate) credited: Time,
+    /// Steps known to be safe.
+    pub(crate) steps_done: f64,
+    pub(crate) first_started: Option<Time>,
+    /// Failures in a row, for the pause before the next try.
+    pub(crate) failures: u32,
+    pub(crate) not_before: Time,
+}
+
+impl Job {
+    /// Whether a plan may give it GPUs now: it waits and may be tried, or holds GPUs that can be reached.
+    pub(crate) fn plannable(&self, now: Time, usable: &[bool]) -> bool {
+        match &self.phase {
+            Phase::Waiting => self.not_before <= now,
+            Phase::Starting(gang, _) | Phase::Running(gang) => gang.gpus.iter().all(|g| usable[g.index()]),
+            Phase::Stopping(..) => false,
+        }
+    }
+
+    /// Counts the service received since it was last counted.
+    pub(crate) fn credit(&mut self, now: Time, class: &Class) {
+        if let Phase::Running(gang) = &self.phase {
+            let seconds = now.since(self.credited);
+            let rates = if gang.spread { &class.spread_rates } else { &class.rates };
+            self.virtual_seconds += seconds * rates[gang.kind.index()] / class.best_rate().max(f64::MIN_POSITIVE);
+            self.attained_gpu_seconds += seconds * f64::from(self.spec.gang);
+            self.credited = now;
+        }
+    }
+}
+
+/// Slot of a live job.
+pub(crate) type Slot = u32;
+
+/// Live jobs by slot and by id.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Jobs {
+    slots: Vec<Option<Job>>,
+    free: Vec<Slot>,
+    by_id: BTreeMap<JobId, Slot>,
+}
+
+impl Jobs {
+    pub(crate) fn insert(&mut self, job: Job) -> Slot {
+        let id = job.spec.id;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as Slot - 1
+        });
+        self.slots[slot as usize] = Some(job);
+        self.by_id.insert(id, slot);
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Job {
+        let job = self.slots[slot as usize].take().expect("a live slot");
+        self.by_id.remove(&job.spec.id);
+        self.free.push(slot);
+        job
+    }
+
+    pub(crate) fn slot(&self, id: JobId) -> Option<Slot> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> &Job {
+        self.slots[slot as usize].as_ref().expect("a live slot")
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Job {
+        self.slots[slot as usize].as_mut().expect("a live slot")
+    }
+
+    /// In order of slot, which the history of inputs decides: the same in every run.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Job)> {
+        self.slots.iter().enumerate().filter_map(|(i, job)| Some((i as Slot, job.as_ref()?)))
+    }
+
+    /// As [`Jobs::iter`].
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut Job)> {
+        self.slots.iter_mut().enumerate().filter_map(|(i, job)| Some((i as Slot, job.as_mut()?)))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+}
+
+/// What makes jobs alike.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ClassKey {
+    tenant: TenantId,
+    workload: WorkloadId,
+    gang: u32,
+    weight_bits: u64,
+    floor_bits: u64,
+    kinds: Vec<KindId>,
+    /// Set where every job is its own class.
+    job: Option<JobId>,
+}
+
+impl ClassKey {
+    pub(crate) fn of(spec: &JobSpec, grouping: Grouping) -> Self {
+        Self {
+            tenant: spec.tenant,
+            workload: spec.workload,
+            gang: spec.gang,
+            weight_bits: spec.weight.to_bits(),
+            floor_bits: spec.floor.map_or(u64::MAX, f64::to_bits),
+            kinds: spec.kinds.clone(),
+            job: (grouping == Grouping::Single).then_some(spec.id),
+        }
+    }
+}
+
+/// Alike jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) key: ClassKey,
+    pub(crate) jobs: Vec<Slot>,
+    pub(crate) gang: u32,
+    /// Rate of one gang alone on as few nodes as possible, by kind; 0 where it does not fit or may not go.
+    pub(crate) rates: Vec<f64>,
+    /// The same when spread over more nodes.
+    pub(crate) spread_rates: Vec<f64>,
+    /// The rates as the placer may see them: all 1 for a policy that is blind to speed.
+    pub(crate) seen_rates: Vec<f64>,
+}
+
+impl Class {
+    pub(crate) fn best_rate(&self) -> f64 {
+        self.rates.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// All classes with jobs.
+pub(crate) type Classes = BTreeMap<ClassId, Class>;
+
+/// No job.
+pub(crate) const NOBODY: Slot = Slot::MAX;
+
+/// Who occupies each GPU: at most two jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Seats {
+    by_gpu: Vec<[Slot; 2]>,
+}
+
+impl Seats {
+    pub(crate) fn new(gpus: usize) -> Self {
+        Self { by_gpu: vec![[NOBODY; 2]; gpus] }
+    }
+
+    pub(crate) fn sit(&mut self, slot: Slot, gpus: &[GpuId]) {
+        for gpu in gpus {
+            let seats = &mut self.by_gpu[gpu.index()];
+            let seat = seats.iter_mut().find(|s| **s == NOBODY).expect("a GPU seats two jobs at most");
+            *seat = slot;
+        }
+    }
+
+    pub(crate) fn leave(&mut self, slot: Slot, gpus: &[GpuId]) {
+        for gpu in gpus {
+            for seat in &mut self.by_gpu[gpu.index()] {
+                if *seat == slot {
+                    *seat = NOBODY;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on(&self, gpu: GpuId) -> impl Iterator<Item = Slot> + '_ {
+        self.by_gpu[gpu.index()].iter().copied().filter(|&s| s != NOBODY)
+    }
+}

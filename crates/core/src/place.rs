@@ -1,0 +1,135 @@
+//! Placement: shares become whole GPUs for one round.
+//!
+//! A placer sees the live state and an allocation and names, for every job that shall run this round, the
+//! GPUs it shall run on. A [`Placement`] exists only through [`Placement::check`]: every gang whole and on
+//! one kind, no GPU oversold, nobody on a node that is not usable.
+
+use crate::allocate::{Allocation, Problem};
+use crate::live::{Classes, Jobs, Seats, Slot};
+use crate::{Cluster, GpuId, KindId, Time};
+use std::fmt;
+
+mod quota;
+mod rounding;
+mod seating;
+
+pub use rounding::RoundingPlacer;
+
+/// The live state, as a placer may see it.
+pub struct View<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) now: Time,
+    pub(crate) jobs: &'a Jobs,
+    pub(crate) classes: &'a Classes,
+    pub(crate) seats: &'a Seats,
+    /// GPUs that may be used this round, by GPU: node up, no stranger, nobody on the way out.
+    pub(crate) usable: &'a [bool],
+}
+
+impl View<'_> {
+    fn plannable(&self, slot: Slot) -> bool {
+        self.jobs.get(slot).plannable(self.now, self.usable)
+    }
+}
+
+/// One gang's place.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Seat {
+    pub(crate) job: Slot,
+    pub(crate) kind: KindId,
+    pub(crate) gpus: Vec<GpuId>,
+    pub(crate) spread: bool,
+}
+
+/// Where every job of a round runs: those that stay where they are and those that move or begin.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Placement {
+    pub(crate) keep: Vec<Slot>,
+    pub(crate) seats: Vec<Seat>,
+}
+
+/// A rule that a placement breaks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlaceError {
+    /// A GPU was given to more jobs than its kind allows.
+    Oversold(GpuId),
+    /// A gang has not as many GPUs as the job holds.
+    NotWhole(u64),
+    /// A gang spans two kinds.
+    Mixed(u64),
+    /// A GPU that may not be used now.
+    Unusable(GpuId),
+    /// A job was placed twice.
+    Twice(u64),
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Oversold(gpu) => write!(f, "{gpu} was given to more jobs than may share it"),
+            Self::NotWhole(job) => write!(f, "job {job} was not given its whole gang"),
+            Self::Mixed(job) => write!(f, "job {job} was placed on more than one kind"),
+            Self::Unusable(gpu) => write!(f, "{gpu} was given out while it cannot be used"),
+            Self::Twice(job) => write!(f, "job {job} was placed twice"),
+        }
+    }
+}
+
+impl Placement {
+    /// Accepts a placement that keeps the rules.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub(crate) fn check(self, view: &View<'_>) -> Result<Self, PlaceError> {
+        let mut load = vec![0u8; view.cluster.gpus()];
+        let mut placed = std::collections::BTreeSet::new();
+        let kept = self.keep.iter().map(|&slot| {
+            let gang = view.jobs.get(slot).phase.held().expect("only a held gang can be kept");
+            (slot, gang.kind, gang.gpus.as_slice())
+        });
+        for (slot, kind, gpus) in kept.chain(self.seats.iter().map(|s| (s.job, s.kind, s.gpus.as_slice()))) {
+            let spec = &view.jobs.get(slot).spec;
+            if !placed.insert(slot) {
+                return Err(PlaceError::Twice(spec.id.0));
+            }
+            if gpus.len() != spec.gang as usize {
+                return Err(PlaceError::NotWhole(spec.id.0));
+            }
+            let most = if spec.gang == 1 { view.cluster.kind(kind).max_jobs.min(2) } else { 1 };
+            for &gpu in gpus {
+                if view.cluster.kind_of(gpu) != kind {
+                    return Err(PlaceError::Mixed(spec.id.0));
+                }
+                if !view.usable[gpu.index()] {
+                    return Err(PlaceError::Unusable(gpu));
+                }
+                load[gpu.index()] += if most == 1 { 2 } else { 1 };
+                if load[gpu.index()] > 2 {
+                    return Err(PlaceError::Oversold(gpu));
+                }
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Rounds shares to whole GPUs, round after round, so that in the long run everybody gets its share.
+pub trait Placer: Send {
+    /// Takes a new allocation over; `problem` is the one it answers.
+    fn adopt(&mut self, problem: &Problem, allocation: &Allocation);
+    /// Names this round's places.
+    fn place(&mut self, view: &View<'_>) -> Placement;
+    /// For `class`: its gangs at once by kind (its share of time), and the credit it has saved up.
+    fn standing(&self, class: crate::allocate::ClassId) -> Vec<Standing>;
+}
+
+/// What a class is owed on one kind.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Standing {
+    /// Where.
+    pub kind: KindId,
+    /// Gangs at once, on average.
+    pub gangs: f64,
+    /// Gang rounds owed (or, below zero, had too much).
+    pub credit: f64,
+}

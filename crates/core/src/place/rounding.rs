@@ -1,0 +1,153 @@
+//! The rounding placer of OEF: quotas per class and kind, then turns among alike jobs, then GPUs.
+//!
+//! Inside a class jobs take turns: whoever has received least (in seconds on its fastest kind) goes first
+//! and gets the fastest kind. A job that runs is preferred to one that waits by as much service as makes
+//! the restart cost no more than a twentieth of the time between two switches.
+
+use super::quota::{Claim, Quota, adopt};
+use super::seating::Seating;
+use super::{Placement, Placer, Standing, View};
+use crate::KindId;
+use crate::allocate::{Allocation, ClassId, Problem};
+use crate::live::{Class, Slot};
+
+/// Largest fraction of time that taking turns may cost in restarts.
+const MOST_OVERHEAD: f64 = 0.05;
+
+/// Rounds shares by keeping account of what every class is owed.
+#[derive(Default)]
+pub struct RoundingPlacer {
+    claims: Vec<Claim>,
+    quota: Quota,
+    seating: Seating,
+    /// Jobs of the class at hand: (service received, slot).
+    turns: Vec<(f64, Slot)>,
+    chosen: Vec<(Slot, KindId)>,
+    /// Pairs of jobs to share a GPU.
+    couples: Vec<(Slot, Slot, KindId)>,
+}
+
+impl Placer for RoundingPlacer {
+    fn adopt(&mut self, problem: &Problem, allocation: &Allocation) {
+        self.claims = adopt(&self.claims, problem, allocation);
+    }
+
+    fn place(&mut self, view: &View<'_>) -> Placement {
+        self.quota.fill(view, &mut self.claims);
+        self.choose(view);
+        self.seating.seat(view, &self.chosen, &self.couples)
+    }
+
+    fn standing(&self, class: ClassId) -> Vec<Standing> {
+        let of_class = self.claims.iter().filter(|c| c.first == class || c.second == Some(class));
+        of_class.map(|c| Standing { kind: c.kind, gangs: c.share, credit: c.dev }).collect()
+    }
+}
+
+impl RoundingPlacer {
+    /// Picks the jobs that fill the quotas.
+    fn choose(&mut self, view: &View<'_>) {
+        self.chosen.clear();
+        self.couples.clear();
+        let mut coupled = vec![false; if self.quota.pairs.is_empty() { 0 } else { view.jobs.len() }];
+        for &(first, second, kind, count) in &self.quota.pairs {
+            let (a, b) = (self.quota.classes[first as usize], self.quota.classes[second as usize]);
+            couple(view, (&view.classes[&a], &view.classes[&b]), kind, count, &mut coupled, &mut self.couples);
+        }
+        for (c, (id, class)) in self.quota.classes.iter().zip(view.classes).enumerate() {
+            debug_assert_eq!(*id, *class.0);
+            let gangs = self.quota.gangs(c);
+            let wanted: u32 = gangs.iter().sum();
+            if wanted == 0 {
+                continue;
+            }
+            self.turns.clear();
+            for &slot in &class.1.jobs {
+                if view.plannable(slot) && !coupled.get(slot as usize).copied().unwrap_or(false) {
+                    self.turns.push((service(view, slot, None), slot));
+                }
+            }
+            take_turns(view, class.1, gangs, wanted as usize, &mut self.turns, &mut self.chosen);
+        }
+    }
+}
+
+/// Service received, less the advantage of a job that runs (on `kind`, if one is named).
+fn service(view: &View<'_>, slot: Slot, kind: Option<KindId>) -> f64 {
+    let job = view.jobs.get(slot);
+    let stays = job.phase.held().is_some_and(|gang| kind.is_none_or(|k| gang.kind == k));
+    let advantage = if stays { job.spec.restart_seconds / MOST_OVERHEAD } else { 0.0 };
+    job.virtual_seconds - advantage
+}
+
+/// Fills a class's quota `gangs` (by kind) from `turns`: least service first, fastest kind first.
+fn take_turns(
+    view: &View<'_>,
+    class: &Class,
+    gangs: &[u32],
+    wanted: usize,
+    turns: &mut Vec<(f64, Slot)>,
+    chosen: &mut Vec<(Slot, KindId)>,
+) {
+    let by_service = |a: &(f64, Slot), b: &(f64, Slot)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    if wanted < turns.len() {
+        turns.select_nth_unstable_by(wanted, by_service);
+        turns.truncate(wanted);
+    }
+    let mut kinds: Vec<usize> = (0..gangs.len()).filter(|&j| gangs[j] > 0).collect();
+    kinds.sort_by(|&a, &b| class.seen_rates[b].total_cmp(&class.seen_rates[a]).then(a.cmp(&b)));
+    for (i, &j) in kinds.iter().enumerate() {
+        let kind = KindId(j as u16);
+        let count = (gangs[j] as usize).min(turns.len());
+        if i + 1 < kinds.len() && count < turns.len() {
+            for turn in turns.iter_mut() {
+                turn.0 = service(view, turn.1, Some(kind));
+            }
+            turns.select_nth_unstable_by(count, by_service);
+        }
+        chosen.extend(turns.drain(..count).map(|(_, slot)| (slot, kind)));
+    }
+}
+
+/// Picks `count` couples of jobs, one of each class: those that share a GPU already, then whoever is due.
+fn couple(
+    view: &View<'_>,
+    classes: (&Class, &Class),
+    kind: KindId,
+    count: u32,
+    coupled: &mut Vec<bool>,
+    couples: &mut Vec<(Slot, Slot, KindId)>,
+) {
+    let most = classes.0.jobs.iter().chain(&classes.1.jobs).max().map_or(0, |&s| s as usize + 1);
+    if coupled.len() < most {
+        coupled.resize(most, false);
+    }
+    let mut left = count;
+    let mut join = |a: Slot, b: Slot, coupled: &mut Vec<bool>| {
+        coupled[a as usize] = true;
+        coupled[b as usize] = true;
+        couples.push((a, b, kind));
+    };
+    for &a in &classes.0.jobs {
+        let Some(gang) = view.jobs.get(a).phase.held().filter(|g| g.kind == kind) else { continue };
+        let partner = view.seats.on(gang.gpus[0]).find(|&b| b != a && classes.1.jobs.contains(&b));
+        let Some(b) = partner.filter(|&b| view.jobs.get(b).phase.held().is_some()) else { continue };
+        if left > 0 && !coupled[a as usize] && !coupled[b as usize] {
+            join(a, b, coupled);
+            left -= 1;
+        }
+    }
+    while left > 0 {
+        let due = |jobs: &[Slot], not: Option<Slot>, coupled: &[bool]| {
+            let free = |s: &&Slot| !coupled[**s as usize] && Some(**s) != not && view.plannable(**s);
+            jobs.iter()
+                .filter(free)
+                .copied()
+                .min_by(|&x, &y| service(view, x, Some(kind)).total_cmp(&service(view, y, Some(kind))).then(x.cmp(&y)))
+        };
+        let Some(a) = due(&classes.0.jobs, None, coupled) else { break };
+        let Some(b) = due(&classes.1.jobs, Some(a), coupled) else { break };
+        join(a, b, coupled);
+        left -= 1;
+    }
+}

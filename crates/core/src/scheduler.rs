@@ -1,0 +1,425 @@
+//! The scheduler: a machine that turns inputs into orders.
+//!
+//! [`Scheduler::step`] is the only way in and out. It never blocks: programs are solved and estimates made
+//! elsewhere, and their answers come back as inputs. It never acts: it says what should run and learns from
+//! reports and surveys what does. All its state follows from the inputs, so a journal of them replays every
+//! decision.
+//!
+//! Safety rests on three rules, each kept at one place:
+//! - a GPU is given to a new gang only after the old one is *known* to be gone ([`orders`]);
+//! - a gang is known by the fence of its start order, so late orders and late reports cannot touch a newer
+//!   gang of the same job;
+//! - a node that has not been seen for longer than the lease has stopped its gangs by itself, and only then
+//!   are they given up ([`survey`]).
+
+use crate::allocate::{AllocateError, Allocation, ClassId, PairRates, PolicyEntry, Problem, User};
+use crate::estimate::{Ask, Estimates, Row};
+use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Seats, Slot};
+use crate::place::{Placer, RoundingPlacer, View};
+use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, WorkloadId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+mod explain;
+mod messages;
+mod orders;
+mod survey;
+
+pub use explain::{Reason, Verdict};
+pub use messages::{
+    Event, Fate, Fence, GangSeen, GangState, Input, NodeSeen, Order, Output, Report, Settings, Start, Survey,
+};
+
+/// What is known of a node.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct NodeState {
+    up: bool,
+    /// Time of the last survey that saw it.
+    seen_at: Time,
+    /// [`Scheduler::patience`] at that moment.
+    seen_patience: f64,
+}
+
+/// Decides what runs where.
+pub struct Scheduler {
+    cluster: Cluster,
+    tenants: Vec<Tenant>,
+    policy: &'static PolicyEntry,
+    settings: Settings,
+    placer: Box<dyn Placer>,
+
+    now: Time,
+    round: Round,
+    last_tick: Time,
+    next_fence: u64,
+    /// Seconds of waiting for silent nodes; no single step adds more than a round, so that a clock that
+    /// jumps forward cannot age every lease at once.
+    patience: f64,
+
+    jobs: Jobs,
+    classes: Classes,
+    class_ids: BTreeMap<ClassKey, ClassId>,
+    next_class: u32,
+    seats: Seats,
+    nodes: Vec<NodeState>,
+    estimates: Estimates,
+    asked: BTreeSet<Ask>,
+    /// Gangs seen that should not be there, and the GPUs they block.
+    strangers: BTreeMap<(JobId, Fence), Vec<GpuId>>,
+    /// Jobs with an order that awaits confirmation.
+    unconfirmed: BTreeSet<Slot>,
+    /// For each GPU, the jobs that will start there once it is vacated.
+    awaiting: Vec<Vec<Slot>>,
+
+    /// Whether the problem has changed since it was last solved.
+    changed: bool,
+    outstanding: Option<Arc<Problem>>,
+    placed: bool,
+    last_error: Option<AllocateError>,
+}
+
+impl Scheduler {
+    /// A scheduler of an empty queue on a cluster whose nodes nobody has seen yet.
+    #[must_use]
+    pub fn new(cluster: Cluster, tenants: Vec<Tenant>, policy: &'static PolicyEntry, settings: Settings) -> Self {
+        let unseen = NodeState { up: false, seen_at: Time::ZERO, seen_patience: 0.0 };
+        Self {
+            seats: Seats::new(cluster.gpus()),
+            nodes: vec![unseen; cluster.nodes().len()],
+            awaiting: vec![Vec::new(); cluster.gpus()],
+            placer: Box::new(RoundingPlacer::default()),
+            cluster,
+            tenants,
+            policy,
+            settings,
+            now: Time::ZERO,
+            round: Round(0),
+            last_tick: Time::ZERO,
+            next_fence: 1,
+            patience: 0.0,
+            jobs: Jobs::default(),
+            classes: Classes::new(),
+            class_ids: BTreeMap::new(),
+            next_class: 0,
+            estimates: Estimates::default(),
+            asked: BTreeSet::new(),
+            strangers: BTreeMap::new(),
+            unconfirmed: BTreeSet::new(),
+            changed: false,
+            outstanding: None,
+            placed: true,
+            last_error: None,
+        }
+    }
+
+    /// Takes one input at time `now` and returns what follows from it, in the order it must be done. A clock
+    /// that goes back is held still.
+    pub fn step(&mut self, now: Time, input: Input) -> Vec<Output> {
+        self.patience += now.since(self.now).min(self.settings.round_seconds);
+        self.now = self.now.max(now);
+        let mut out = Vec::new();
+        match input {
+            Input::Submit(spec) => self.submit(spec, &mut out),
+            Input::Cancel(job) => self.cancel(job, &mut out),
+            Input::Estimated(rows) => self.learn(rows),
+            Input::Tick => self.tick(&mut out),
+            Input::Allocated(round, answer) => self.allocated(round, answer, &mut out),
+            Input::Reported(report) => self.reported(&report, &mut out),
+            Input::Refused(order, why) => self.refused(&order, why, &mut out),
+            Input::Surveyed(survey) => self.surveyed(&survey, &mut out),
+        }
+        out
+    }
+
+    /// Jobs that are not over.
+    #[must_use]
+    pub fn live_jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Ids of live jobs that hold nothing.
+    pub fn waiting(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.iter().filter(|(_, job)| job.phase == Phase::Waiting).map(|(_, job)| job.spec.id)
+    }
+
+    /// The current decision's number.
+    #[must_use]
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
+    /// The cluster it schedules.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    fn submit(&mut self, spec: JobSpec, out: &mut Vec<Output>) {
+        if let Some(why) = self.refusal(&spec) {
+            out.push(Output::Note(Event::Rejected { job: spec.id, why }));
+            return;
+        }
+        self.ask(Ask { workload: spec.workload, gang: spec.gang, partner: None }, out);
+        if self.policy.pairs && spec.gang == 1 {
+            let others: Vec<WorkloadId> = self.estimates.single_workloads().collect();
+            for other in others.into_iter().chain([spec.workload]) {
+                let (a, b) = (spec.workload.min(other), spec.workload.max(other));
+                self.ask(Ask { workload: a, gang: 1, partner: Some(b) }, out);
+            }
+        }
+        let class = self.class_for(&spec);
+        let level = self.level(class);
+        let slot = self.jobs.insert(Job {
+            class,
+            phase: Phase::Waiting,
+            target: None,
+            virtual_seconds: level,
+            attained_gpu_seconds: 0.0,
+            credited: self.now,
+            steps_done: 0.0,
+            first_started: None,
+            failures: 0,
+            not_before: Time::ZERO,
+            spec,
+        });
+        self.classes.get_mut(&class).expect("just made").jobs.push(slot);
+        self.changed = true;
+    }
+
+    fn refusal(&self, spec: &JobSpec) -> Option<String> {
+        if self.jobs.slot(spec.id).is_some() {
+            return Some(format!("job {} is already there; give the new one another id", spec.id.0));
+        }
+        if spec.gang == 0 {
+            return Some(format!("job {} asks for a gang of 0 GPUs; ask for at least 1", spec.id.0));
+        }
+        if spec.tenant.index() >= self.tenants.len() {
+            return Some(format!("job {} belongs to an unknown tenant ({})", spec.id.0, spec.tenant));
+        }
+        if !(spec.weight.is_finite() && spec.weight > 0.0) {
+            return Some(format!("job {} has weight {}; a weight is a positive number", spec.id.0, spec.weight));
+        }
+        None
+    }
+
+    fn ask(&mut self, ask: Ask, out: &mut Vec<Output>) {
+        if self.asked.insert(ask) {
+            out.push(Output::Estimate(ask));
+        }
+    }
+
+    fn class_for(&mut self, spec: &JobSpec) -> ClassId {
+        let key = ClassKey::of(spec, self.policy.grouping);
+        if let Some(&id) = self.class_ids.get(&key) {
+            return id;
+        }
+        let id = ClassId(self.next_class);
+        self.next_class += 1;
+        self.class_ids.insert(key.clone(), id);
+        let kinds = self.cluster.kinds().len();
+        let mut class = Class {
+            key,
+            jobs: Vec::new(),
+            gang: spec.gang,
+            rates: vec![0.0; kinds],
+            spread_rates: vec![0.0; kinds],
+            seen_rates: vec![0.0; kinds],
+        };
+        fill_rates(&mut class, spec, &self.estimates, self.policy.blind);
+        self.classes.insert(id, class);
+        id
+    }
+
+    /// Service level at which a newcomer joins a class: neither ahead of those who waited, nor behind.
+    fn level(&self, class: ClassId) -> f64 {
+        let jobs = &self.classes[&class].jobs;
+        let least = jobs.iter().map(|&s| self.jobs.get(s).virtual_seconds).fold(f64::INFINITY, f64::min);
+        if least.is_finite() { least } else { 0.0 }
+    }
+
+    fn learn(&mut self, rows: Vec<Row>) {
+        let mut news = false;
+        for row in rows {
+            news |= self.estimates.put(row);
+        }
+        if !news {
+            return;
+        }
+        self.changed = true;
+        for class in self.classes.values_mut() {
+            if let Some(&slot) = class.jobs.first() {
+                fill_rates(class, &self.jobs.get(slot).spec, &self.estimates, self.policy.blind);
+            }
+        }
+    }
+
+    fn tick(&mut self, out: &mut Vec<Output>) {
+        self.round.0 += 1;
+        self.account();
+        self.last_tick = self.now;
+        self.chase_orders(out);
+        self.expire_leases(out);
+        let solver_is_late = self.outstanding.is_some();
+        self.placed = false;
+        if (self.changed || (self.policy.every_round && self.jobs.len() > 0)) && !solver_is_late {
+            self.changed = false;
+            let problem = Arc::new(self.problem());
+            self.outstanding = Some(Arc::clone(&problem));
+            out.push(Output::Solve(problem));
+        } else {
+            // Nothing new, or the solver is not done: the last shares still hold.
+            self.place(out);
+        }
+    }
+
+    /// Counts every running job's service until now.
+    fn account(&mut self) {
+        for (_, job) in self.jobs.iter_mut() {
+            job.credit(self.now, &self.classes[&job.class]);
+        }
+    }
+
+    /// The problem as it stands: classes with estimates, usable GPUs.
+    fn problem(&self) -> Problem {
+        let usable = self.usable();
+        let mut capacity = vec![0.0; self.cluster.kinds().len()];
+        for node in self.cluster.nodes() {
+            let gpus = node.gpu_range().filter(|&g| usable[g as usize]).count();
+            capacity[node.kind.index()] += gpus as f64;
+        }
+        let mut problem = Problem { round: self.round, capacity, ..Problem::default() };
+        let single = self.policy.grouping == crate::allocate::Grouping::Single;
+        for (&class_id, class) in &self.classes {
+            let jobs = class.jobs.iter().map(|&s| self.jobs.get(s));
+            let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;
+            if plannable == 0 || class.best_rate() <= 0.0 {
+                continue;
+            }
+            let first = self.jobs.get(class.jobs[0]);
+            problem.users.push(User {
+                class: class_id,
+                tenant: first.spec.tenant,
+                tenant_weight: self.tenants[first.spec.tenant.index()].weight,
+                workload: first.spec.workload,
+                gang: class.gang,
+                jobs: plannable,
+                job_weight: first.spec.weight,
+                floor: first.spec.floor,
+                job: single.then_some(first.spec.id),
+                arrived: jobs.clone().map(|j| j.spec.arrived).min().unwrap_or_default(),
+                attained_gpu_seconds: jobs.map(|j| j.attained_gpu_seconds).sum(),
+                held: if single { first.phase.held().map(|g| g.kind) } else { None },
+            });
+            problem.rates.extend_from_slice(&class.rates);
+        }
+        if self.policy.pairs {
+            problem.pairs = self.pair_rates(&problem);
+        }
+        problem
+    }
+
+    fn pair_rates(&self, problem: &Problem) -> Vec<PairRates> {
+        let singles: BTreeSet<WorkloadId> = problem.users.iter().filter(|u| u.gang == 1).map(|u| u.workload).collect();
+        let mut pairs = Vec::new();
+        for &a in &singles {
+            for &b in singles.range(a..) {
+                for (j, kind) in self.cluster.kinds().iter().enumerate() {
+                    let at = KindId(j as u16);
+                    if kind.max_jobs >= 2
+                        && let Some((rate_a, rate_b)) = self.estimates.together(a, b, at)
+                    {
+                        pairs.push(PairRates { a, b, kind: at, rate_a, rate_b });
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
+    fn allocated(&mut self, round: Round, answer: Result<Allocation, AllocateError>, out: &mut Vec<Output>) {
+        // An answer to a question that is no longer open is stale; drop it.
+        let Some(problem) = self.outstanding.take_if(|p| p.round == round) else { return };
+        match answer {
+            Ok(allocation) => {
+                self.last_error = None;
+                self.placer.adopt(&problem, &allocation);
+            }
+            Err(error) => {
+                // The last shares stay in force, and the question is asked again next round.
+                out.push(Output::Note(Event::NoAllocation { round, why: error.to_string() }));
+                self.last_error = Some(error);
+                self.changed = true;
+            }
+        }
+        if !self.placed {
+            self.place(out);
+        }
+    }
+
+    /// GPUs that a plan may use, by GPU.
+    fn usable(&self) -> Vec<bool> {
+        let mut usable = vec![true; self.cluster.gpus()];
+        for (node, state) in self.cluster.nodes().iter().zip(&self.nodes) {
+            let silent = self.patience - state.seen_patience > self.settings.silence_seconds();
+            if !state.up || silent {
+                usable[node.gpu_range().start as usize..node.gpu_range().end as usize].fill(false);
+            }
+        }
+        for &slot in &self.unconfirmed {
+            if let Phase::Stopping(gang, ..) = &self.jobs.get(slot).phase {
+                gang.gpus.iter().for_each(|g| usable[g.index()] = false);
+            }
+        }
+        for gpu in self.strangers.values().flatten() {
+            usable[gpu.index()] = false;
+        }
+        usable
+    }
+
+    fn place(&mut self, out: &mut Vec<Output>) {
+        self.placed = true;
+        let usable = self.usable();
+        let view = View {
+            cluster: &self.cluster,
+            now: self.now,
+            jobs: &self.jobs,
+            classes: &self.classes,
+            seats: &self.seats,
+            usable: &usable,
+        };
+        match self.placer.place(&view).check(&view) {
+            Ok(placement) => self.carry_out(placement, &usable, out),
+            // A wrong plan is a bug; what runs goes on running, and the note says what was wrong.
+            Err(error) => out.push(Output::Note(Event::BadPlan { round: self.round, why: error.to_string() })),
+        }
+    }
+
+    /// Forgets a job for good.
+    fn bury(&mut self, slot: Slot) -> Job {
+        self.unconfirmed.remove(&slot);
+        let job = self.jobs.remove(slot);
+        for gpu in job.target.iter().flat_map(|gang| &gang.gpus) {
+            self.awaiting[gpu.index()].retain(|&waiter| waiter != slot);
+        }
+        let class = self.classes.get_mut(&job.class).expect("a job's class lives as long as its jobs");
+        class.jobs.retain(|&s| s != slot);
+        if class.jobs.is_empty() {
+            let class = self.classes.remove(&job.class).expect("found above");
+            self.class_ids.remove(&class.key);
+        }
+        self.changed = true;
+        job
+    }
+}
+
+/// Sets a class's rates from the estimates, 0 for kinds it may not use.
+fn fill_rates(class: &mut Class, spec: &JobSpec, estimates: &Estimates, blind: bool) {
+    let row = estimates.row(&Ask { workload: spec.workload, gang: spec.gang, partner: None });
+    for j in 0..class.rates.len() {
+        let allowed = spec.kinds.is_empty() || spec.kinds.contains(&KindId(j as u16));
+        let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
+        class.rates[j] = cell.map_or(0.0, |c| c.rate);
+        class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
+        class.seen_rates[j] = if blind { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
+    }
+}

@@ -1,0 +1,260 @@
+//! Everything that goes into the scheduler and comes out of it. Plain data, so that a journal can hold it.
+
+use crate::allocate::{AllocateError, Allocation, Problem};
+use crate::estimate::{Ask, Row};
+use crate::{GpuId, JobId, JobSpec, KindId, NodeId, Round, Time};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Tells one gang of a job from the job's earlier ones. Grows with every start order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fence(pub u64);
+
+/// Patience and pace.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Time between two decisions.
+    pub round_seconds: f64,
+    /// Time between two surveys, as the driver promises them.
+    pub survey_seconds: f64,
+    /// A node stops its gangs by itself when nobody has asked after it for this long.
+    pub lease_seconds: f64,
+    /// An order that is not confirmed within this time is sent again.
+    pub confirm_seconds: f64,
+    /// A start that was sent this often without a confirmation is given up.
+    pub most_tries: u32,
+    /// A job that failed this often in a row is not tried again.
+    pub most_failures: u32,
+    /// Pause after the first failure; doubles with each further one.
+    pub backoff_seconds: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::with_round(60.0)
+    }
+}
+
+impl Settings {
+    /// Defaults that go with a round of this length.
+    #[must_use]
+    pub fn with_round(round_seconds: f64) -> Self {
+        Self {
+            round_seconds,
+            survey_seconds: round_seconds,
+            lease_seconds: 4.0 * round_seconds,
+            confirm_seconds: round_seconds,
+            most_tries: 3,
+            most_failures: 5,
+            backoff_seconds: round_seconds / 2.0,
+        }
+    }
+
+    /// Silence after which a node gets no new gangs.
+    pub(crate) fn silence_seconds(&self) -> f64 {
+        2.5 * self.survey_seconds
+    }
+
+    /// Silence after which a node's gangs are given up: its own lease, and a margin of two surveys for what
+    /// was on its way.
+    pub(crate) fn loss_seconds(&self) -> f64 {
+        self.lease_seconds + 2.0 * self.survey_seconds
+    }
+}
+
+/// What the driver tells the scheduler.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Input {
+    /// A new job.
+    Submit(JobSpec),
+    /// Somebody no longer wants a job.
+    Cancel(JobId),
+    /// Answers to [`Output::Estimate`], or better estimates of rows asked for earlier.
+    Estimated(Vec<Row>),
+    /// The answer to [`Output::Solve`].
+    Allocated(Round, Result<Allocation, AllocateError>),
+    /// A round begins.
+    Tick,
+    /// Something happened to one gang. A hint: it may be lost, late or repeated.
+    Reported(Report),
+    /// An engine cannot do what it was ordered.
+    Refused(Order, String),
+    /// What is really there.
+    Surveyed(Survey),
+}
+
+/// What the scheduler wants done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Output {
+    /// Solve this with the policy, and answer with [`Input::Allocated`].
+    Solve(Arc<Problem>),
+    /// Estimate this row, and answer with [`Input::Estimated`].
+    Estimate(Ask),
+    /// Make it so. Doing it twice is the same as doing it once.
+    Order(Order),
+    /// For the record.
+    Note(Event),
+}
+
+/// What should, or should not, be there.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// This gang should run.
+    Start(Start),
+    /// This gang should not be there; if it has ended, its record may go.
+    Stop {
+        /// Whose.
+        job: JobId,
+        /// Which.
+        fence: Fence,
+    },
+}
+
+/// A gang that should run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// Whose.
+    pub job: JobId,
+    /// Which.
+    pub fence: Fence,
+    /// On which kind.
+    pub kind: KindId,
+    /// On which GPUs.
+    pub gpus: Vec<GpuId>,
+    /// Whether it spans more nodes than it needs to.
+    pub spread: bool,
+    /// The gang must end itself when its node has not been asked after for this long.
+    pub lease_seconds: f64,
+}
+
+/// What became of a gang.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// It runs.
+    Started,
+    /// It was stopped with this many of the job's steps safe.
+    Stopped(f64),
+    /// It did all its work.
+    Finished,
+    /// It broke with this many of the job's steps safe.
+    Failed(f64, String),
+}
+
+/// Something that happened to one gang.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Whose.
+    pub job: JobId,
+    /// Which.
+    pub fence: Fence,
+    /// What.
+    pub fate: Fate,
+}
+
+/// A node that answered a survey.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeSeen {
+    /// Which.
+    pub node: NodeId,
+    /// Whether it can run anything.
+    pub up: bool,
+}
+
+/// The state of a gang that was seen.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GangState {
+    /// It runs.
+    Running,
+    /// It did all its work; kept until ordered to stop.
+    Finished,
+    /// It broke; kept until ordered to stop.
+    Failed(String),
+}
+
+/// A gang that was seen.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct GangSeen {
+    /// Whose.
+    pub job: JobId,
+    /// Which.
+    pub fence: Fence,
+    /// Where.
+    pub gpus: Vec<GpuId>,
+    /// Steps of the job that are safe.
+    pub steps_done: f64,
+    /// How it is.
+    pub state: GangState,
+}
+
+/// What was really there at a moment, on the nodes that answered. Raw: it may show strangers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Survey {
+    /// When the question was asked: nothing ordered later can be expected in it.
+    pub at: Time,
+    /// Nodes that answered. Others are unknown.
+    pub nodes: Vec<NodeSeen>,
+    /// Every gang with a GPU on one of them.
+    pub gangs: Vec<GangSeen>,
+}
+
+/// For the record.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A job was not taken in.
+    Rejected {
+        /// Which.
+        job: JobId,
+        /// Why.
+        why: String,
+    },
+    /// A job did all its work.
+    Completed {
+        /// Which.
+        job: JobId,
+    },
+    /// A job is not tried again.
+    GaveUp {
+        /// Which.
+        job: JobId,
+        /// Why.
+        why: String,
+    },
+    /// A job was cancelled.
+    Cancelled {
+        /// Which.
+        job: JobId,
+    },
+    /// A job lost its gang and waits again.
+    Requeued {
+        /// Which.
+        job: JobId,
+        /// Why.
+        why: String,
+    },
+    /// A node has been silent for longer than its lease; its gangs are given up.
+    NodeLost {
+        /// Which.
+        node: NodeId,
+    },
+    /// The policy gave no usable answer; the last one stays in force.
+    NoAllocation {
+        /// Which decision.
+        round: Round,
+        /// Why.
+        why: String,
+    },
+    /// The placer broke a rule; nothing was changed this round.
+    BadPlan {
+        /// Which decision.
+        round: Round,
+        /// Why.
+        why: String,
+    },
+}

@@ -1,0 +1,257 @@
+//! From a plan to orders, and from reports back to the state.
+//!
+//! Orders are the difference between the plan and what is there, stops before starts. A start waits until
+//! every GPU it needs is known to be vacated.
+
+use super::*;
+use crate::place::Placement;
+
+impl Scheduler {
+    /// Stops what the plan does not keep, starts what can start, and remembers who waits for which GPU.
+    pub(super) fn carry_out(&mut self, placement: Placement, usable: &[bool], out: &mut Vec<Output>) {
+        let mut kept: Vec<Slot> = placement.keep;
+        kept.sort_unstable();
+        let holders: Vec<Slot> = self
+            .jobs
+            .iter()
+            .filter(|(slot, job)| {
+                let on_usable = |gang: &Gang| gang.gpus.iter().all(|g| usable[g.index()]);
+                // A gang on a silent node is out of reach: neither stop nor move it until the node speaks or is lost.
+                job.phase.held().is_some_and(on_usable) && kept.binary_search(slot).is_err()
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for waiters in &mut self.awaiting {
+            waiters.clear();
+        }
+        for (_, job) in self.jobs.iter_mut() {
+            job.target = None;
+        }
+        for slot in holders {
+            self.stop(slot, AfterStop::Wait, out);
+        }
+        for seat in placement.seats {
+            if self.jobs.get(seat.job).phase.held().is_some() {
+                continue;
+            }
+            for gpu in &seat.gpus {
+                self.awaiting[gpu.index()].push(seat.job);
+            }
+            let gang = Gang { fence: Fence(0), kind: seat.kind, gpus: seat.gpus, spread: seat.spread };
+            self.jobs.get_mut(seat.job).target = Some(gang);
+            self.try_start(seat.job, out);
+        }
+    }
+
+    /// Orders a job's gang to stop.
+    pub(super) fn stop(&mut self, slot: Slot, then: AfterStop, out: &mut Vec<Output>) {
+        self.credit(slot);
+        let pending = Pending { ordered_at: self.now, tries: 1 };
+        let job = self.jobs.get_mut(slot);
+        let (Phase::Starting(gang, _) | Phase::Running(gang)) = std::mem::replace(&mut job.phase, Phase::Waiting)
+        else {
+            return;
+        };
+        out.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
+        job.phase = Phase::Stopping(gang, pending, then);
+        self.unconfirmed.insert(slot);
+    }
+
+    /// Orders a job's target to start if nobody is left on its GPUs.
+    fn try_start(&mut self, slot: Slot, out: &mut Vec<Output>) {
+        let job = self.jobs.get(slot);
+        let Some(target) = &job.target else { return };
+        let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
+        let vacated = target.gpus.iter().all(|&g| !self.seats.on(g).any(leaving));
+        if job.phase != Phase::Waiting || !vacated {
+            return;
+        }
+        let fence = Fence(self.next_fence);
+        self.next_fence += 1;
+        let job = self.jobs.get_mut(slot);
+        let mut gang = job.target.take().expect("looked at above");
+        gang.fence = fence;
+        self.seats.sit(slot, &gang.gpus);
+        out.push(Output::Order(start_order(job.spec.id, &gang, &self.settings)));
+        job.phase = Phase::Starting(gang, Pending { ordered_at: self.now, tries: 1 });
+        self.unconfirmed.insert(slot);
+    }
+
+    fn credit(&mut self, slot: Slot) {
+        let job = self.jobs.get_mut(slot);
+        job.credit(self.now, &self.classes[&job.class]);
+    }
+
+    /// Frees a job's GPUs and lets those start that waited for them. The job waits, unless it is buried next.
+    pub(super) fn vacate(&mut self, slot: Slot, out: &mut Vec<Output>) {
+        self.credit(slot);
+        self.unconfirmed.remove(&slot);
+        let phase = std::mem::replace(&mut self.jobs.get_mut(slot).phase, Phase::Waiting);
+        let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
+        self.seats.leave(slot, &gang.gpus);
+        for gpu in gang.gpus {
+            for i in 0..self.awaiting[gpu.index()].len() {
+                self.try_start(self.awaiting[gpu.index()][i], out);
+            }
+        }
+        self.try_start(slot, out);
+    }
+
+    /// A job lost its gang without being told to stop: it waits again, after a pause if it was at fault.
+    pub(super) fn requeue(&mut self, slot: Slot, pause_seconds: f64, why: String, out: &mut Vec<Output>) {
+        self.jobs.get_mut(slot).target = None;
+        self.vacate(slot, out);
+        let job = self.jobs.get_mut(slot);
+        job.not_before = self.now.after(pause_seconds);
+        out.push(Output::Note(Event::Requeued { job: job.spec.id, why }));
+        self.changed = true;
+    }
+
+    fn backoff_seconds(&self, failures: u32) -> f64 {
+        self.settings.backoff_seconds * f64::from(1u32 << failures.saturating_sub(1).min(10))
+    }
+
+    /// A job broke, or could not be started: tried again after a pause, or given up.
+    fn count_failure(&mut self, slot: Slot, why: String, out: &mut Vec<Output>) {
+        let job = self.jobs.get_mut(slot);
+        job.failures += 1;
+        let failures = job.failures;
+        if failures >= self.settings.most_failures {
+            self.vacate(slot, out);
+            let job = self.bury(slot);
+            let why = format!("failed {failures} times in a row, last: {why}");
+            out.push(Output::Note(Event::GaveUp { job: job.spec.id, why }));
+        } else {
+            self.requeue(slot, self.backoff_seconds(failures), why, out);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: JobId, out: &mut Vec<Output>) {
+        let Some(slot) = self.jobs.slot(id) else { return };
+        match &mut self.jobs.get_mut(slot).phase {
+            Phase::Waiting => {
+                self.bury(slot);
+                out.push(Output::Note(Event::Cancelled { job: id }));
+            }
+            Phase::Stopping(_, _, then) => *then = AfterStop::Leave,
+            Phase::Starting(..) | Phase::Running(_) => self.stop(slot, AfterStop::Leave, out),
+        }
+    }
+
+    pub(super) fn reported(&mut self, report: &Report, out: &mut Vec<Output>) {
+        let known = self
+            .jobs
+            .slot(report.job)
+            .filter(|&slot| self.jobs.get(slot).phase.occupied().is_some_and(|gang| gang.fence == report.fence));
+        let Some(slot) = known else {
+            // Of a gang that is no longer ours: make sure that it goes.
+            if report.fate == Fate::Started {
+                out.push(Output::Order(Order::Stop { job: report.job, fence: report.fence }));
+            }
+            return;
+        };
+        match &report.fate {
+            Fate::Started => self.confirm_start(slot),
+            Fate::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
+            Fate::Finished => self.complete(slot, out),
+            Fate::Failed(steps, why) => self.broke(slot, *steps, why, out),
+        }
+    }
+
+    pub(super) fn confirm_start(&mut self, slot: Slot) {
+        let job = self.jobs.get_mut(slot);
+        if let Phase::Starting(gang, _) = &job.phase {
+            job.phase = Phase::Running(gang.clone());
+            job.first_started.get_or_insert(self.now);
+            job.credited = self.now;
+            self.unconfirmed.remove(&slot);
+        }
+    }
+
+    /// A gang is known to be gone, its work not done.
+    pub(super) fn gone(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {
+        let job = self.jobs.get_mut(slot);
+        job.steps_done = job.steps_done.max(steps);
+        match job.phase {
+            Phase::Stopping(_, _, AfterStop::Leave) => {
+                let id = job.spec.id;
+                job.target = None;
+                self.vacate(slot, out);
+                self.bury(slot);
+                out.push(Output::Note(Event::Cancelled { job: id }));
+            }
+            Phase::Stopping(_, _, AfterStop::Wait) => self.vacate(slot, out),
+            _ => self.requeue(slot, 0.0, why.to_owned(), out),
+        }
+    }
+
+    pub(super) fn complete(&mut self, slot: Slot, out: &mut Vec<Output>) {
+        let job = self.jobs.get_mut(slot);
+        let (id, fence) = (job.spec.id, job.phase.occupied().expect("only a gang can finish").fence);
+        job.target = None;
+        self.vacate(slot, out);
+        self.bury(slot);
+        out.push(Output::Order(Order::Stop { job: id, fence }));
+        out.push(Output::Note(Event::Completed { job: id }));
+    }
+
+    pub(super) fn broke(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {
+        let job = self.jobs.get_mut(slot);
+        let fence = job.phase.occupied().expect("only a gang can break").fence;
+        out.push(Output::Order(Order::Stop { job: job.spec.id, fence }));
+        // Progress since the last failure shows that the job can work: count anew.
+        if steps > job.steps_done {
+            job.failures = 0;
+        }
+        job.steps_done = job.steps_done.max(steps);
+        if let Phase::Stopping(_, _, AfterStop::Leave) = job.phase {
+            return self.gone(slot, steps, why, out);
+        }
+        self.count_failure(slot, why.to_owned(), out);
+    }
+
+    pub(super) fn refused(&mut self, order: &Order, why: String, out: &mut Vec<Output>) {
+        let Order::Start(start) = order else { return };
+        let Some(slot) = self.jobs.slot(start.job) else { return };
+        let phase = &self.jobs.get(slot).phase;
+        match phase {
+            Phase::Starting(gang, _) if gang.fence == start.fence => self.count_failure(slot, why, out),
+            Phase::Stopping(gang, ..) if gang.fence == start.fence => self.gone(slot, 0.0, &why, out),
+            _ => {}
+        }
+    }
+
+    /// Sends orders again that were not confirmed in time; gives up starts that were sent often enough.
+    pub(super) fn chase_orders(&mut self, out: &mut Vec<Output>) {
+        let slots: Vec<Slot> = self.unconfirmed.iter().copied().collect();
+        for slot in slots {
+            let job = self.jobs.get_mut(slot);
+            let id = job.spec.id;
+            let (Phase::Starting(gang, pending) | Phase::Stopping(gang, pending, _)) = &mut job.phase else { continue };
+            if self.now.since(pending.ordered_at) < self.settings.confirm_seconds {
+                continue;
+            }
+            pending.ordered_at = self.now;
+            pending.tries += 1;
+            let (tries, fence) = (pending.tries, gang.fence);
+            let again = Output::Order(start_order(id, gang, &self.settings));
+            match job.phase {
+                // Whether it runs is not known: it must be stopped before the job may go elsewhere.
+                Phase::Starting(..) if tries > self.settings.most_tries => self.stop(slot, AfterStop::Wait, out),
+                Phase::Starting(..) => out.push(again),
+                _ => out.push(Output::Order(Order::Stop { job: id, fence })),
+            }
+        }
+    }
+}
+
+fn start_order(job: JobId, gang: &Gang, settings: &Settings) -> Order {
+    Order::Start(Start {
+        job,
+        fence: gang.fence,
+        kind: gang.kind,
+        gpus: gang.gpus.clone(),
+        spread: gang.spread,
+        lease_seconds: settings.lease_seconds,
+    })
+}

@@ -1,0 +1,134 @@
+//! Surveys: what is really there corrects what the scheduler believes.
+//!
+//! A survey is believed, but only about what it can know: the nodes that answered, as of the moment the
+//! question was asked. A gang ordered later is not missed, an older survey than the last is not read again,
+//! and a node that does not answer is given up only after its own lease must have ended its gangs.
+
+use super::*;
+
+impl Scheduler {
+    pub(super) fn surveyed(&mut self, survey: &Survey, out: &mut Vec<Output>) {
+        let fresh = self.note_nodes(survey, out);
+        if fresh.is_empty() {
+            return;
+        }
+        let answered = |gpu: &GpuId| fresh.binary_search(&self.cluster.node_of(*gpu)).is_ok();
+        self.strangers.retain(|_, gpus| !gpus.iter().all(answered));
+        let mut seen: Vec<(JobId, Fence)> = Vec::with_capacity(survey.gangs.len());
+        for gang in &survey.gangs {
+            seen.push((gang.job, gang.fence));
+            self.gang_seen(gang, survey.at, out);
+        }
+        seen.sort_unstable();
+        self.miss_absent(survey.at, &fresh, &seen, out);
+    }
+
+    /// Takes in which nodes answered; returns, in order, those about which the survey is news.
+    fn note_nodes(&mut self, survey: &Survey, out: &mut Vec<Output>) -> Vec<NodeId> {
+        let mut fresh = Vec::with_capacity(survey.nodes.len());
+        for seen in &survey.nodes {
+            let Some(state) = self.nodes.get_mut(seen.node.index()) else { continue };
+            if state.seen_at > survey.at || (state.seen_at == survey.at && state.up) {
+                continue;
+            }
+            state.seen_at = survey.at;
+            state.seen_patience = self.patience - self.now.since(survey.at).min(self.settings.round_seconds);
+            if state.up != seen.up {
+                state.up = seen.up;
+                self.changed = true;
+            }
+            fresh.push(seen.node);
+        }
+        fresh.sort_unstable();
+        let down: Vec<NodeId> = fresh.iter().copied().filter(|n| !self.nodes[n.index()].up).collect();
+        self.give_up_gangs(&down, "its node went down", out);
+        fresh
+    }
+
+    fn gang_seen(&mut self, gang: &GangSeen, at: Time, out: &mut Vec<Output>) {
+        let known = self
+            .jobs
+            .slot(gang.job)
+            .filter(|&slot| self.jobs.get(slot).phase.occupied().is_some_and(|held| held.fence == gang.fence));
+        let Some(slot) = known else {
+            // Not ours any more, or never was: ask for it to go, and keep off its GPUs until it has.
+            out.push(Output::Order(Order::Stop { job: gang.job, fence: gang.fence }));
+            if gang.state == GangState::Running {
+                self.strangers.insert((gang.job, gang.fence), gang.gpus.clone());
+            }
+            return;
+        };
+        match &gang.state {
+            GangState::Running => {
+                self.confirm_start(slot);
+                let job = self.jobs.get_mut(slot);
+                if gang.steps_done > job.steps_done {
+                    job.steps_done = gang.steps_done;
+                    job.failures = 0;
+                }
+                let _ = at;
+            }
+            GangState::Finished => self.complete(slot, out),
+            GangState::Failed(why) => self.broke(slot, gang.steps_done, why, out),
+        }
+    }
+
+    /// Gangs that should have been in the survey and were not are gone.
+    fn miss_absent(&mut self, at: Time, fresh: &[NodeId], seen: &[(JobId, Fence)], out: &mut Vec<Output>) {
+        let absent: Vec<Slot> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| {
+                let Some(gang) = job.phase.occupied() else { return false };
+                let ordered_at = match &job.phase {
+                    Phase::Starting(_, pending) | Phase::Stopping(_, pending, _) => pending.ordered_at,
+                    _ => Time::ZERO,
+                };
+                let all_answered = gang.gpus.iter().all(|g| fresh.binary_search(&self.cluster.node_of(*g)).is_ok());
+                // A start that was not yet confirmed may still be on its way; chasing it is for the tick.
+                let expected = !matches!(job.phase, Phase::Starting(..)) && ordered_at < at && job.credited < at;
+                expected && all_answered && seen.binary_search(&(job.spec.id, gang.fence)).is_err()
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in absent {
+            let steps = self.jobs.get(slot).steps_done;
+            self.gone(slot, steps, "its gang was not there when looked for", out);
+        }
+    }
+
+    /// Gives up the gangs of nodes that have been silent for longer than their lease.
+    pub(super) fn expire_leases(&mut self, out: &mut Vec<Output>) {
+        let silent = |state: &NodeState| state.up && self.patience - state.seen_patience > self.settings.loss_seconds();
+        let lost: Vec<NodeId> =
+            (0..self.nodes.len()).filter(|&n| silent(&self.nodes[n])).map(|n| NodeId(n as u32)).collect();
+        for &node in &lost {
+            self.nodes[node.index()].up = false;
+            self.changed = true;
+            out.push(Output::Note(Event::NodeLost { node }));
+        }
+        self.give_up_gangs(&lost, "its node has been silent for longer than its lease", out);
+    }
+
+    /// Requeues every job with a GPU on one of `nodes`. What is left of its gang elsewhere is told to stop.
+    fn give_up_gangs(&mut self, nodes: &[NodeId], why: &str, out: &mut Vec<Output>) {
+        if nodes.is_empty() {
+            return;
+        }
+        let on = |gang: &Gang| gang.gpus.iter().any(|&g| nodes.contains(&self.cluster.node_of(g)));
+        let hit: Vec<Slot> =
+            self.jobs.iter().filter(|(_, job)| job.phase.occupied().is_some_and(on)).map(|(slot, _)| slot).collect();
+        for slot in hit {
+            let job = self.jobs.get(slot);
+            let steps = job.steps_done;
+            let gang = job.phase.occupied().expect("filtered above");
+            let elsewhere: Vec<GpuId> =
+                gang.gpus.iter().copied().filter(|&g| !nodes.contains(&self.cluster.node_of(g))).collect();
+            if !elsewhere.is_empty() {
+                out.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
+                self.strangers.insert((job.spec.id, gang.fence), elsewhere);
+            }
+            self.gone(slot, steps, why, out);
+        }
+    }
+}

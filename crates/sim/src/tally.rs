@@ -1,0 +1,310 @@
+//! Counts while a run goes on, and turns the counts into a [`RunRecord`].
+
+use crate::record::{JobRecord, KindRecord, RunRecord, Sample, Stretch, Summary, TenantRecord};
+use crate::trace::Trace;
+use crate::world::{Life, World};
+use arles_core::meter::Charge;
+use arles_core::scheduler::Order;
+use arles_core::{Cluster, GpuId, JobId, Time, Work};
+use std::collections::BTreeMap;
+
+/// Samples of the timeline are thinned to at most this many.
+const MOST_SAMPLES: usize = 2000;
+/// Stretches of the Gantt chart are recorded up to this many.
+const MOST_STRETCHES: usize = 20_000;
+/// GPUs of each kind in the Gantt chart.
+const GANTT_GPUS: u32 = 8;
+const JOULES_PER_KWH: f64 = 3.6e6;
+
+#[derive(Clone, Default)]
+struct TenantTally {
+    gpu_seconds: f64,
+    completed: u64,
+    jct_seconds: f64,
+    joules: f64,
+}
+
+/// The counts of a run.
+pub(crate) struct Tally {
+    policy: &'static str,
+    kinds: Vec<(String, u32)>,
+    tenants: Vec<(String, f64)>,
+    workloads: Vec<String>,
+    by_tenant: Vec<TenantTally>,
+    jct_seconds: Vec<f64>,
+    jobs: Option<Vec<JobRecord>>,
+    over: u64,
+    last_end: Time,
+    charge: Charge,
+    due_seconds: f64,
+    violated_seconds: f64,
+    migrations: u64,
+    rounds: u64,
+    timeline: Vec<Sample>,
+    stride: u64,
+    gantt: Vec<Stretch>,
+    gantt_open: BTreeMap<(u32, JobId), (Time, u32)>,
+    gantt_labels: Vec<(u32, String)>,
+}
+
+impl Tally {
+    pub(crate) fn new(policy: &'static str, cluster: &Cluster, trace: &Trace, details: bool) -> Self {
+        let kinds = cluster.kinds().iter().zip(cluster.counts());
+        let mut gantt_labels = Vec::new();
+        for (j, _) in cluster.kinds().iter().enumerate() {
+            let nodes = cluster.nodes().iter().filter(|n| n.kind.index() == j);
+            let gpus = nodes.flat_map(|n| n.gpu_range().map(move |g| (g, format!("{}/{}", n.name, g - n.first_gpu.0))));
+            gantt_labels.extend(gpus.take(if details { GANTT_GPUS as usize } else { 0 }));
+        }
+        Self {
+            policy,
+            kinds: kinds.map(|(k, n)| (k.name.clone(), n)).collect(),
+            tenants: trace.tenants.iter().map(|t| (t.name.clone(), t.weight)).collect(),
+            workloads: trace.workloads.clone(),
+            by_tenant: vec![TenantTally::default(); trace.tenants.len()],
+            jct_seconds: Vec::new(),
+            jobs: details.then(Vec::new),
+            over: 0,
+            last_end: Time::ZERO,
+            charge: Charge::default(),
+            due_seconds: 0.0,
+            violated_seconds: 0.0,
+            migrations: 0,
+            rounds: 0,
+            timeline: Vec::new(),
+            stride: 1,
+            gantt: Vec::new(),
+            gantt_open: BTreeMap::new(),
+            gantt_labels,
+        }
+    }
+
+    /// Jobs that are over.
+    pub(crate) fn over(&self) -> u64 {
+        self.over
+    }
+
+    pub(crate) fn no_allocation(&mut self) {}
+
+    /// A round has been decided.
+    pub(crate) fn sample(&mut self, now: Time, world: &World) {
+        self.rounds += 1;
+        if self.jobs.is_none() || !self.rounds.is_multiple_of(self.stride) {
+            return;
+        }
+        let waiting = world.known() as u32 - world.running();
+        let busy = world.busy().to_vec();
+        self.timeline.push(Sample {
+            at_seconds: now.seconds(),
+            busy,
+            waiting,
+            running: world.running(),
+            watts: world.watts(),
+        });
+        if self.timeline.len() >= MOST_SAMPLES {
+            let mut keep = false;
+            self.timeline.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.stride *= 2;
+        }
+    }
+
+    /// An order is about to be carried out.
+    pub(crate) fn before_order(&mut self, now: Time, order: &Order, world: &World) {
+        if self.jobs.is_none() || self.gantt.len() >= MOST_STRETCHES {
+            return;
+        }
+        match order {
+            Order::Start(start) => {
+                let tenant = world.life(start.job).map_or(0, |l| l.spec.tenant.0);
+                for &gpu in &start.gpus {
+                    if self.in_gantt(gpu) {
+                        self.gantt_open.insert((gpu.0, start.job), (now, tenant));
+                    }
+                }
+            }
+            Order::Stop { job, .. } => {
+                let gpus = world.held(*job).map(|(_, gpus)| gpus.to_vec()).unwrap_or_default();
+                self.close_stretches(now, *job, &gpus);
+            }
+        }
+    }
+
+    fn in_gantt(&self, gpu: GpuId) -> bool {
+        self.gantt_labels.binary_search_by_key(&gpu.0, |(g, _)| *g).is_ok()
+    }
+
+    fn close_stretches(&mut self, now: Time, job: JobId, gpus: &[GpuId]) {
+        for gpu in gpus {
+            if let Some((from, tenant)) = self.gantt_open.remove(&(gpu.0, job)) {
+                let beside = (gpu.0, JobId(0))..=(gpu.0, JobId(u64::MAX));
+                let shared = self.gantt_open.range(beside).next().is_some();
+                self.push_stretch(Stretch {
+                    gpu: gpu.0,
+                    job: job.0,
+                    tenant,
+                    from_seconds: from.seconds(),
+                    until_seconds: now.seconds(),
+                    shared,
+                });
+            }
+        }
+    }
+
+    fn push_stretch(&mut self, stretch: Stretch) {
+        // A job that comes back to the GPU it just left goes on with its stretch.
+        let before = self.gantt.iter_mut().rev().take(64).find(|s| s.gpu == stretch.gpu);
+        match before {
+            Some(b)
+                if b.job == stretch.job && b.until_seconds == stretch.from_seconds && b.shared == stretch.shared =>
+            {
+                b.until_seconds = stretch.until_seconds;
+            }
+            _ => self.gantt.push(stretch),
+        }
+    }
+
+    /// A job is over.
+    pub(crate) fn over_with(&mut self, now: Time, life: &Life, completed: bool) {
+        self.over += 1;
+        let spec = &life.spec;
+        self.last_end = self.last_end.max(now);
+        self.migrations += u64::from(life.migrations);
+        self.charge.add(&life.charge);
+        let jct = now.since(spec.arrived);
+        let tenant = &mut self.by_tenant[spec.tenant.index()];
+        tenant.gpu_seconds += life.gpu_seconds;
+        tenant.joules += life.charge.total();
+        if completed {
+            tenant.completed += 1;
+            tenant.jct_seconds += jct;
+            self.jct_seconds.push(jct);
+        }
+        let (due, violated) = promise(now, life);
+        self.due_seconds += due;
+        self.violated_seconds += violated;
+        if self.jobs.is_none() {
+            return;
+        }
+        let open: Vec<GpuId> = self.gantt_open.keys().filter(|(_, j)| *j == spec.id).map(|(g, _)| GpuId(*g)).collect();
+        self.close_stretches(now, spec.id, &open);
+        let record = JobRecord {
+            id: spec.id.0,
+            tenant: spec.tenant.0,
+            workload: spec.workload.0,
+            gang: spec.gang,
+            arrival_seconds: spec.arrived.seconds(),
+            start_seconds: life.started.map(Time::seconds),
+            end_seconds: Some(now.seconds()),
+            completed,
+            restarts: life.restarts,
+            gpu_seconds: life.gpu_seconds,
+            due_seconds: due,
+            violated_seconds: violated,
+            active_joules: life.charge.active_joules,
+            idle_joules: life.charge.idle_joules,
+            restart_joules: life.charge.restart_joules,
+        };
+        if let Some(jobs) = &mut self.jobs {
+            jobs.push(record);
+        }
+    }
+
+    /// The record of the run that ended at `now`.
+    pub(crate) fn finish(mut self, now: Time, mut world: World) -> RunRecord {
+        world.close_books(now);
+        let seconds = now.seconds().max(f64::MIN_POSITIVE);
+        let gpus: f64 = self.kinds.iter().map(|(_, n)| f64::from(*n)).sum();
+        let kinds: Vec<KindRecord> = (0..self.kinds.len())
+            .map(|j| {
+                let (name, count) = self.kinds[j].clone();
+                let draw = world.used_joules()[j];
+                KindRecord {
+                    name,
+                    gpus: count,
+                    utilisation_ratio: ratio(world.busy_gpu_seconds()[j], f64::from(count) * seconds),
+                    active_kwh: draw.active_joules / JOULES_PER_KWH,
+                    idle_kwh: (draw.idle_joules + world.unused_joules()[j]) / JOULES_PER_KWH,
+                }
+            })
+            .collect();
+        let active: f64 = kinds.iter().map(|k| k.active_kwh).sum();
+        let idle: f64 = kinds.iter().map(|k| k.idle_kwh).sum();
+        self.jct_seconds.sort_by(f64::total_cmp);
+        let jct = &self.jct_seconds;
+        let busy: f64 = world.busy_gpu_seconds().iter().sum();
+        let summary = Summary {
+            policy: self.policy.to_owned(),
+            mean_jct_seconds: ratio(jct.iter().sum(), jct.len() as f64),
+            p50_jct_seconds: percentile(jct, 0.5),
+            p99_jct_seconds: percentile(jct, 0.99),
+            makespan_seconds: self.last_end.seconds(),
+            utilisation_ratio: ratio(busy, gpus * seconds),
+            utilisation_by_kind: kinds.iter().map(|k| (k.name.clone(), k.utilisation_ratio)).collect(),
+            energy_kwh: active + idle,
+            energy_active_kwh: active,
+            energy_idle_kwh: idle,
+            energy_restart_kwh: self.charge.restart_joules / JOULES_PER_KWH,
+            sla_violation_ratio: ratio(self.violated_seconds, self.due_seconds),
+            jobs_completed: jct.len() as u64,
+            rounds: self.rounds,
+            migrations: self.migrations,
+            mixed_gangs: 0,
+            tenants: self.tenant_records(),
+            wall_seconds: 0.0,
+        };
+        let mut jobs = self.jobs.unwrap_or_default();
+        jobs.sort_by(|a, b| a.arrival_seconds.total_cmp(&b.arrival_seconds).then(a.id.cmp(&b.id)));
+        RunRecord {
+            summary,
+            kinds,
+            workloads: self.workloads,
+            jobs,
+            timeline: self.timeline,
+            gantt: self.gantt,
+            gantt_labels: self.gantt_labels,
+        }
+    }
+
+    fn tenant_records(&self) -> Vec<TenantRecord> {
+        let weights: f64 = self.tenants.iter().map(|(_, w)| w).sum();
+        let held: f64 = self.by_tenant.iter().map(|t| t.gpu_seconds).sum();
+        let record = |((name, weight), tally): (&(String, f64), &TenantTally)| TenantRecord {
+            name: name.clone(),
+            weight: *weight,
+            entitlement_ratio: ratio(*weight, weights),
+            share_ratio: ratio(tally.gpu_seconds, held),
+            gpu_seconds: tally.gpu_seconds,
+            jobs_completed: tally.completed,
+            mean_jct_seconds: ratio(tally.jct_seconds, tally.completed as f64),
+            energy_kwh: tally.joules / JOULES_PER_KWH,
+        };
+        self.tenants.iter().zip(&self.by_tenant).map(record).collect()
+    }
+}
+
+/// Seconds for which a job's promise was due, and of these the ones in which it was not kept.
+///
+/// A service is owed its rate at every moment from arrival to end. A training job is owed its rate on
+/// average: what counts is the part of the promised steps that was missing.
+fn promise(now: Time, life: &Life) -> (f64, f64) {
+    let Some(floor) = life.spec.floor else { return (0.0, 0.0) };
+    let due = now.since(life.spec.arrived);
+    let violated = match life.spec.work {
+        Work::Period(_) => (due - life.kept_seconds).max(0.0),
+        Work::Steps(_) => due * (1.0 - life.steps / (floor * due).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0),
+    };
+    (due, violated)
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// Nearest-rank percentile of sorted numbers.
+fn percentile(sorted: &[f64], p: f64) -> f64 {
+    let rank = (p * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).or(sorted.last()).copied().unwrap_or(0.0)
+}

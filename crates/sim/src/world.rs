@@ -1,0 +1,454 @@
+//! The virtual cluster: it does what it is ordered, takes its time, and draws power.
+//!
+//! Exact between changes: a gang's progress and energy are settled whenever something about it changes (it
+//! starts, stops, ends, or its partner comes or goes), never in small steps. Obeys orders as a real engine
+//! should: doing one twice is doing it once, and an order with an old fence touches nothing newer.
+
+use crate::truth::{PaceRow, Truth};
+use arles_core::meter::{self, Charge, Draw, Resident};
+use arles_core::scheduler::{Fate, Fence, GangSeen, GangState, NodeSeen, Order, Report, Start, Survey};
+use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Time, Work};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+mod observe;
+
+/// Costs of stopping and starting that are not a number of the job.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Habits {
+    /// Seconds that a stopping gang goes on holding its GPUs to save its state.
+    pub checkpoint_seconds: f64,
+    /// A gang that is cut off loses what it did since the last multiple of this.
+    pub checkpoint_every_seconds: f64,
+    /// Part of a job's active power that it draws while it restarts.
+    pub restart_activity: f64,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self { checkpoint_seconds: 0.0, checkpoint_every_seconds: 1800.0, restart_activity: 0.3 }
+    }
+}
+
+/// Everything the world remembers of a job.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// As submitted.
+    pub spec: JobSpec,
+    /// Steps done, all of them, safe or not.
+    pub steps: f64,
+    /// Seconds in service.
+    pub served_seconds: f64,
+    /// First start.
+    pub started: Option<Time>,
+    /// Starts after the first.
+    pub restarts: u32,
+    /// Starts on other GPUs than the time before.
+    pub migrations: u32,
+    /// GPU seconds held.
+    pub gpu_seconds: f64,
+    /// Seconds running at or above its floor.
+    pub kept_seconds: f64,
+    /// Energy.
+    pub charge: Charge,
+    paces: PaceRow,
+    last_gpus: Vec<GpuId>,
+    gang: Option<Running>,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    fence: Fence,
+    kind: KindId,
+    gpus: Vec<GpuId>,
+    spread: bool,
+    partner: Option<JobId>,
+    /// When loading and restoring is over.
+    productive_from: Time,
+    settled: Time,
+    /// Steps that would survive a cut-off.
+    safe_steps: f64,
+    safe_at: Time,
+    rate: f64,
+    watts: f64,
+    /// Slow-down by a fault; 1 is healthy.
+    health: f64,
+    /// Tells this finish time from earlier ones.
+    version: u64,
+    /// Set while it saves its state before it stops.
+    stopping: bool,
+    ended: Option<GangState>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    Saved,
+    Finish,
+}
+
+/// The virtual cluster.
+pub struct World {
+    cluster: Cluster,
+    truth: Arc<Truth>,
+    habits: Habits,
+    jobs: BTreeMap<JobId, Life>,
+    /// Up to two jobs on each GPU.
+    on_gpu: Vec<[Option<JobId>; 2]>,
+    idle_since: Vec<Time>,
+    up: Vec<bool>,
+    agenda: BinaryHeap<Reverse<(Time, u64, Due, JobId)>>,
+    next_version: u64,
+    /// GPUs in use, by kind.
+    busy: Vec<u32>,
+    /// Idle energy that no job is charged for, by kind.
+    unused_joules: Vec<f64>,
+    /// Active and idle energy of used GPUs, by kind.
+    used_joules: Vec<Draw>,
+    busy_gpu_seconds: Vec<f64>,
+    /// Jobs that hold something.
+    running: u32,
+    /// Active power of all gangs and idle power of all GPUs that are up.
+    watts: f64,
+}
+
+impl World {
+    /// An empty cluster with all nodes up at time 0.
+    #[must_use]
+    pub fn new(cluster: Cluster, truth: Arc<Truth>, habits: Habits) -> Self {
+        let kinds = cluster.kinds().len();
+        let watts = cluster.nodes().iter().map(|n| f64::from(n.gpus) * cluster.kind(n.kind).idle_watts).sum();
+        Self {
+            on_gpu: vec![[None; 2]; cluster.gpus()],
+            idle_since: vec![Time::ZERO; cluster.gpus()],
+            up: vec![true; cluster.nodes().len()],
+            jobs: BTreeMap::new(),
+            agenda: BinaryHeap::new(),
+            next_version: 0,
+            busy: vec![0; kinds],
+            unused_joules: vec![0.0; kinds],
+            used_joules: vec![Draw::default(); kinds],
+            busy_gpu_seconds: vec![0.0; kinds],
+            running: 0,
+            watts,
+            cluster,
+            truth,
+            habits,
+        }
+    }
+
+    /// Makes a job known.
+    pub fn admit(&mut self, spec: JobSpec) {
+        let life = Life {
+            paces: self.truth.alone(spec.workload, spec.gang),
+            steps: 0.0,
+            served_seconds: 0.0,
+            started: None,
+            restarts: 0,
+            migrations: 0,
+            gpu_seconds: 0.0,
+            kept_seconds: 0.0,
+            charge: Charge::default(),
+            last_gpus: Vec::new(),
+            gang: None,
+            spec,
+        };
+        self.jobs.insert(life.spec.id, life);
+    }
+
+    /// Forgets a job that is over.
+    pub fn dismiss(&mut self, job: JobId) -> Option<Life> {
+        self.jobs.remove(&job)
+    }
+
+    /// When something happens next by itself.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Time> {
+        self.agenda.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    /// Lets happen what is due at `now`; returns what can be told of it, one thing at a time.
+    pub fn advance(&mut self, now: Time) -> Option<Report> {
+        while let Some(&Reverse((time, version, due, job))) = self.agenda.peek() {
+            if time > now {
+                return None;
+            }
+            self.agenda.pop();
+            let current = self.jobs.get(&job).and_then(|l| l.gang.as_ref()).is_some_and(|g| g.version == version);
+            if !current {
+                continue;
+            }
+            let fence = self.jobs[&job].gang.as_ref().expect("current").fence;
+            match due {
+                Due::Saved => {
+                    let steps = self.release(time, job);
+                    return Some(Report { job, fence, fate: Fate::Stopped(steps) });
+                }
+                Due::Finish => {
+                    self.end(time, job, GangState::Finished);
+                    return Some(Report { job, fence, fate: Fate::Finished });
+                }
+            }
+        }
+        None
+    }
+
+    /// Does what it is ordered; what can be told at once comes back.
+    ///
+    /// # Errors
+    /// A sentence when the order cannot be done.
+    pub fn apply(&mut self, now: Time, order: &Order) -> Result<Option<Report>, String> {
+        match order {
+            Order::Start(start) => self.start(now, start),
+            Order::Stop { job, fence } => Ok(self.stop(now, *job, *fence)),
+        }
+    }
+
+    fn start(&mut self, now: Time, start: &Start) -> Result<Option<Report>, String> {
+        let told = Report { job: start.job, fence: start.fence, fate: Fate::Started };
+        let Some(life) = self.jobs.get(&start.job) else {
+            return Err(format!("job {} is not known here", start.job.0));
+        };
+        if let Some(gang) = &life.gang {
+            return match gang.fence.cmp(&start.fence) {
+                std::cmp::Ordering::Equal => Ok(Some(told)),
+                _ => Err(format!("job {} has another gang here", start.job.0)),
+            };
+        }
+        for &gpu in &start.gpus {
+            if !self.up[self.cluster.node_of(gpu).index()] {
+                return Err(format!("{gpu} is on a node that is down"));
+            }
+            if self.on_gpu[gpu.index()].iter().all(Option::is_some) {
+                return Err(format!("{gpu} has two jobs already"));
+            }
+        }
+        if life.paces[start.kind.index()].is_none() {
+            return Err(format!(
+                "job {} does not fit in the memory of {}",
+                start.job.0,
+                self.cluster.kind(start.kind).name
+            ));
+        }
+        let guest = self.on_gpu[start.gpus[0].index()].iter().flatten().copied().next();
+        if let Some(host) = guest {
+            let both_single = life.spec.gang == 1 && self.jobs[&host].spec.gang == 1;
+            let fits = self.truth.together(life.spec.workload, self.jobs[&host].spec.workload, start.kind).is_some();
+            if !both_single || !fits {
+                return Err(format!("job {} does not fit beside job {}", start.job.0, host.0));
+            }
+            self.settle(now, host);
+        }
+        self.seat(now, start, guest);
+        Ok(Some(told))
+    }
+
+    fn seat(&mut self, now: Time, start: &Start, partner: Option<JobId>) {
+        let kind = start.kind.index();
+        for &gpu in &start.gpus {
+            let seats = &mut self.on_gpu[gpu.index()];
+            if seats.iter().all(Option::is_none) {
+                let idle = now.since(self.idle_since[gpu.index()]) * self.cluster.kind(start.kind).idle_watts;
+                self.unused_joules[kind] += idle;
+                self.busy[kind] += 1;
+            }
+            *seats.iter_mut().find(|s| s.is_none()).expect("looked at before") = Some(start.job);
+        }
+        let life = self.jobs.get_mut(&start.job).expect("looked at before");
+        let again = life.started.is_some();
+        life.started.get_or_insert(now);
+        life.restarts += u32::from(again);
+        life.migrations += u32::from(again && life.last_gpus != start.gpus);
+        let productive_from = if again { now.after(life.spec.restart_seconds) } else { now };
+        life.gang = Some(Running {
+            fence: start.fence,
+            kind: start.kind,
+            gpus: start.gpus.clone(),
+            spread: start.spread,
+            partner,
+            productive_from,
+            settled: now,
+            safe_steps: life.steps,
+            safe_at: now,
+            rate: 0.0,
+            watts: 0.0,
+            health: 1.0,
+            version: 0,
+            stopping: false,
+            ended: None,
+        });
+        self.running += 1;
+        if let Some(host) = partner {
+            self.jobs.get_mut(&host).and_then(|l| l.gang.as_mut()).expect("it sits there").partner = Some(start.job);
+            self.set_pace(now, host);
+        }
+        self.set_pace(now, start.job);
+    }
+
+    /// Sets a gang's rate and power by what it runs beside, and plans its end.
+    fn set_pace(&mut self, now: Time, job: JobId) {
+        let life = &self.jobs[&job];
+        let gang = life.gang.as_ref().expect("only gangs have a pace");
+        let idle = self.cluster.kind(gang.kind).idle_watts;
+        let pair = gang.partner.and_then(|p| {
+            let partner = self.jobs.get(&p)?;
+            self.truth.together(life.spec.workload, partner.spec.workload, gang.kind)
+        });
+        let (rate, active_watts) = match pair {
+            // Each of the two stands for its part of the GPU's active power.
+            Some(pair) => (pair.first_rate, (pair.watts - idle).max(0.0) / 2.0),
+            None => {
+                let pace = life.paces[gang.kind.index()].expect("it fits")[usize::from(gang.spread)];
+                (pace.rate, (pace.watts - idle).max(0.0) * gang.gpus.len() as f64)
+            }
+        };
+        let rate = rate * gang.health;
+        let left = match life.spec.work {
+            Work::Steps(steps) => (steps - life.steps).max(0.0) / rate,
+            Work::Period(seconds) => (seconds - life.served_seconds).max(0.0),
+        };
+        let from = now.max(gang.productive_from);
+        self.next_version += 1;
+        let version = self.next_version;
+        let life = self.jobs.get_mut(&job).expect("looked at above");
+        let gang = life.gang.as_mut().expect("looked at above");
+        self.watts += active_watts - gang.watts;
+        gang.rate = rate;
+        gang.watts = active_watts;
+        gang.version = version;
+        if gang.ended.is_none() && !gang.stopping && left.is_finite() {
+            // Rounded up to the clock's grain, so that the work is done when the moment comes.
+            let end = Time(from.0 + (left * 1e6).ceil() as u64);
+            self.agenda.push(Reverse((end, version, Due::Finish, job)));
+        }
+    }
+
+    fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<Report> {
+        let life = self.jobs.get_mut(&job)?;
+        let gang = life.gang.as_mut().filter(|g| g.fence == fence)?;
+        if gang.ended.is_some() {
+            life.gang = None;
+            return None;
+        }
+        if gang.stopping {
+            return None;
+        }
+        if self.habits.checkpoint_seconds > 0.0 {
+            self.next_version += 1;
+            gang.stopping = true;
+            gang.version = self.next_version;
+            let saved = now.after(self.habits.checkpoint_seconds);
+            self.agenda.push(Reverse((saved, self.next_version, Due::Saved, job)));
+            return None;
+        }
+        let steps = self.release(now, job);
+        Some(Report { job, fence, fate: Fate::Stopped(steps) })
+    }
+
+    /// Brings a gang's progress and energy up to date, its partner's with it.
+    fn settle(&mut self, now: Time, job: JobId) {
+        let Some(gang) = self.jobs.get(&job).and_then(|l| l.gang.as_ref()) else { return };
+        if gang.ended.is_some() {
+            return;
+        }
+        let (partner, kind, gpus, from) = (gang.partner, gang.kind, gang.gpus.len() as f64, gang.settled);
+        let seconds = now.since(from);
+        let spec = self.cluster.kind(kind);
+        let mut draw = Draw { idle_joules: spec.idle_watts * seconds * gpus, active_joules: 0.0 };
+        let mut residents: [Option<Resident>; 2] = [None, None];
+        for (i, id) in [Some(job), partner].into_iter().flatten().enumerate() {
+            let (resident, active) = self.progress(now, id);
+            residents[i] = Some(resident);
+            draw.active_joules += active;
+        }
+        self.used_joules[kind.index()].idle_joules += draw.idle_joules;
+        self.used_joules[kind.index()].active_joules += draw.active_joules;
+        self.busy_gpu_seconds[kind.index()] += seconds * gpus;
+        let both = residents.map(|r| r.unwrap_or(Resident { job, activity: 0.0, restarting: false }));
+        let jobs = &mut self.jobs;
+        meter::divide(draw, &both[..1 + usize::from(partner.is_some())], |id, charge| {
+            if let Some(life) = jobs.get_mut(&id) {
+                life.charge.add(&charge);
+            }
+        });
+    }
+
+    /// One gang's steps until `now`; returns how busy it was and its active energy.
+    fn progress(&mut self, now: Time, job: JobId) -> (Resident, f64) {
+        let restart_activity = self.habits.restart_activity;
+        let life = self.jobs.get_mut(&job).expect("a resident lives");
+        let gang = life.gang.as_mut().expect("a resident has a gang");
+        let seconds = now.since(gang.settled);
+        let restarting = gang.productive_from.min(now).since(gang.settled);
+        let productive = if gang.stopping { 0.0 } else { seconds - restarting };
+        life.steps += gang.rate * productive;
+        if let Work::Steps(total) = life.spec.work {
+            life.steps = life.steps.min(total);
+        }
+        life.served_seconds += productive;
+        life.gpu_seconds += seconds * f64::from(life.spec.gang);
+        // A tolerance, since the promise may be exactly the rate it has.
+        if life.spec.floor.is_none_or(|floor| gang.rate >= floor * (1.0 - 1e-9)) {
+            life.kept_seconds += productive;
+        }
+        let every = self.habits.checkpoint_every_seconds;
+        let since_safe = now.since(gang.safe_at);
+        if every > 0.0 && since_safe >= every {
+            let unsafe_seconds = since_safe % every;
+            gang.safe_steps = (life.steps - gang.rate * unsafe_seconds).max(gang.safe_steps);
+            gang.safe_at = Time(now.0 - Time::from_seconds(unsafe_seconds).0.min(now.0));
+        }
+        gang.settled = now;
+        let active = gang.watts * (productive + restart_activity * (seconds - productive));
+        let alone = life.paces[gang.kind.index()].map_or(1.0, |p| p[0].rate);
+        (Resident { job, activity: gang.rate / alone, restarting: restarting > 0.5 * seconds && seconds > 0.0 }, active)
+    }
+
+    /// Takes a gang off its GPUs; returns the job's steps.
+    fn release(&mut self, now: Time, job: JobId) -> f64 {
+        self.settle(now, job);
+        let life = self.jobs.get_mut(&job).expect("it holds something");
+        let steps = life.steps;
+        let gang = life.gang.take().expect("it holds something");
+        life.last_gpus.clone_from(&gang.gpus);
+        if gang.ended.is_none() {
+            self.unseat(now, job, &gang);
+        }
+        steps
+    }
+
+    fn unseat(&mut self, now: Time, job: JobId, gang: &Running) {
+        self.watts -= gang.watts;
+        self.running -= 1;
+        for &gpu in &gang.gpus {
+            let seats = &mut self.on_gpu[gpu.index()];
+            for seat in seats.iter_mut().filter(|s| **s == Some(job)) {
+                *seat = None;
+            }
+            if seats.iter().all(Option::is_none) {
+                self.idle_since[gpu.index()] = now;
+                self.busy[gang.kind.index()] -= 1;
+            }
+        }
+        if let Some(partner) = gang.partner
+            && let Some(other) = self.jobs.get_mut(&partner).and_then(|l| l.gang.as_mut())
+        {
+            other.partner = None;
+            self.set_pace(now, partner);
+        }
+    }
+
+    /// A gang ends by itself: its GPUs are free, its record stays until somebody orders it to stop.
+    fn end(&mut self, now: Time, job: JobId, state: GangState) {
+        self.settle(now, job);
+        let life = self.jobs.get_mut(&job).expect("it holds something");
+        if let (GangState::Finished, Work::Steps(total)) = (&state, life.spec.work) {
+            life.steps = total;
+        }
+        let gang = life.gang.as_mut().expect("it holds something");
+        gang.ended = Some(state);
+        gang.version = 0;
+        let gang = gang.clone();
+        self.unseat(now, job, &gang);
+    }
+}

@@ -1,0 +1,178 @@
+//! Looking at the world: surveys, totals, and the independent view that checkers use.
+
+use super::*;
+
+impl World {
+    /// What is there now, on the nodes for which `answers` holds.
+    pub fn survey(&mut self, now: Time, answers: impl Fn(NodeId) -> bool) -> Survey {
+        let all = (0..self.up.len() as u32).map(NodeId).filter(|&n| answers(n));
+        let nodes: Vec<NodeSeen> = all.map(|node| NodeSeen { node, up: self.up[node.index()] }).collect();
+        let holders: Vec<JobId> = self.jobs.iter().filter(|(_, l)| l.gang.is_some()).map(|(id, _)| *id).collect();
+        let mut gangs = Vec::with_capacity(holders.len());
+        for job in holders {
+            self.settle(now, job);
+            let life = &self.jobs[&job];
+            let gang = life.gang.as_ref().expect("filtered above");
+            if gang.gpus.iter().any(|&g| answers(self.cluster.node_of(g))) {
+                let state = gang.ended.clone().unwrap_or(GangState::Running);
+                let gpus = gang.gpus.clone();
+                gangs.push(GangSeen { job, fence: gang.fence, gpus, steps_done: gang.safe_steps, state });
+            }
+        }
+        Survey { at: now, nodes, gangs }
+    }
+
+    /// Brings every account up to date and returns the idle energy nobody is charged for, by kind.
+    pub fn close_books(&mut self, now: Time) {
+        let holders: Vec<JobId> = self.jobs.iter().filter(|(_, l)| l.gang.is_some()).map(|(id, _)| *id).collect();
+        for job in holders {
+            self.settle(now, job);
+        }
+        for g in 0..self.on_gpu.len() {
+            let node = self.cluster.node_of(GpuId(g as u32));
+            if self.on_gpu[g].iter().all(Option::is_none) && self.up[node.index()] {
+                let kind = self.cluster.kind_of(GpuId(g as u32));
+                self.unused_joules[kind.index()] += now.since(self.idle_since[g]) * self.cluster.kind(kind).idle_watts;
+                self.idle_since[g] = now;
+            }
+        }
+    }
+
+    /// A node goes down: its gangs are gone, with what they had not saved.
+    pub fn fail_node(&mut self, now: Time, node: NodeId) {
+        if !std::mem::replace(&mut self.up[node.index()], false) {
+            return;
+        }
+        self.cut_off(now, node);
+        let kind = self.cluster.node(node).kind;
+        let idle_watts = self.cluster.kind(kind).idle_watts;
+        for g in self.cluster.node(node).gpu_range() {
+            self.unused_joules[kind.index()] += now.since(self.idle_since[g as usize]) * idle_watts;
+            self.watts -= idle_watts;
+        }
+    }
+
+    /// A node comes back, empty.
+    pub fn restore_node(&mut self, now: Time, node: NodeId) {
+        if std::mem::replace(&mut self.up[node.index()], true) {
+            return;
+        }
+        let idle_watts = self.cluster.kind(self.cluster.node(node).kind).idle_watts;
+        for g in self.cluster.node(node).gpu_range() {
+            self.idle_since[g as usize] = now;
+            self.watts += idle_watts;
+        }
+    }
+
+    /// Ends every gang with a GPU on `node`; each falls back to its last checkpoint.
+    pub fn cut_off(&mut self, now: Time, node: NodeId) {
+        let range = self.cluster.node(node).gpu_range();
+        let mut hit: Vec<JobId> = range.flat_map(|g| self.on_gpu[g as usize]).flatten().collect();
+        hit.sort_unstable();
+        hit.dedup();
+        for job in hit {
+            self.settle(now, job);
+            let safe = self.jobs[&job].gang.as_ref().map_or(0.0, |g| g.safe_steps);
+            self.release(now, job);
+            self.jobs.get_mut(&job).expect("it was there").steps = safe;
+        }
+    }
+
+    /// A running gang breaks; returns what it would tell.
+    pub fn crash(&mut self, now: Time, job: JobId, why: &str) -> Option<Report> {
+        self.settle(now, job);
+        let life = self.jobs.get_mut(&job)?;
+        let gang = life.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping)?;
+        let (fence, safe) = (gang.fence, gang.safe_steps);
+        life.steps = safe;
+        self.end(now, job, GangState::Failed(why.to_owned()));
+        Some(Report { job, fence, fate: Fate::Failed(safe, why.to_owned()) })
+    }
+
+    /// A gang's GPUs slow down (or recover, with 1).
+    pub fn set_health(&mut self, now: Time, job: JobId, health: f64) {
+        self.settle(now, job);
+        if let Some(gang) = self.jobs.get_mut(&job).and_then(|l| l.gang.as_mut()).filter(|g| g.ended.is_none()) {
+            gang.health = health;
+            self.set_pace(now, job);
+        }
+    }
+
+    /// Jobs with a running gang, in order.
+    pub fn holders(&self) -> impl Iterator<Item = JobId> + '_ {
+        let runs = |l: &Life| l.gang.as_ref().is_some_and(|g| g.ended.is_none());
+        self.jobs.iter().filter(move |(_, l)| runs(l)).map(|(id, _)| *id)
+    }
+
+    /// A job's gang and its GPUs, if it runs.
+    #[must_use]
+    pub fn held(&self, job: JobId) -> Option<(Fence, &[GpuId])> {
+        let gang = self.jobs.get(&job)?.gang.as_ref().filter(|g| g.ended.is_none())?;
+        Some((gang.fence, &gang.gpus))
+    }
+
+    /// A job that is not over.
+    #[must_use]
+    pub fn life(&self, job: JobId) -> Option<&Life> {
+        self.jobs.get(&job)
+    }
+
+    /// All jobs that are not over.
+    pub fn lives(&self) -> impl Iterator<Item = &Life> {
+        self.jobs.values()
+    }
+
+    /// GPUs in use, by kind.
+    #[must_use]
+    pub fn busy(&self) -> &[u32] {
+        &self.busy
+    }
+
+    /// Jobs that hold GPUs.
+    #[must_use]
+    pub fn running(&self) -> u32 {
+        self.running
+    }
+
+    /// Jobs that are known and not dismissed.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Power of everything that is on.
+    #[must_use]
+    pub fn watts(&self) -> f64 {
+        self.watts
+    }
+
+    /// Idle energy of unused GPUs, by kind, as of the last change.
+    #[must_use]
+    pub fn unused_joules(&self) -> &[f64] {
+        &self.unused_joules
+    }
+
+    /// Energy of used GPUs, by kind, as of the last change.
+    #[must_use]
+    pub fn used_joules(&self) -> &[Draw] {
+        &self.used_joules
+    }
+
+    /// Time that GPUs were in use, by kind, as of the last change.
+    #[must_use]
+    pub fn busy_gpu_seconds(&self) -> &[f64] {
+        &self.busy_gpu_seconds
+    }
+
+    /// The cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Whether a node is up.
+    #[must_use]
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.up[node.index()]
+    }
+}
