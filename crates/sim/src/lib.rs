@@ -4,4 +4,5 @@
 //! outputs; nothing in `core` knows that the cluster is virtual.
 
 pub mod record;
+pub mod report;
 pub mod trace;
