@@ -19,6 +19,7 @@ pub use rounding::RoundingPlacer;
 pub struct View<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) now: Time,
+    pub(crate) round_seconds: f64,
     pub(crate) jobs: &'a Jobs,
     pub(crate) classes: &'a Classes,
     pub(crate) seats: &'a Seats,
@@ -30,7 +31,16 @@ impl View<'_> {
     fn plannable(&self, slot: Slot) -> bool {
         self.jobs.get(slot).plannable(self.now, self.usable)
     }
+
+    /// How long a job should run before another takes its place: so long that restarts cost a small part of
+    /// the time, and never less than a round.
+    fn turn_seconds(&self, restart_seconds: f64) -> f64 {
+        (restart_seconds / MOST_OVERHEAD).max(self.round_seconds)
+    }
 }
+
+/// Largest part of the time that taking turns may cost in restarts.
+const MOST_OVERHEAD: f64 = 0.05;
 
 /// One gang's place.
 #[derive(Clone, PartialEq, Debug)]

@@ -382,6 +382,7 @@ impl Scheduler {
         let view = View {
             cluster: &self.cluster,
             now: self.now,
+            round_seconds: self.settings.round_seconds,
             jobs: &self.jobs,
             classes: &self.classes,
             seats: &self.seats,

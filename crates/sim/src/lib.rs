@@ -7,6 +7,7 @@ pub mod drive;
 pub mod journal;
 pub mod rates;
 pub mod record;
+pub mod report;
 pub mod rng;
 mod tally;
 pub mod trace;

@@ -4,7 +4,8 @@
 //!
 //!   1. *due*: whole gangs ⌊t⌋ first, then what remains, largest remainder first, while GPUs of the kind and
 //!      jobs of the class last. Whatever is served is charged: dev = t − served. So in the long run the gangs
-//!      served equal the share.
+//!      served equal the share. A gang that runs already counts for h rounds more than one that does not, so
+//!      that turns are h rounds long: as many as its restart is worth.
 //!   2. *gifts*: GPUs that nobody is due go to classes with idle jobs, largest deviation first, uncharged, so
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
@@ -14,6 +15,7 @@
 use super::View;
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Members, Problem};
+use crate::live::Class;
 
 /// A grant and what is still owed on it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -37,7 +39,7 @@ impl Claim {
 
 /// Claims below this are rounding noise of a solver.
 const NOISE: f64 = 1e-7;
-/// Deviations are kept within this many gangs beyond the share: a class that could not be served for long
+/// Deviations are kept within this many gangs beyond share and turn: a class that could not be served for long
 /// catches up in a few rounds, not in as many as it waited.
 const MOST_SAVED: f64 = 2.0;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
@@ -79,115 +81,136 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
     claims
 }
 
+/// A class during one round.
+struct Entrant<'a> {
+    id: ClassId,
+    class: &'a Class,
+    /// Jobs that are not served yet.
+    idle: u32,
+    /// Sum of its deviations.
+    saved: f64,
+    /// Rounds of advantage of a gang that runs.
+    turn_rounds: f64,
+}
+
 /// Gangs per class and kind, and pairs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Quota {
-    /// Classes in order.
-    pub(super) classes: Vec<ClassId>,
+pub(super) struct Quota<'a> {
+    entrants: Vec<Entrant<'a>>,
     /// Gangs alone, by class and kind (row-major).
-    pub(super) gangs: Vec<u32>,
+    gangs: Vec<u32>,
+    /// Gangs that run now, likewise.
+    held: Vec<u32>,
     /// Pairs: (first, second, kind, how many), by class index.
     pub(super) pairs: Vec<(u32, u32, KindId, u32)>,
     kinds: usize,
     free_gpus: Vec<u32>,
-    idle_jobs: Vec<u32>,
-    saved: Vec<f64>,
 }
 
-impl Quota {
-    pub(super) fn gangs(&self, class: usize) -> &[u32] {
-        &self.gangs[class * self.kinds..(class + 1) * self.kinds]
+impl<'a> Quota<'a> {
+    /// This round's quotas. Charges the claims for what they are served, and drops those of dead classes.
+    pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
+        let mut quota = Self::empty(view);
+        claims.retain(|c| quota.index(c.first).is_some() && c.second.is_none_or(|s| quota.index(s).is_some()));
+        quota.serve_due(claims);
+        quota.give();
+        if quota.upgrade(view) {
+            quota.give();
+        }
+        quota
     }
 
-    /// Fills `self` for this round and charges the claims.
-    pub(super) fn fill(&mut self, view: &View<'_>, claims: &mut Vec<Claim>) {
-        self.reset(view);
-        claims.retain(|c| self.index(c.first).is_some() && c.second.is_none_or(|s| self.index(s).is_some()));
-        self.serve_due(view, claims);
-        self.give(view);
-        if self.upgrade(view) {
-            self.give(view);
-        }
+    /// Classes in order, with the gangs that each was given, by kind.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (&'a Class, &[u32])> {
+        self.entrants.iter().map(|e| e.class).zip(self.gangs.chunks_exact(self.kinds))
+    }
+
+    pub(super) fn class(&self, index: u32) -> &'a Class {
+        self.entrants[index as usize].class
     }
 
     fn index(&self, class: ClassId) -> Option<usize> {
-        self.classes.binary_search(&class).ok()
+        self.entrants.binary_search_by_key(&class, |e| e.id).ok()
     }
 
-    fn reset(&mut self, view: &View<'_>) {
-        self.kinds = view.cluster.kinds().len();
-        self.classes.clear();
-        self.idle_jobs.clear();
-        for (&id, class) in view.classes {
-            self.classes.push(id);
-            let plannable = class.jobs.iter().filter(|&&slot| view.plannable(slot));
-            self.idle_jobs.push(plannable.count() as u32);
+    fn empty(view: &View<'a>) -> Self {
+        let kinds = view.cluster.kinds().len();
+        let mut entrants = Vec::with_capacity(view.classes.len());
+        let mut held = vec![0; view.classes.len() * kinds];
+        for (c, (&id, class)) in view.classes.iter().enumerate() {
+            let mut idle = 0;
+            for &slot in class.jobs.iter().filter(|&&slot| view.plannable(slot)) {
+                idle += 1;
+                if let Some(gang) = view.jobs.get(slot).phase.held() {
+                    held[c * kinds + gang.kind.index()] += 1;
+                }
+            }
+            let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
+            let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
+            entrants.push(Entrant { id, class, idle, saved: 0.0, turn_rounds });
         }
-        self.gangs.clear();
-        self.gangs.resize(self.classes.len() * self.kinds, 0);
-        self.saved.clear();
-        self.saved.resize(self.classes.len(), 0.0);
-        self.pairs.clear();
-        self.free_gpus.clear();
-        self.free_gpus.resize(self.kinds, 0);
+        let mut free_gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
-            let usable = node.gpu_range().filter(|&g| view.usable[g as usize]).count();
-            self.free_gpus[node.kind.index()] += usable as u32;
+            let gpus = &view.usable[node.gpu_range().start as usize..node.gpu_range().end as usize];
+            free_gpus[node.kind.index()] += gpus.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
+        let gangs = vec![0; entrants.len() * kinds];
+        Self { entrants, gangs, held, pairs: Vec::new(), kinds, free_gpus }
     }
 
-    fn serve_due(&mut self, view: &View<'_>, claims: &mut [Claim]) {
-        let mut order: Vec<(f64, u32)> = Vec::with_capacity(claims.len());
-        order.extend(claims.iter().enumerate().map(|(i, c)| (c.due(), i as u32)));
-        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut remainders = Vec::with_capacity(claims.len());
+    fn serve_due(&mut self, claims: &mut [Claim]) {
+        let mut order: Vec<(f64, u32)> = claims.iter().zip(0..).map(|(c, i)| (c.due(), i)).collect();
+        order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut rest = Vec::with_capacity(claims.len());
         for &(due, i) in &order {
+            let claim = &mut claims[i as usize];
+            let first = self.index(claim.first).expect("dead claims were dropped");
             let whole = (due + NOISE).floor().max(0.0);
-            let served = self.serve(view, &claims[i as usize], whole as u32);
-            claims[i as usize].dev = due - f64::from(served);
-            if f64::from(served) == whole && due - whole > NOISE {
-                remainders.push((due - whole, i));
+            let served = self.serve(claim, first, whole as u32);
+            claim.dev = due - f64::from(served);
+            let runs_more = f64::from(self.held[first * self.kinds + claim.kind.index()]) > whole;
+            let advantage = if runs_more { self.entrants[first].turn_rounds } else { 0.0 };
+            if f64::from(served) == whole && claim.dev + advantage > NOISE {
+                rest.push((claim.dev + advantage, i, first as u32));
             }
         }
-        remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        for (_, i) in remainders {
-            let served = self.serve(view, &claims[i as usize], 1);
-            claims[i as usize].dev -= f64::from(served);
+        rest.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, i, first) in rest {
+            let claim = &mut claims[i as usize];
+            claim.dev -= f64::from(self.serve(claim, first as usize, 1));
         }
         for claim in claims {
-            let most = MOST_SAVED + claim.share;
-            claim.dev = claim.dev.clamp(-most, most);
             let first = self.index(claim.first).expect("dead claims were dropped");
-            self.saved[first] += claim.dev;
+            let entrant = &mut self.entrants[first];
+            let most = MOST_SAVED + claim.share + entrant.turn_rounds;
+            claim.dev = claim.dev.clamp(-most, most);
+            entrant.saved += claim.dev;
         }
     }
 
-    /// Up to `gangs` of a claim; returns how many were served.
-    fn serve(&mut self, view: &View<'_>, claim: &Claim, gangs: u32) -> u32 {
-        let Some(first) = self.index(claim.first) else { return 0 };
-        let class = &view.classes[&claim.first];
+    /// Up to `gangs` of a claim of the class at `first`; returns how many were served.
+    fn serve(&mut self, claim: &Claim, first: usize, gangs: u32) -> u32 {
+        let class = self.entrants[first].class;
         let j = claim.kind.index();
-        if class.rates[j] <= 0.0 {
+        if gangs == 0 || class.rates[j] <= 0.0 {
             return 0;
         }
         let room = self.free_gpus[j] / class.gang;
         match claim.second.and_then(|s| self.index(s)) {
             None => {
-                let served = gangs.min(room).min(self.idle_jobs[first]);
-                self.idle_jobs[first] -= served;
+                let served = gangs.min(room).min(self.entrants[first].idle);
+                self.entrants[first].idle -= served;
                 self.gangs[first * self.kinds + j] += served;
                 self.free_gpus[j] -= served * class.gang;
                 served
             }
             Some(second) => {
-                let jobs = if first == second {
-                    self.idle_jobs[first] / 2
-                } else {
-                    self.idle_jobs[first].min(self.idle_jobs[second])
+                let jobs = match first == second {
+                    true => self.entrants[first].idle / 2,
+                    false => self.entrants[first].idle.min(self.entrants[second].idle),
                 };
                 let served = gangs.min(room).min(jobs);
-                self.idle_jobs[first] -= served;
-                self.idle_jobs[second] -= served;
+                self.entrants[first].idle -= served;
+                self.entrants[second].idle -= served;
                 self.free_gpus[j] -= served;
                 if served > 0 {
                     self.pairs.push((first as u32, second as u32, claim.kind, served));
@@ -198,22 +221,21 @@ impl Quota {
     }
 
     /// Gives free GPUs to classes with idle jobs: largest saved claim first, each its fastest kind with room.
-    fn give(&mut self, view: &View<'_>) {
-        if self.free_gpus.iter().all(|&f| f == 0) || self.idle_jobs.iter().all(|&i| i == 0) {
+    fn give(&mut self) {
+        if self.free_gpus.iter().all(|&f| f == 0) || self.entrants.iter().all(|e| e.idle == 0) {
             return;
         }
-        let mut order: Vec<u32> = (0..self.classes.len() as u32).filter(|&c| self.idle_jobs[c as usize] > 0).collect();
-        order.sort_by(|&a, &b| self.saved[b as usize].total_cmp(&self.saved[a as usize]).then(a.cmp(&b)));
+        let mut order: Vec<usize> = (0..self.entrants.len()).filter(|&c| self.entrants[c].idle > 0).collect();
+        order.sort_by(|&a, &b| self.entrants[b].saved.total_cmp(&self.entrants[a].saved).then(a.cmp(&b)));
         for c in order {
-            let c = c as usize;
-            let class = &view.classes[&self.classes[c]];
-            while self.idle_jobs[c] > 0 {
+            let class = self.entrants[c].class;
+            while self.entrants[c].idle > 0 {
                 let room = |j: &usize| class.seen_rates[*j] > 0.0 && self.free_gpus[*j] >= class.gang;
                 let faster =
                     |a: &usize, b: &usize| class.seen_rates[*a].total_cmp(&class.seen_rates[*b]).then(b.cmp(a));
                 let Some(j) = (0..self.kinds).filter(room).max_by(faster) else { break };
-                let gangs = (self.free_gpus[j] / class.gang).min(self.idle_jobs[c]);
-                self.idle_jobs[c] -= gangs;
+                let gangs = (self.free_gpus[j] / class.gang).min(self.entrants[c].idle);
+                self.entrants[c].idle -= gangs;
                 self.gangs[c * self.kinds + j] += gangs;
                 self.free_gpus[j] -= gangs * class.gang;
             }
@@ -223,18 +245,17 @@ impl Quota {
     /// Moves gangs to faster kinds that would stay free, where the gain pays for a restart; `true` if any did.
     fn upgrade(&mut self, view: &View<'_>) -> bool {
         let mut moved = false;
-        if self.free_gpus.iter().all(|&f| f == 0) {
-            return moved;
-        }
-        for c in 0..self.classes.len() {
-            let class = &view.classes[&self.classes[c]];
-            let restart = class.jobs.first().map_or(0.0, |&slot| view.jobs.get(slot).spec.restart_seconds);
-            for to in 0..self.kinds {
+        for to in 0..self.kinds {
+            for c in 0..self.entrants.len() {
+                let class = self.entrants[c].class;
+                if self.free_gpus[to] < class.gang || class.seen_rates[to] <= 0.0 {
+                    continue;
+                }
+                let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
                 for from in 0..self.kinds {
-                    let (slow, fast) = (class.seen_rates[from], class.seen_rates[to]);
-                    let pays = slow > 0.0 && (fast / slow - 1.0) * HORIZON_SECONDS > restart && fast > slow;
+                    let gain = class.seen_rates[to] / class.seen_rates[from] - 1.0;
                     let gangs = self.gangs[c * self.kinds + from].min(self.free_gpus[to] / class.gang);
-                    if pays && gangs > 0 {
+                    if gangs > 0 && gain > 0.0 && gain * HORIZON_SECONDS > restart_seconds {
                         self.gangs[c * self.kinds + from] -= gangs;
                         self.gangs[c * self.kinds + to] += gangs;
                         self.free_gpus[from] += gangs * class.gang;

@@ -1,8 +1,8 @@
 //! The rounding placer of OEF: quotas per class and kind, then turns among alike jobs, then GPUs.
 //!
 //! Inside a class jobs take turns: whoever has received least (in seconds on its fastest kind) goes first
-//! and gets the fastest kind. A job that runs is preferred to one that waits by as much service as makes
-//! the restart cost no more than a twentieth of the time between two switches.
+//! and gets the fastest kind. A job that runs is preferred to one that waits by the service of one turn,
+//! which is long enough that restarts cost no more than a twentieth of the time.
 
 use super::quota::{Claim, Quota, adopt};
 use super::seating::Seating;
@@ -11,14 +11,10 @@ use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Problem};
 use crate::live::{Class, Slot};
 
-/// Largest fraction of time that taking turns may cost in restarts.
-const MOST_OVERHEAD: f64 = 0.05;
-
 /// Rounds shares by keeping account of what every class is owed.
 #[derive(Default)]
 pub struct RoundingPlacer {
     claims: Vec<Claim>,
-    quota: Quota,
     seating: Seating,
     /// Jobs of the class at hand: (service received, slot).
     turns: Vec<(f64, Slot)>,
@@ -33,8 +29,8 @@ impl Placer for RoundingPlacer {
     }
 
     fn place(&mut self, view: &View<'_>) -> Placement {
-        self.quota.fill(view, &mut self.claims);
-        self.choose(view);
+        let quota = Quota::new(view, &mut self.claims);
+        self.choose(view, &quota);
         self.seating.seat(view, &self.chosen, &self.couples)
     }
 
@@ -46,28 +42,26 @@ impl Placer for RoundingPlacer {
 
 impl RoundingPlacer {
     /// Picks the jobs that fill the quotas.
-    fn choose(&mut self, view: &View<'_>) {
+    fn choose(&mut self, view: &View<'_>, quota: &Quota<'_>) {
         self.chosen.clear();
         self.couples.clear();
-        let mut coupled = vec![false; if self.quota.pairs.is_empty() { 0 } else { view.jobs.len() }];
-        for &(first, second, kind, count) in &self.quota.pairs {
-            let (a, b) = (self.quota.classes[first as usize], self.quota.classes[second as usize]);
-            couple(view, (&view.classes[&a], &view.classes[&b]), kind, count, &mut coupled, &mut self.couples);
+        let mut coupled = Vec::new();
+        for &(first, second, kind, count) in &quota.pairs {
+            let classes = (quota.class(first), quota.class(second));
+            couple(view, classes, kind, count, &mut coupled, &mut self.couples);
         }
-        for (c, (id, class)) in self.quota.classes.iter().zip(view.classes).enumerate() {
-            debug_assert_eq!(*id, *class.0);
-            let gangs = self.quota.gangs(c);
+        for (class, gangs) in quota.classes() {
             let wanted: u32 = gangs.iter().sum();
             if wanted == 0 {
                 continue;
             }
             self.turns.clear();
-            for &slot in &class.1.jobs {
+            for &slot in &class.jobs {
                 if view.plannable(slot) && !coupled.get(slot as usize).copied().unwrap_or(false) {
                     self.turns.push((service(view, slot, None), slot));
                 }
             }
-            take_turns(view, class.1, gangs, wanted as usize, &mut self.turns, &mut self.chosen);
+            take_turns(view, class, gangs, wanted as usize, &mut self.turns, &mut self.chosen);
         }
     }
 }
@@ -76,7 +70,7 @@ impl RoundingPlacer {
 fn service(view: &View<'_>, slot: Slot, kind: Option<KindId>) -> f64 {
     let job = view.jobs.get(slot);
     let stays = job.phase.held().is_some_and(|gang| kind.is_none_or(|k| gang.kind == k));
-    let advantage = if stays { job.spec.restart_seconds / MOST_OVERHEAD } else { 0.0 };
+    let advantage = if stays { view.turn_seconds(job.spec.restart_seconds) } else { 0.0 };
     job.virtual_seconds - advantage
 }
 
