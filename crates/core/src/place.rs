@@ -92,14 +92,14 @@ impl Placement {
     /// The first rule that is broken.
     pub(crate) fn check(self, view: &View<'_>) -> Result<Self, PlaceError> {
         let mut load = vec![0u8; view.cluster.gpus()];
-        let mut placed = std::collections::BTreeSet::new();
+        let mut placed = vec![false; view.jobs.slots()];
         let kept = self.keep.iter().map(|&slot| {
             let gang = view.jobs.get(slot).phase.held().expect("only a held gang can be kept");
             (slot, gang.kind, gang.gpus.as_slice())
         });
         for (slot, kind, gpus) in kept.chain(self.seats.iter().map(|s| (s.job, s.kind, s.gpus.as_slice()))) {
             let spec = &view.jobs.get(slot).spec;
-            if !placed.insert(slot) {
+            if std::mem::replace(&mut placed[slot as usize], true) {
                 return Err(PlaceError::Twice(spec.id.0));
             }
             if gpus.len() != spec.gang as usize {
