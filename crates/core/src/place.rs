@@ -33,14 +33,16 @@ impl View<'_> {
     }
 
     /// How long a job should run before another takes its place: so long that restarts cost a small part of
-    /// the time, and never less than a round.
+    /// the time, and never less than a few rounds.
     fn turn_seconds(&self, restart_seconds: f64) -> f64 {
-        (restart_seconds / MOST_OVERHEAD).max(self.round_seconds)
+        (restart_seconds / MOST_OVERHEAD).max(LEAST_ROUNDS * self.round_seconds)
     }
 }
 
 /// Largest part of the time that taking turns may cost in restarts.
 const MOST_OVERHEAD: f64 = 0.05;
+/// Shortest turn, in rounds.
+const LEAST_ROUNDS: f64 = 4.0;
 
 /// One gang's place.
 #[derive(Clone, PartialEq, Debug)]

@@ -153,10 +153,13 @@ impl<'a> Quota<'a> {
         let mut held = vec![0; view.classes.len() * kinds];
         for (c, (&id, class)) in view.classes.iter().enumerate() {
             let mut idle = 0;
-            for &slot in class.jobs.iter().filter(|&&slot| view.plannable(slot)) {
-                idle += 1;
-                if let Some(gang) = view.jobs.get(slot).phase.held() {
-                    held[c * kinds + gang.kind.index()] += 1;
+            for &slot in &class.jobs {
+                let job = view.jobs.get(slot);
+                if job.plannable(view.now, view.usable) {
+                    idle += 1;
+                    if let Some(gang) = job.phase.held() {
+                        held[c * kinds + gang.kind.index()] += 1;
+                    }
                 }
             }
             let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
@@ -247,9 +250,14 @@ impl<'a> Quota<'a> {
         if self.free_gpus.iter().all(|&f| f == 0) || self.entrants.iter().all(|e| e.idle == 0) {
             return;
         }
-        let mut order: Vec<usize> = (0..self.entrants.len()).filter(|&c| self.entrants[c].idle > 0).collect();
-        order.sort_by(|&a, &b| self.entrants[b].saved.total_cmp(&self.entrants[a].saved).then(a.cmp(&b)));
-        for c in order {
+        let mut order: Vec<(f64, usize)> = Vec::new();
+        for (c, entrant) in self.entrants.iter().enumerate().filter(|(_, e)| e.idle > 0) {
+            let row = c * self.kinds..(c + 1) * self.kinds;
+            let runs_more = self.held[row.clone()].iter().sum::<u32>() > self.gangs[row].iter().sum();
+            order.push((entrant.saved + if runs_more { entrant.turn_rounds } else { 0.0 }, c));
+        }
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, c) in order {
             let class = self.entrants[c].class;
             while self.entrants[c].idle > 0 {
                 let room = |j: &usize| class.seen_rates[*j] > 0.0 && self.free_gpus[*j] >= class.gang;
