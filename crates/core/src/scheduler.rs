@@ -117,7 +117,7 @@ impl Scheduler {
     pub fn step(&mut self, now: Time, input: Input) -> Vec<Output> {
         self.patience += now.since(self.now).min(self.settings.round_seconds);
         self.now = self.now.max(now);
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(4);
         match input {
             Input::Submit(spec) => self.submit(spec, &mut out),
             Input::Cancel(job) => self.cancel(job, &mut out),

@@ -42,6 +42,8 @@ impl Claim {
 
 /// Claims below this are rounding noise of a solver.
 const NOISE: f64 = 1e-7;
+/// Shares below this are not worth a claim: the edge of an interior point's answer.
+const LEAST_SHARE: f64 = 1e-4;
 /// Deviations are kept within this many gangs beyond share and turn: a class that could not be served for long
 /// catches up in a few rounds, not in as many as it waited.
 const MOST_SAVED: f64 = 2.0;
@@ -54,7 +56,7 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
     let mut claims: Vec<Claim> = allocation
         .grants()
         .iter()
-        .filter(|g| g.gangs > NOISE)
+        .filter(|g| g.gangs > LEAST_SHARE)
         .map(|g| {
             let (first, second) = match g.members {
                 Members::One(u) => (class(u), None),

@@ -102,6 +102,9 @@ fn take_turns(
         turns.select_nth_unstable_by(wanted, by_service);
         turns.truncate(wanted);
     }
+    if let Some(only) = only_kind(gangs) {
+        return chosen.extend(turns.drain(..).map(|(_, slot)| (slot, only)));
+    }
     let mut kinds: Vec<usize> = (0..gangs.len()).filter(|&j| gangs[j] > 0).collect();
     kinds.sort_by(|&a, &b| class.seen_rates[b].total_cmp(&class.seen_rates[a]).then(a.cmp(&b)));
     for (i, &j) in kinds.iter().enumerate() {
