@@ -2,10 +2,10 @@
 //!
 //! Every grant has a *standing*: its share x and a deviation dev, in gangs. A round looks at t = x + dev:
 //!
-//!   1. *due*: whole gangs ⌊t⌋ first, then what remains, largest remainder first, while GPUs of the kind and
-//!      jobs of the class last. Whatever is served is charged: dev = t − served. So in the long run the gangs
-//!      served equal the share. A gang that runs already counts for h rounds more than one that does not, so
-//!      that turns are h rounds long: as many as its restart is worth.
+//!   1. *due*: gang after gang, always of the claim that has most of its t left, while GPUs of the kind and jobs of
+//!      the class last: whole gangs, then the largest remainder. Whatever is served is charged, dev = t − served,
+//!      so in the long run the gangs served equal the share. A gang that runs already counts for h rounds more
+//!      than one that does not, so that turns are h rounds long: as many as its restart is worth.
 //!   2. *gifts*: GPUs that nobody is due go to classes with idle jobs, largest deviation first, uncharged, so
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
@@ -16,6 +16,8 @@ use super::View;
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Members, Problem};
 use crate::live::Class;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 /// A grant and what is still owed on it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,9 +46,12 @@ impl Claim {
 const NOISE: f64 = 1e-7;
 /// Shares below this are not worth a claim: the edge of an interior point's answer.
 const LEAST_SHARE: f64 = 1e-4;
-/// Deviations are kept within this many gangs beyond share and turn: a class that could not be served for long
-/// catches up in a few rounds, not in as many as it waited.
+/// Deviations are kept within this many gangs, times the gang's size, beyond share and turn: a class that could not be
+/// served for long catches up in a few rounds, not in as many as it waited, and a large gang can in the end outrank as
+/// many small ones as it has to push aside.
 const MOST_SAVED: f64 = 2.0;
+/// Rounds within which a class must be able to catch up with what it is owed.
+const REPAID_WITHIN: f64 = 50.0;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
 pub(super) const HORIZON_SECONDS: f64 = 3600.0;
 
@@ -90,12 +95,38 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
 struct Entrant<'a> {
     id: ClassId,
     class: &'a Class,
-    /// Jobs that are not served yet.
+    /// Jobs that can run, and of these the ones that are not served yet.
+    jobs: u32,
     idle: u32,
-    /// Sum of its deviations.
+    /// Sum of its shares.
+    share: f64,
+    /// Sum of its deviations, and of the positive ones alone.
     saved: f64,
+    owed: f64,
     /// Rounds of advantage of a gang that runs.
     turn_rounds: f64,
+}
+
+/// Gangs of one claim that wait to be served; whoever is due most comes first.
+#[derive(PartialEq)]
+struct Turn {
+    due: f64,
+    gangs: u32,
+    claim: u32,
+}
+
+impl Eq for Turn {}
+
+impl Ord for Turn {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.due.total_cmp(&other.due).then(other.claim.cmp(&self.claim))
+    }
+}
+
+impl PartialOrd for Turn {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Gangs per class and kind, and pairs.
@@ -166,7 +197,7 @@ impl<'a> Quota<'a> {
             }
             let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
-            entrants.push(Entrant { id, class, idle, saved: 0.0, turn_rounds });
+            entrants.push(Entrant { id, class, jobs: idle, idle, share: 0.0, saved: 0.0, owed: 0.0, turn_rounds });
         }
         let mut free_gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
@@ -177,40 +208,56 @@ impl<'a> Quota<'a> {
         Self { entrants, gangs, held, pairs: Vec::new(), kinds, free_gpus }
     }
 
+    /// Serves claims gang by gang, always the one with most still due; charges them for it.
     fn serve_due(&mut self, claims: &mut [Claim]) {
-        let by_size = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
-        let mut whole: Vec<(f64, u32)> = Vec::with_capacity(claims.len());
+        let mut heap = Vec::with_capacity(claims.len());
         for (claim, i) in claims.iter_mut().zip(0..) {
             claim.dev = claim.due();
-            if claim.dev + NOISE >= 1.0 {
-                whole.push((claim.dev, i));
+            heap.extend(self.next_turn(claim, i));
+        }
+        let mut heap = BinaryHeap::from(heap);
+        while let Some(turn) = heap.pop() {
+            let claim = &mut claims[turn.claim as usize];
+            // As many as are due before anybody else's next.
+            let ahead = turn.due - heap.peek().map_or(NOISE, |next| next.due);
+            let served = self.serve(claim, turn.gangs.min(ahead as u32 + 1));
+            claim.dev -= f64::from(served);
+            if served > 0 {
+                heap.extend(self.next_turn(claim, turn.claim));
             }
         }
-        whole.sort_unstable_by(by_size);
-        for (due, i) in whole {
-            let claim = &mut claims[i as usize];
-            claim.dev -= f64::from(self.serve(claim, (due + NOISE).floor() as u32));
-        }
-        let mut rest: Vec<(f64, u32)> = Vec::with_capacity(claims.len());
-        for (claim, i) in claims.iter().zip(0..) {
-            let at = claim.first_at as usize * self.kinds + claim.kind.index();
-            let runs_more = self.held[at] > self.gangs[at];
-            let advantage = if runs_more { self.entrants[claim.first_at as usize].turn_rounds } else { 0.0 };
-            if claim.dev + advantage > NOISE && claim.dev < 1.0 {
-                rest.push((claim.dev + advantage, i));
-            }
-        }
-        rest.sort_unstable_by(by_size);
-        for (_, i) in rest {
-            let claim = &mut claims[i as usize];
-            claim.dev -= f64::from(self.serve(claim, 1));
-        }
-        for claim in claims {
+        for claim in claims.iter_mut() {
             let entrant = &mut self.entrants[claim.first_at as usize];
-            let most = MOST_SAVED + claim.share + entrant.turn_rounds;
+            let most = MOST_SAVED * f64::from(entrant.class.gang) + claim.share + entrant.turn_rounds;
             claim.dev = claim.dev.clamp(-most, most);
+            entrant.share += claim.share;
             entrant.saved += claim.dev;
+            entrant.owed += claim.dev.max(0.0);
         }
+        self.forgive(claims);
+    }
+
+    /// A class can catch up only by running more jobs than its share. What it could not catch up with in
+    /// [`REPAID_WITHIN`] rounds lapses, in proportion: a class that is owed all its jobs all the time can never be
+    /// repaid, and kept, its claims would grow and starve large gangs.
+    fn forgive(&mut self, claims: &mut [Claim]) {
+        for claim in claims {
+            let entrant = &self.entrants[claim.first_at as usize];
+            let excess = entrant.saved - (f64::from(entrant.jobs) - entrant.share).max(0.0) * REPAID_WITHIN;
+            if claim.dev > 0.0 && excess > 0.0 {
+                claim.dev *= (1.0 - excess / entrant.owed).max(0.0);
+            }
+        }
+    }
+
+    /// The next gangs of a claim that are alike: those that run already, or those that do not.
+    fn next_turn(&self, claim: &Claim, index: u32) -> Option<Turn> {
+        let at = claim.first_at as usize * self.kinds + claim.kind.index();
+        let runs = self.held[at].saturating_sub(self.gangs[at]);
+        let advantage = if runs > 0 { self.entrants[claim.first_at as usize].turn_rounds } else { 0.0 };
+        let due = claim.dev + advantage;
+        let gangs = if runs > 0 { runs } else { u32::MAX };
+        (due > NOISE).then_some(Turn { due, gangs, claim: index })
     }
 
     /// Up to `gangs` of a claim; returns how many were served.
