@@ -16,8 +16,6 @@ use super::View;
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Members, Problem};
 use crate::live::Class;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 /// A grant and what is still owed on it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -107,28 +105,6 @@ struct Entrant<'a> {
     turn_rounds: f64,
 }
 
-/// Gangs of one claim that wait to be served; whoever is due most comes first.
-#[derive(PartialEq)]
-struct Turn {
-    due: f64,
-    gangs: u32,
-    claim: u32,
-}
-
-impl Eq for Turn {}
-
-impl Ord for Turn {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.due.total_cmp(&other.due).then(other.claim.cmp(&self.claim))
-    }
-}
-
-impl PartialOrd for Turn {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// Gangs per class and kind, and pairs.
 pub(super) struct Quota<'a> {
     entrants: Vec<Entrant<'a>>,
@@ -136,8 +112,8 @@ pub(super) struct Quota<'a> {
     gangs: Vec<u32>,
     /// Gangs that run now, likewise.
     held: Vec<u32>,
-    /// Pairs: (first, second, kind, how many), by class index.
-    pub(super) pairs: Vec<(u32, u32, KindId, u32)>,
+    /// Pairs: (first, second, kind), by class index.
+    pub(super) pairs: Vec<(u32, u32, KindId)>,
     kinds: usize,
     free_gpus: Vec<u32>,
 }
@@ -210,20 +186,26 @@ impl<'a> Quota<'a> {
 
     /// Serves claims gang by gang, always the one with most still due; charges them for it.
     fn serve_due(&mut self, claims: &mut [Claim]) {
-        let mut heap = Vec::with_capacity(claims.len());
-        for (claim, i) in claims.iter_mut().zip(0..) {
+        let mut gangs: Vec<(u64, u32)> = Vec::with_capacity(2 * claims.len());
+        for (claim, index) in claims.iter_mut().zip(0..) {
             claim.dev = claim.due();
-            heap.extend(self.next_turn(claim, i));
+            let entrant = &self.entrants[claim.first_at as usize];
+            let runs = self.held[claim.first_at as usize * self.kinds + claim.kind.index()];
+            for gang in 0..entrant.jobs {
+                let advantage = if gang < runs { entrant.turn_rounds } else { 0.0 };
+                let due = claim.dev - f64::from(gang) + advantage;
+                if due <= NOISE {
+                    break;
+                }
+                // The bits of positive numbers are in the order of the numbers.
+                gangs.push((due.to_bits(), index));
+            }
         }
-        let mut heap = BinaryHeap::from(heap);
-        while let Some(turn) = heap.pop() {
-            let claim = &mut claims[turn.claim as usize];
-            // As many as are due before anybody else's next.
-            let ahead = turn.due - heap.peek().map_or(NOISE, |next| next.due);
-            let served = self.serve(claim, turn.gangs.min(ahead as u32 + 1));
-            claim.dev -= f64::from(served);
-            if served > 0 {
-                heap.extend(self.next_turn(claim, turn.claim));
+        gangs.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, index) in gangs {
+            let claim = &mut claims[index as usize];
+            if self.serve_one(claim) {
+                claim.dev -= 1.0;
             }
         }
         for claim in claims.iter_mut() {
@@ -250,48 +232,27 @@ impl<'a> Quota<'a> {
         }
     }
 
-    /// The next gangs of a claim that are alike: those that run already, or those that do not.
-    fn next_turn(&self, claim: &Claim, index: u32) -> Option<Turn> {
-        let at = claim.first_at as usize * self.kinds + claim.kind.index();
-        let runs = self.held[at].saturating_sub(self.gangs[at]);
-        let advantage = if runs > 0 { self.entrants[claim.first_at as usize].turn_rounds } else { 0.0 };
-        let due = claim.dev + advantage;
-        let gangs = if runs > 0 { runs } else { u32::MAX };
-        (due > NOISE).then_some(Turn { due, gangs, claim: index })
-    }
-
-    /// Up to `gangs` of a claim; returns how many were served.
-    fn serve(&mut self, claim: &Claim, gangs: u32) -> u32 {
-        let first = claim.first_at as usize;
+    /// One gang of a claim, if there is room and somebody to run; `true` if it was served.
+    fn serve_one(&mut self, claim: &Claim) -> bool {
+        let (first, j) = (claim.first_at as usize, claim.kind.index());
         let class = self.entrants[first].class;
-        let j = claim.kind.index();
-        if gangs == 0 || class.rates[j] <= 0.0 {
-            return 0;
+        if self.entrants[first].idle == 0 || self.free_gpus[j] < class.gang || class.rates[j] <= 0.0 {
+            return false;
         }
-        let room = self.free_gpus[j] / class.gang;
-        match claim.second_at.map(|s| s as usize) {
-            None => {
-                let served = gangs.min(room).min(self.entrants[first].idle);
-                self.entrants[first].idle -= served;
-                self.gangs[first * self.kinds + j] += served;
-                self.free_gpus[j] -= served * class.gang;
-                served
-            }
+        match claim.second_at {
+            None => self.gangs[first * self.kinds + j] += 1,
             Some(second) => {
-                let jobs = match first == second {
-                    true => self.entrants[first].idle / 2,
-                    false => self.entrants[first].idle.min(self.entrants[second].idle),
-                };
-                let served = gangs.min(room).min(jobs);
-                self.entrants[first].idle -= served;
-                self.entrants[second].idle -= served;
-                self.free_gpus[j] -= served;
-                if served > 0 {
-                    self.pairs.push((first as u32, second as u32, claim.kind, served));
+                let needed = if second == claim.first_at { 2 } else { 1 };
+                if self.entrants[second as usize].idle < needed {
+                    return false;
                 }
-                served
+                self.entrants[second as usize].idle -= 1;
+                self.pairs.push((claim.first_at, second, claim.kind));
             }
         }
+        self.entrants[first].idle -= 1;
+        self.free_gpus[j] -= class.gang;
+        true
     }
 
     /// Gives free GPUs to classes with idle jobs: largest saved claim first, each its fastest kind with room.
@@ -324,7 +285,7 @@ impl<'a> Quota<'a> {
     /// Moves gangs to faster kinds that would stay free, where the gain pays for a restart; `true` if any did.
     fn upgrade(&mut self, view: &View<'_>) -> bool {
         let mut moved = false;
-        for to in 0..self.kinds {
+        for to in (0..self.kinds).filter(|&to| self.free_gpus[to] > 0).collect::<Vec<_>>() {
             for c in 0..self.entrants.len() {
                 let class = self.entrants[c].class;
                 if self.free_gpus[to] < class.gang || class.seen_rates[to] <= 0.0 {
