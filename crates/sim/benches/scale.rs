@@ -16,11 +16,21 @@ fn main() {
     let policies = args.get(1).map_or("fifo,las,max-min-fairness", String::as_str);
     println!(
         "{:<18} {:>8} {:>6} {:>7} {:>9} {:>10} {:>12} {:>10} {:>9} {:>9}",
-        "policy", "jobs", "gpus", "rounds", "peak live", "seconds", "us per round", "us per job", "mean JCT", "peak MiB"
+        "policy",
+        "jobs",
+        "gpus",
+        "rounds",
+        "peak live",
+        "seconds",
+        "us per round",
+        "us per job",
+        "mean JCT",
+        "peak MiB"
     );
     for size in sizes.split(',') {
         let (jobs, gpus) = size.split_once(':').expect("sizes are jobs:gpus");
-        let (jobs, gpus): (u64, u32) = (jobs.parse().expect("a number of jobs"), gpus.parse().expect("a number of GPUs"));
+        let (jobs, gpus): (u64, u32) =
+            (jobs.parse().expect("a number of jobs"), gpus.parse().expect("a number of GPUs"));
         let scenario = scenario(jobs, gpus);
         for name in policies.split(',') {
             let policy = find_policy(name).expect("a policy's name");
@@ -47,7 +57,13 @@ fn scenario(jobs: u64, gpus: u32) -> Scenario {
     let cluster = Cluster::uniform(kinds.to_vec(), &[gpus / 4; 4], 4).expect("a cluster");
     let options = GenerateOptions { jobs, seed: 0, ..GenerateOptions::default() }.with_load(gpus, 0.8);
     let trace = Generator::new(options).expect("sound options").into_trace();
-    let options = Options { round_seconds: 360.0, restart_seconds: 30.0, keep_details: false, drop_unfit: true, ..Options::default() };
+    let options = Options {
+        round_seconds: 360.0,
+        restart_seconds: 30.0,
+        keep_details: false,
+        drop_unfit: true,
+        ..Options::default()
+    };
     Scenario::new(cluster, Arc::new(trace), None, options).expect("a scenario")
 }
 
