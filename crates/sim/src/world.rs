@@ -87,6 +87,30 @@ enum Due {
     Finish,
 }
 
+/// An order that must never come. It is refused, since one book holds all gangs here; nodes that cannot ask each other
+/// would have done it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Incident {
+    /// A gang was ordered onto a GPU that others still hold.
+    Taken {
+        /// The GPU.
+        gpu: GpuId,
+        /// Who holds it.
+        holder: JobId,
+        /// Who was to start there.
+        newcomer: JobId,
+    },
+    /// A gang was ordered while an earlier one of the same job still runs.
+    Twice {
+        /// The job.
+        job: JobId,
+        /// The gang that runs.
+        running: Fence,
+        /// The gang that was ordered.
+        ordered: Fence,
+    },
+}
+
 /// The virtual cluster.
 pub struct World {
     cluster: Cluster,
@@ -110,6 +134,7 @@ pub struct World {
     running: u32,
     /// Active power of all gangs and idle power of all GPUs that are up.
     watts: f64,
+    incidents: Vec<Incident>,
 }
 
 impl World {
@@ -131,6 +156,7 @@ impl World {
             busy_gpu_seconds: vec![0.0; kinds],
             running: 0,
             watts,
+            incidents: Vec::new(),
             cluster,
             truth,
             habits,
@@ -210,18 +236,17 @@ impl World {
             return Err(format!("job {} is not known here", start.job.0));
         };
         if let Some(gang) = &life.gang {
-            return match gang.fence.cmp(&start.fence) {
-                std::cmp::Ordering::Equal => Ok(Some(told)),
-                _ => Err(format!("job {} has another gang here", start.job.0)),
-            };
+            if gang.fence == start.fence {
+                return Ok(Some(told));
+            }
+            if gang.ended.is_none() && gang.fence < start.fence {
+                let (job, running, ordered) = (start.job, gang.fence, start.fence);
+                self.incidents.push(Incident::Twice { job, running, ordered });
+            }
+            return Err(format!("job {} has another gang here", start.job.0));
         }
-        for &gpu in &start.gpus {
-            if !self.up[self.cluster.node_of(gpu).index()] {
-                return Err(format!("{gpu} is on a node that is down"));
-            }
-            if self.on_gpu[gpu.index()].iter().all(Option::is_some) {
-                return Err(format!("{gpu} has two jobs already"));
-            }
+        if let Some(gpu) = start.gpus.iter().find(|&&g| !self.up[self.cluster.node_of(g).index()]) {
+            return Err(format!("{gpu} is on a node that is down"));
         }
         if life.paces[start.kind.index()].is_none() {
             return Err(format!(
@@ -230,17 +255,27 @@ impl World {
                 self.cluster.kind(start.kind).name
             ));
         }
-        let guest = self.on_gpu[start.gpus[0].index()].iter().flatten().copied().next();
-        if let Some(host) = guest {
-            let both_single = life.spec.gang == 1 && self.jobs[&host].spec.gang == 1;
-            let fits = self.truth.together(life.spec.workload, self.jobs[&host].spec.workload, start.kind).is_some();
-            if !both_single || !fits {
-                return Err(format!("job {} does not fit beside job {}", start.job.0, host.0));
-            }
+        let partner = self.partner_for(start)?;
+        if let Some(host) = partner {
             self.settle(now, host);
         }
-        self.seat(now, start, guest);
+        self.seat(now, start, partner);
         Ok(Some(told))
+    }
+
+    /// Who the newcomer would share its GPU with, if anybody.
+    fn partner_for(&mut self, start: &Start) -> Result<Option<JobId>, String> {
+        let there = |gpu: GpuId| self.on_gpu[gpu.index()].iter().flatten().map(move |&holder| (gpu, holder));
+        let mut holders = start.gpus.iter().copied().flat_map(there);
+        let Some((gpu, holder)) = holders.next() else { return Ok(None) };
+        let (own, other) = (&self.jobs[&start.job].spec, &self.jobs[&holder].spec);
+        let alone_together = holders.next().is_none() && own.gang == 1 && other.gang == 1;
+        let may = alone_together && self.cluster.kind(start.kind).max_jobs >= 2;
+        if may && self.truth.together(own.workload, other.workload, start.kind).is_some() {
+            return Ok(Some(holder));
+        }
+        self.incidents.push(Incident::Taken { gpu, holder, newcomer: start.job });
+        Err(format!("job {} cannot run beside job {} on {gpu}", start.job.0, holder.0))
     }
 
     fn seat(&mut self, now: Time, start: &Start, partner: Option<JobId>) {
