@@ -55,6 +55,8 @@ pub struct Life {
     paces: PaceRow,
     last_gpus: Vec<GpuId>,
     gang: Option<Running>,
+    /// The latest gang that was started, stopped or refused: none up to it can be started any more.
+    fence: Fence,
 }
 
 #[derive(Clone, Debug)]
@@ -177,6 +179,7 @@ impl World {
             charge: Charge::default(),
             last_gpus: Vec::new(),
             gang: None,
+            fence: Fence(0),
             spec,
         };
         self.jobs.insert(life.spec.id, life);
@@ -232,19 +235,24 @@ impl World {
 
     fn start(&mut self, now: Time, start: &Start) -> Result<Option<Report>, String> {
         let told = Report { job: start.job, fence: start.fence, fate: Fate::Started };
-        let Some(life) = self.jobs.get(&start.job) else {
+        let Some(life) = self.jobs.get_mut(&start.job) else {
             return Err(format!("job {} is not known here", start.job.0));
         };
-        if let Some(gang) = &life.gang {
-            if gang.fence == start.fence {
-                return Ok(Some(told));
-            }
-            if gang.ended.is_none() && gang.fence < start.fence {
-                let (job, running, ordered) = (start.job, gang.fence, start.fence);
-                self.incidents.push(Incident::Twice { job, running, ordered });
-            }
+        if life.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
+            return Ok(Some(told));
+        }
+        if start.fence <= life.fence {
+            return Err(format!("gang {} of job {} was stopped, refused or followed", start.fence.0, start.job.0));
+        }
+        // Whatever is said from here on is final: a copy of this order that comes later must not be done.
+        life.fence = start.fence;
+        if let Some(gang) = life.gang.take_if(|gang| gang.ended.is_none()) {
+            let (job, running, ordered) = (start.job, gang.fence, start.fence);
+            life.gang = Some(gang);
+            self.incidents.push(Incident::Twice { job, running, ordered });
             return Err(format!("job {} has another gang here", start.job.0));
         }
+        life.gang = None;
         if let Some(gpu) = start.gpus.iter().find(|&&g| !self.up[self.cluster.node_of(g).index()]) {
             return Err(format!("{gpu} is on a node that is down"));
         }
@@ -359,11 +367,21 @@ impl World {
     }
 
     fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<Report> {
+        let told = |fate| Some(Report { job, fence, fate });
         let life = self.jobs.get_mut(&job)?;
-        let gang = life.gang.as_mut().filter(|g| g.fence == fence)?;
-        if gang.ended.is_some() {
+        life.fence = life.fence.max(fence);
+        let safe_steps = life.gang.as_ref().map_or(life.steps, |gang| gang.safe_steps);
+        let Some(gang) = life.gang.as_mut().filter(|g| g.fence == fence) else {
+            // Not here, and from now on never: that is worth telling, since its start may still be on its way.
+            return told(Fate::Stopped(safe_steps));
+        };
+        if let Some(state) = gang.ended.take() {
             life.gang = None;
-            return None;
+            return told(match state {
+                GangState::Finished => Fate::Finished,
+                GangState::Failed(why) => Fate::Failed(safe_steps, why),
+                GangState::Running => Fate::Stopped(safe_steps),
+            });
         }
         if gang.stopping {
             return None;
@@ -376,8 +394,7 @@ impl World {
             self.agenda.push(Reverse((saved, self.next_version, Due::Saved, job)));
             return None;
         }
-        let steps = self.release(now, job);
-        Some(Report { job, fence, fate: Fate::Stopped(steps) })
+        told(Fate::Stopped(self.release(now, job)))
     }
 
     /// Brings a gang's progress and energy up to date, its partner's with it.
