@@ -351,18 +351,18 @@ impl World {
             Work::Period(seconds) => (seconds - life.served_seconds).max(0.0),
         };
         let from = now.max(gang.productive_from);
-        self.next_version += 1;
-        let version = self.next_version;
         let life = self.jobs.get_mut(&job).expect("looked at above");
         let gang = life.gang.as_mut().expect("looked at above");
         self.watts += active_watts - gang.watts;
         gang.rate = rate;
         gang.watts = active_watts;
-        gang.version = version;
+        // Whoever is on the way out keeps its appointment.
         if gang.ended.is_none() && !gang.stopping && left.is_finite() {
+            self.next_version += 1;
+            gang.version = self.next_version;
             // Rounded up to the clock's grain, so that the work is done when the moment comes.
             let end = Time(from.0 + (left * 1e6).ceil() as u64);
-            self.agenda.push(Reverse((end, version, Due::Finish, job)));
+            self.agenda.push(Reverse((end, self.next_version, Due::Finish, job)));
         }
     }
 
@@ -387,6 +387,8 @@ impl World {
             return None;
         }
         if self.habits.checkpoint_seconds > 0.0 {
+            self.settle(now, job);
+            let gang = self.jobs.get_mut(&job).and_then(|l| l.gang.as_mut()).expect("looked at above");
             self.next_version += 1;
             gang.stopping = true;
             gang.version = self.next_version;
