@@ -397,10 +397,8 @@ impl Scheduler {
     /// Forgets a job for good.
     fn bury(&mut self, slot: Slot) -> Job {
         self.unconfirmed.remove(&slot);
+        self.drop_target(slot);
         let job = self.jobs.remove(slot);
-        for gpu in job.target.iter().flat_map(|gang| &gang.gpus) {
-            self.awaiting[gpu.index()].retain(|&waiter| waiter != slot);
-        }
         let class = self.classes.get_mut(&job.class).expect("a job's class lives as long as its jobs");
         class.jobs.retain(|&s| s != slot);
         if class.jobs.is_empty() {

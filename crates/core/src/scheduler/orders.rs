@@ -68,13 +68,20 @@ impl Scheduler {
         }
         let fence = Fence(self.next_fence);
         self.next_fence += 1;
+        let gang = Gang { fence, ..target.clone() };
+        self.drop_target(slot);
         let job = self.jobs.get_mut(slot);
-        let mut gang = job.target.take().expect("looked at above");
-        gang.fence = fence;
         self.seats.sit(slot, &gang.gpus);
         out.push(Output::Order(start_order(job.spec.id, &gang, &self.settings)));
         job.phase = Phase::Starting(gang, Pending { ordered_at: self.now, tries: 1 });
         self.unconfirmed.insert(slot);
+    }
+
+    /// A job no longer waits for the place it was given.
+    pub(super) fn drop_target(&mut self, slot: Slot) {
+        for gpu in self.jobs.get_mut(slot).target.take().iter().flat_map(|gang| &gang.gpus) {
+            self.awaiting[gpu.index()].retain(|&waiter| waiter != slot);
+        }
     }
 
     fn credit(&mut self, slot: Slot) {
@@ -90,8 +97,9 @@ impl Scheduler {
         let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
         self.seats.leave(slot, &gang.gpus);
         for gpu in gang.gpus {
-            for i in 0..self.awaiting[gpu.index()].len() {
-                self.try_start(self.awaiting[gpu.index()][i], out);
+            // Whoever starts leaves the list, so a copy is walked.
+            for waiter in self.awaiting[gpu.index()].clone() {
+                self.try_start(waiter, out);
             }
         }
         self.try_start(slot, out);
@@ -99,7 +107,7 @@ impl Scheduler {
 
     /// A job lost its gang without being told to stop: it waits again, after a pause if it was at fault.
     pub(super) fn requeue(&mut self, slot: Slot, pause_seconds: f64, why: String, out: &mut Vec<Output>) {
-        self.jobs.get_mut(slot).target = None;
+        self.drop_target(slot);
         self.vacate(slot, out);
         let job = self.jobs.get_mut(slot);
         job.not_before = self.now.after(pause_seconds);
@@ -117,6 +125,7 @@ impl Scheduler {
         job.failures += 1;
         let failures = job.failures;
         if failures >= self.settings.most_failures {
+            self.drop_target(slot);
             self.vacate(slot, out);
             let job = self.bury(slot);
             let why = format!("failed {failures} times in a row, last: {why}");
@@ -133,7 +142,10 @@ impl Scheduler {
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
             }
-            Phase::Stopping(_, _, then) => *then = AfterStop::Leave,
+            Phase::Stopping(_, _, then) => {
+                *then = AfterStop::Leave;
+                self.drop_target(slot);
+            }
             Phase::Starting(..) | Phase::Running(_) => self.stop(slot, AfterStop::Leave, out),
         }
     }
@@ -175,7 +187,7 @@ impl Scheduler {
         match job.phase {
             Phase::Stopping(_, _, AfterStop::Leave) => {
                 let id = job.spec.id;
-                job.target = None;
+                self.drop_target(slot);
                 self.vacate(slot, out);
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
@@ -186,9 +198,9 @@ impl Scheduler {
     }
 
     pub(super) fn complete(&mut self, slot: Slot, out: &mut Vec<Output>) {
-        let job = self.jobs.get_mut(slot);
+        let job = self.jobs.get(slot);
         let (id, fence) = (job.spec.id, job.phase.occupied().expect("only a gang can finish").fence);
-        job.target = None;
+        self.drop_target(slot);
         self.vacate(slot, out);
         self.bury(slot);
         out.push(Output::Order(Order::Stop { job: id, fence }));
