@@ -339,6 +339,10 @@ impl Scheduler {
     fn allocated(&mut self, round: Round, answer: Result<Allocation, AllocateError>, out: &mut Vec<Output>) {
         // An answer to a question that is no longer open is stale; drop it.
         let Some(problem) = self.outstanding.take_if(|p| p.round == round) else { return };
+        let answer = answer.and_then(|allocation| match allocation.round() {
+            made_for if made_for == round => Ok(allocation),
+            made_for => Err(AllocateError::Nonsense { what: format!("it was made for {made_for}, not for {round}") }),
+        });
         match answer {
             Ok(allocation) => {
                 self.last_error = None;
