@@ -30,6 +30,9 @@ pub use messages::{
     Event, Fate, Fence, GangSeen, GangState, Input, NodeSeen, Order, Output, Report, Settings, Start, Survey,
 };
 
+/// After so many rounds without an answer a question is asked again.
+const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
+
 /// What is known of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct NodeState {
@@ -63,7 +66,8 @@ pub struct Scheduler {
     seats: Seats,
     nodes: Vec<NodeState>,
     estimates: Estimates,
-    asked: BTreeSet<Ask>,
+    /// Rows that were asked for and not answered, and when.
+    asked: BTreeMap<Ask, Round>,
     /// Gangs seen that should not be there, and the GPUs they block.
     strangers: BTreeMap<(JobId, Fence), Vec<GpuId>>,
     /// Jobs with an order that awaits confirmation.
@@ -102,7 +106,7 @@ impl Scheduler {
             class_ids: BTreeMap::new(),
             next_class: 0,
             estimates: Estimates::default(),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             strangers: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
             changed: false,
@@ -161,8 +165,9 @@ impl Scheduler {
         }
         self.ask(Ask { workload: spec.workload, gang: spec.gang, partner: None }, out);
         if self.policy.pairs && spec.gang == 1 {
-            let others: Vec<WorkloadId> = self.estimates.single_workloads().collect();
-            for other in others.into_iter().chain([spec.workload]) {
+            let unanswered = self.asked.keys().filter(|ask| ask.gang == 1 && ask.partner.is_none());
+            let others = self.estimates.single_workloads().chain(unanswered.map(|ask| ask.workload));
+            for other in others.collect::<BTreeSet<WorkloadId>>() {
                 let (a, b) = (spec.workload.min(other), spec.workload.max(other));
                 self.ask(Ask { workload: a, gang: 1, partner: Some(b) }, out);
             }
@@ -203,7 +208,8 @@ impl Scheduler {
     }
 
     fn ask(&mut self, ask: Ask, out: &mut Vec<Output>) {
-        if self.asked.insert(ask) {
+        if self.estimates.row(&ask).is_none() && !self.asked.contains_key(&ask) {
+            self.asked.insert(ask, self.round);
             out.push(Output::Estimate(ask));
         }
     }
@@ -240,6 +246,7 @@ impl Scheduler {
     fn learn(&mut self, rows: Vec<Row>) {
         let mut news = false;
         for row in rows {
+            self.asked.remove(&row.ask);
             news |= self.estimates.put(row);
         }
         if !news {
@@ -259,6 +266,7 @@ impl Scheduler {
         self.last_tick = self.now;
         self.chase_orders(out);
         self.expire_leases(out);
+        self.ask_again(out);
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
         if (self.changed || (self.policy.every_round && self.jobs.len() > 0)) && !solver_is_late {
@@ -269,6 +277,24 @@ impl Scheduler {
         } else {
             // Nothing new, or the solver is not done: the last shares still hold.
             self.place(out);
+        }
+    }
+
+    /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
+    /// same problem again, so that an answer that is merely late still counts.
+    fn ask_again(&mut self, out: &mut Vec<Output>) {
+        let now = self.round.0;
+        for (&ask, asked) in &mut self.asked {
+            if now - asked.0 >= ROUNDS_UNTIL_ASKED_AGAIN {
+                *asked = self.round;
+                out.push(Output::Estimate(ask));
+            }
+        }
+        if let Some(problem) = &self.outstanding
+            && problem.round.0 < now
+            && (now - problem.round.0).is_multiple_of(ROUNDS_UNTIL_ASKED_AGAIN)
+        {
+            out.push(Output::Solve(Arc::clone(problem)));
         }
     }
 

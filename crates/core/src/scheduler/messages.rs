@@ -89,9 +89,9 @@ pub enum Input {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
-    /// Solve this with the policy, and answer with [`Input::Allocated`].
+    /// Solve this with the policy, and answer with [`Input::Allocated`]. Asked again if no answer comes for long.
     Solve(Arc<Problem>),
-    /// Estimate this row, and answer with [`Input::Estimated`].
+    /// Estimate this row, and answer with [`Input::Estimated`]. Asked again if no answer comes for long.
     Estimate(Ask),
     /// Make it so. Doing it twice is the same as doing it once.
     Order(Order),
