@@ -11,6 +11,10 @@ use std::sync::Arc;
 /// Time between two decisions.
 pub(super) const ROUND_SECONDS: f64 = 60.0;
 
+/// Most that saving, and restarting, may take. A policy that divides time moves gangs every round, and a gang that
+/// spends the whole of it on moving never ends.
+const MOST_LOST_SECONDS: f64 = 15.0;
+
 /// Something bad that happens at a moment, whatever the scheduler does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Trouble {
@@ -62,7 +66,7 @@ impl Plan {
         let mut jobs_rng = root.fork("jobs");
         let (jobs, bursts) = draw_jobs(&cluster, &truth, workloads, tenants.len(), quiet_seconds, &mut jobs_rng);
         let habits = Habits {
-            checkpoint_seconds: if rng.chance(0.5) { 0.0 } else { rng.uniform_in(1.0, 90.0) },
+            checkpoint_seconds: if rng.chance(0.5) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
             checkpoint_every_seconds: rng.uniform_in(60.0, 900.0),
             ..Habits::default()
         };
@@ -155,7 +159,7 @@ fn draw_jobs(
             work: if rng.chance(0.1) { Work::Period(seconds) } else { Work::Steps(seconds * rate) },
             floor: rng.chance(0.2).then_some(0.3 * rate),
             weight: if rng.chance(0.8) { 1.0 } else { 3.0 },
-            restart_seconds: if rng.chance(0.3) { 0.0 } else { rng.uniform_in(1.0, 60.0) },
+            restart_seconds: if rng.chance(0.3) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
             kinds: if rng.chance(0.1) { vec![some_kind] } else { Vec::new() },
             arrived: Time::from_seconds(at),
         });
