@@ -403,6 +403,14 @@ impl Scheduler {
         for gpu in self.strangers.values().flatten() {
             usable[gpu.index()] = false;
         }
+        if usable.contains(&false) {
+            // A gang that is partly out of reach is left as it is, so the rest of its GPUs is not free either.
+            for gang in self.jobs.iter().filter_map(|(_, job)| job.phase.held()) {
+                if gang.gpus.iter().any(|g| !usable[g.index()]) {
+                    gang.gpus.iter().for_each(|g| usable[g.index()] = false);
+                }
+            }
+        }
         usable
     }
 
