@@ -15,6 +15,8 @@ pub(crate) struct Gang {
     pub(crate) gpus: Vec<GpuId>,
     /// Spans more nodes than it needs to.
     pub(crate) spread: bool,
+    /// When it became known that it runs. Until then its start may still be on its way, whatever surveys show.
+    pub(crate) confirmed_at: Option<Time>,
 }
 
 /// An order that awaits its confirmation.
@@ -47,6 +49,11 @@ impl Phase {
             Self::Starting(gang, _) | Self::Running(gang) => Some(gang),
             Self::Waiting | Self::Stopping(..) => None,
         }
+    }
+
+    /// Whether its gang was known to run before `at`, so that whoever looked then must have seen it.
+    pub(crate) fn ran_before(&self, at: Time) -> bool {
+        self.occupied().and_then(|gang| gang.confirmed_at).is_some_and(|confirmed| confirmed < at)
     }
 
     /// The gang whose GPUs are not free because of it.

@@ -37,7 +37,8 @@ impl Scheduler {
             for gpu in &seat.gpus {
                 self.awaiting[gpu.index()].push(seat.job);
             }
-            let gang = Gang { fence: Fence(0), kind: seat.kind, gpus: seat.gpus, spread: seat.spread };
+            let (kind, gpus, spread) = (seat.kind, seat.gpus, seat.spread);
+            let gang = Gang { fence: Fence(0), kind, gpus, spread, confirmed_at: None };
             self.jobs.get_mut(seat.job).target = Some(gang);
             self.try_start(seat.job, out);
         }
@@ -172,11 +173,17 @@ impl Scheduler {
 
     pub(super) fn confirm_start(&mut self, slot: Slot) {
         let job = self.jobs.get_mut(slot);
-        if let Phase::Starting(gang, _) = &job.phase {
-            job.phase = Phase::Running(gang.clone());
-            job.first_started.get_or_insert(self.now);
-            job.credited = self.now;
-            self.unconfirmed.remove(&slot);
+        match &mut job.phase {
+            Phase::Starting(gang, _) => {
+                job.phase = Phase::Running(Gang { confirmed_at: Some(self.now), ..gang.clone() });
+                job.first_started.get_or_insert(self.now);
+                job.credited = self.now;
+                self.unconfirmed.remove(&slot);
+            }
+            Phase::Stopping(gang, ..) => {
+                gang.confirmed_at.get_or_insert(self.now);
+            }
+            Phase::Waiting | Phase::Running(_) => {}
         }
     }
 
