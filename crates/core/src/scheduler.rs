@@ -37,8 +37,8 @@ const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct NodeState {
     up: bool,
-    /// Time of the last survey that saw it.
-    seen_at: Time,
+    /// When the last survey that saw it was asked for.
+    seen_at: Option<Time>,
     /// [`Scheduler::patience`] at that moment.
     seen_patience: f64,
 }
@@ -86,7 +86,7 @@ impl Scheduler {
     /// A scheduler of an empty queue on a cluster whose nodes nobody has seen yet.
     #[must_use]
     pub fn new(cluster: Cluster, tenants: Vec<Tenant>, policy: &'static PolicyEntry, settings: Settings) -> Self {
-        let unseen = NodeState { up: false, seen_at: Time::ZERO, seen_patience: 0.0 };
+        let unseen = NodeState { up: false, seen_at: None, seen_patience: 0.0 };
         Self {
             seats: Seats::new(cluster.gpus()),
             nodes: vec![unseen; cluster.nodes().len()],

@@ -28,10 +28,10 @@ impl Scheduler {
         let mut fresh = Vec::with_capacity(survey.nodes.len());
         for seen in &survey.nodes {
             let Some(state) = self.nodes.get_mut(seen.node.index()) else { continue };
-            if state.seen_at > survey.at || (state.seen_at == survey.at && state.up) {
+            if state.seen_at.is_some_and(|seen_at| seen_at >= survey.at) {
                 continue;
             }
-            state.seen_at = survey.at;
+            state.seen_at = Some(survey.at);
             state.seen_patience = self.patience - self.now.since(survey.at).min(self.settings.round_seconds);
             if state.up != seen.up {
                 state.up = seen.up;
