@@ -63,7 +63,9 @@ impl Scheduler {
         let job = self.jobs.get(slot);
         let Some(target) = &job.target else { return };
         let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
-        let vacated = target.gpus.iter().all(|&g| !self.seats.on(g).any(leaving));
+        let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
+        let up = |g: GpuId| self.nodes[self.cluster.node_of(g).index()].up;
+        let vacated = target.gpus.iter().all(|&g| !self.seats.on(g).any(leaving) && up(g) && !strange(g));
         if job.phase != Phase::Waiting || !vacated {
             return;
         }
