@@ -51,7 +51,10 @@ pub struct Scheduler {
     settings: Settings,
     placer: Box<dyn Placer>,
 
+    /// Its own time: the driver's clock, less what that was set back.
     now: Time,
+    driver_clock: Time,
+    set_back_micros: u64,
     round: Round,
     last_tick: Time,
     next_fence: u64,
@@ -97,6 +100,8 @@ impl Scheduler {
             policy,
             settings,
             now: Time::ZERO,
+            driver_clock: Time::ZERO,
+            set_back_micros: 0,
             round: Round(0),
             last_tick: Time::ZERO,
             next_fence: 1,
@@ -116,11 +121,14 @@ impl Scheduler {
         }
     }
 
-    /// Takes one input at time `now` and returns what follows from it, in the order it must be done. A clock
-    /// that goes back is held still.
+    /// Takes one input at time `now` of the driver's clock and returns what follows from it, in the order it must
+    /// be done. A clock that is set back costs nothing: time goes on from where it was.
     pub fn step(&mut self, now: Time, input: Input) -> Vec<Output> {
+        self.set_back_micros += self.driver_clock.0.saturating_sub(now.0);
+        self.driver_clock = now;
+        let now = Time(now.0.saturating_add(self.set_back_micros));
         self.patience += now.since(self.now).min(self.settings.round_seconds);
-        self.now = self.now.max(now);
+        self.now = now;
         let mut out = Vec::new();
         match input {
             Input::Submit(spec) => self.submit(spec, &mut out),
@@ -144,6 +152,13 @@ impl Scheduler {
     /// Ids of live jobs that hold nothing.
     pub fn waiting(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.iter().filter(|(_, job)| job.phase == Phase::Waiting).map(|(_, job)| job.spec.id)
+    }
+
+    /// The scheduler's own time as of the last input; it never goes back. Whoever asks for a survey notes it
+    /// ([`Survey::at`]).
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     /// The current decision's number.

@@ -195,7 +195,8 @@ pub struct GangSeen {
 /// What was really there at a moment, on the nodes that answered. Raw: it may show strangers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Survey {
-    /// When the question was asked: nothing ordered later can be expected in it.
+    /// What [`Scheduler::now`](super::Scheduler::now) was when the question was asked: nothing that became known
+    /// later can be expected in it.
     pub at: Time,
     /// Nodes that answered. Others are unknown.
     pub nodes: Vec<NodeSeen>,

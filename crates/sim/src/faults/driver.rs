@@ -237,7 +237,7 @@ impl<'p> Run<'p> {
             Happening::Ask => {
                 self.at(self.now.after(ROUND_SECONDS), Happening::Ask);
                 if self.now >= self.down_until {
-                    let asked = self.clock();
+                    let asked = self.scheduler.now();
                     self.send(Way::Question, &Happening::Question { asked });
                 }
             }
