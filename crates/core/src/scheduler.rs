@@ -401,12 +401,17 @@ impl Scheduler {
         }
     }
 
+    /// Whether a node is up and has been heard of lately, so that gangs may be sent there.
+    fn within_reach(&self, node: NodeId) -> bool {
+        let state = &self.nodes[node.index()];
+        state.up && self.patience - state.seen_patience <= self.settings.silence_seconds()
+    }
+
     /// GPUs that a plan may use, by GPU.
     fn usable(&self) -> Vec<bool> {
         let mut usable = vec![true; self.cluster.gpus()];
-        for (node, state) in self.cluster.nodes().iter().zip(&self.nodes) {
-            let silent = self.patience - state.seen_patience > self.settings.silence_seconds();
-            if !state.up || silent {
+        for (n, node) in self.cluster.nodes().iter().enumerate() {
+            if !self.within_reach(NodeId(n as u32)) {
                 usable[node.gpu_range().start as usize..node.gpu_range().end as usize].fill(false);
             }
         }

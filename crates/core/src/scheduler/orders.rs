@@ -64,8 +64,10 @@ impl Scheduler {
         let Some(target) = &job.target else { return };
         let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
         let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
-        let up = |g: GpuId| self.nodes[self.cluster.node_of(g).index()].up;
-        let vacated = target.gpus.iter().all(|&g| !self.seats.on(g).any(leaving) && up(g) && !strange(g));
+        let free = |g: GpuId| {
+            !self.seats.on(g).any(leaving) && self.within_reach(self.cluster.node_of(g)) && !strange(g)
+        };
+        let vacated = target.gpus.iter().all(|&g| free(g));
         if job.phase != Phase::Waiting || !vacated {
             return;
         }
@@ -246,6 +248,8 @@ impl Scheduler {
     pub(super) fn chase_orders(&mut self, out: &mut Vec<Output>) {
         let slots: Vec<Slot> = self.unconfirmed.iter().copied().collect();
         for slot in slots {
+            let gang = self.jobs.get(slot).phase.occupied();
+            let silent = gang.is_some_and(|g| !g.gpus.iter().all(|&g| self.within_reach(self.cluster.node_of(g))));
             let job = self.jobs.get_mut(slot);
             let id = job.spec.id;
             let (Phase::Starting(gang, pending) | Phase::Stopping(gang, pending, _)) = &mut job.phase else { continue };
@@ -257,8 +261,11 @@ impl Scheduler {
             let (tries, fence) = (pending.tries, gang.fence);
             let again = Output::Order(start_order(id, gang, &self.settings));
             match job.phase {
-                // Whether it runs is not known: it must be stopped before the job may go elsewhere.
-                Phase::Starting(..) if tries > self.settings.most_tries => self.stop(slot, AfterStop::Wait, out),
+                // Whether it runs is not known: it must be stopped before the job may go elsewhere. Nothing is sent
+                // to start on a silent node, lest it arrives when the node is given up.
+                Phase::Starting(..) if silent || tries > self.settings.most_tries => {
+                    self.stop(slot, AfterStop::Wait, out);
+                }
                 Phase::Starting(..) => out.push(again),
                 _ => out.push(Output::Order(Order::Stop { job: id, fence })),
             }
