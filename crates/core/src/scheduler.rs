@@ -24,6 +24,8 @@ mod explain;
 mod messages;
 mod orders;
 mod survey;
+#[cfg(test)]
+mod tests;
 
 pub use explain::{Reason, Verdict};
 pub use messages::{

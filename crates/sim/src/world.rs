@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 mod observe;
+#[cfg(test)]
+mod tests;
 
 /// Costs of stopping and starting that are not a number of the job.
 #[derive(Clone, Copy, PartialEq, Debug)]

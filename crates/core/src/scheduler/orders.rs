@@ -64,9 +64,8 @@ impl Scheduler {
         let Some(target) = &job.target else { return };
         let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
         let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
-        let free = |g: GpuId| {
-            !self.seats.on(g).any(leaving) && self.within_reach(self.cluster.node_of(g)) && !strange(g)
-        };
+        let free =
+            |g: GpuId| !self.seats.on(g).any(leaving) && self.within_reach(self.cluster.node_of(g)) && !strange(g);
         let vacated = target.gpus.iter().all(|&g| free(g));
         if job.phase != Phase::Waiting || !vacated {
             return;
