@@ -1,6 +1,6 @@
 //! `cargo xtask chaos`: runs seeds of the fault simulation and says how to reproduce those that fail.
 
-use arles_sim::faults::{self, Outcome, Tally};
+use arles_sim::faults::{self, Outcome, Summary, Tally};
 
 /// For the list of tasks.
 pub(super) const USAGE: &str = "cargo xtask chaos --seeds N [--from SEED] [--verbose]";
@@ -29,8 +29,6 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
     print!("{tally}");
     let failed: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.violation.is_some()).collect();
     failed.iter().for_each(|outcome| println!("{outcome}"));
-    match failed.len() {
-        0 => Ok(println!("{}", faults::Summary(&outcomes))),
-        n => Err(format!("{n} of {seeds} seeds failed")),
-    }
+    println!("{}", Summary(&outcomes));
+    if failed.is_empty() { Ok(()) } else { Err(format!("{} of {seeds} seeds failed", failed.len())) }
 }

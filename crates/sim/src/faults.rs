@@ -90,7 +90,7 @@ fn run(seed: u64, verbose: bool) -> (Outcome, Vec<u8>) {
     let mut text = Vec::new();
     let mut run = Run::new(&plan, seed, verbose, &mut text);
     // A panic is a violation like others: what happened before it is worth reading.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.to_the_end())) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.complete())) {
         let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         run.checks.violated(run.now, format!("panic: {}", words.unwrap_or("without words")));
     }

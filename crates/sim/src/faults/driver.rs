@@ -162,7 +162,7 @@ impl<'p> Run<'p> {
     }
 
     /// Lets time pass until all is done, a rule is broken or the bound is reached.
-    pub(super) fn to_the_end(&mut self) {
+    pub(super) fn complete(&mut self) {
         let bound = self.plan.quiet_at.after(self.patience_seconds());
         while self.checks.found.is_none() && !self.is_done() {
             let planned = self.queue.first_key_value().map(|((time, _), _)| *time).expect("there is always a tick");
@@ -416,7 +416,7 @@ impl<'p> Run<'p> {
     }
 
     /// A new scheduler, told everything that is in the journal.
-    pub(super) fn replayed(&mut self) -> Scheduler {
+    fn replayed(&mut self) -> Scheduler {
         let mut scheduler = fresh(self.plan);
         for (i, (time, input, expected)) in self.journal.iter().enumerate() {
             let input = if self.plan.json {
