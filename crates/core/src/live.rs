@@ -17,6 +17,8 @@ pub(crate) struct Gang {
     pub(crate) spread: bool,
     /// Its rate over the job's best.
     pub(crate) speed: f64,
+    /// When it became known that it runs. Until then its start may still be on its way, whatever surveys show.
+    pub(crate) confirmed_at: Option<Time>,
 }
 
 /// An order that awaits its confirmation.
@@ -49,6 +51,11 @@ impl Phase {
             Self::Starting(gang, _) | Self::Running(gang) => Some(gang),
             Self::Waiting | Self::Stopping(..) => None,
         }
+    }
+
+    /// Whether its gang was known to run before `at`, so that whoever looked then must have seen it.
+    pub(crate) fn ran_before(&self, at: Time) -> bool {
+        self.occupied().and_then(|gang| gang.confirmed_at).is_some_and(|confirmed| confirmed < at)
     }
 
     /// The gang whose GPUs are not free because of it.

@@ -24,18 +24,23 @@ mod explain;
 mod messages;
 mod orders;
 mod survey;
+#[cfg(test)]
+mod tests;
 
 pub use explain::{Reason, Verdict};
 pub use messages::{
     Event, Fate, Fence, GangSeen, GangState, Input, NodeSeen, Order, Output, Report, Settings, Start, Survey,
 };
 
+/// After so many rounds without an answer a question is asked again.
+const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
+
 /// What is known of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct NodeState {
     up: bool,
-    /// Time of the last survey that saw it.
-    seen_at: Time,
+    /// When the last survey that saw it was asked for.
+    seen_at: Option<Time>,
     /// [`Scheduler::patience`] at that moment.
     seen_patience: f64,
 }
@@ -48,7 +53,10 @@ pub struct Scheduler {
     settings: Settings,
     placer: Box<dyn Placer>,
 
+    /// Its own time: the driver's clock, less what that was set back.
     now: Time,
+    driver_clock: Time,
+    set_back_micros: u64,
     round: Round,
     last_tick: Time,
     next_fence: u64,
@@ -63,7 +71,8 @@ pub struct Scheduler {
     seats: Seats,
     nodes: Vec<NodeState>,
     estimates: Estimates,
-    asked: BTreeSet<Ask>,
+    /// Rows that were asked for and not answered, and when.
+    asked: BTreeMap<Ask, Round>,
     /// Gangs seen that should not be there, and the GPUs they block.
     strangers: BTreeMap<(JobId, Fence), Vec<GpuId>>,
     /// Jobs with an order that awaits confirmation.
@@ -82,7 +91,7 @@ impl Scheduler {
     /// A scheduler of an empty queue on a cluster whose nodes nobody has seen yet.
     #[must_use]
     pub fn new(cluster: Cluster, tenants: Vec<Tenant>, policy: &'static PolicyEntry, settings: Settings) -> Self {
-        let unseen = NodeState { up: false, seen_at: Time::ZERO, seen_patience: 0.0 };
+        let unseen = NodeState { up: false, seen_at: None, seen_patience: 0.0 };
         Self {
             seats: Seats::new(cluster.gpus()),
             nodes: vec![unseen; cluster.nodes().len()],
@@ -93,6 +102,8 @@ impl Scheduler {
             policy,
             settings,
             now: Time::ZERO,
+            driver_clock: Time::ZERO,
+            set_back_micros: 0,
             round: Round(0),
             last_tick: Time::ZERO,
             next_fence: 1,
@@ -102,7 +113,7 @@ impl Scheduler {
             class_ids: BTreeMap::new(),
             next_class: 0,
             estimates: Estimates::default(),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             strangers: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
             changed: false,
@@ -112,11 +123,14 @@ impl Scheduler {
         }
     }
 
-    /// Takes one input at time `now` and returns what follows from it, in the order it must be done. A clock
-    /// that goes back is held still.
+    /// Takes one input at time `now` of the driver's clock and returns what follows from it, in the order it must
+    /// be done. A clock that is set back costs nothing: time goes on from where it was.
     pub fn step(&mut self, now: Time, input: Input) -> Vec<Output> {
+        self.set_back_micros += self.driver_clock.0.saturating_sub(now.0);
+        self.driver_clock = now;
+        let now = Time(now.0.saturating_add(self.set_back_micros));
         self.patience += now.since(self.now).min(self.settings.round_seconds);
-        self.now = self.now.max(now);
+        self.now = now;
         let mut out = Vec::with_capacity(4);
         match input {
             Input::Submit(spec) => self.submit(spec, &mut out),
@@ -148,6 +162,13 @@ impl Scheduler {
         self.jobs.slot(job).map(|slot| self.placer.standing(self.jobs.get(slot).class)).unwrap_or_default()
     }
 
+    /// The scheduler's own time as of the last input; it never goes back. Whoever asks for a survey notes it
+    /// ([`Survey::at`]).
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
     /// The current decision's number.
     #[must_use]
     pub fn round(&self) -> Round {
@@ -167,8 +188,9 @@ impl Scheduler {
         }
         self.ask(Ask { workload: spec.workload, gang: spec.gang, partner: None }, out);
         if self.policy.pairs && spec.gang == 1 {
-            let others: Vec<WorkloadId> = self.estimates.single_workloads().collect();
-            for other in others.into_iter().chain([spec.workload]) {
+            let unanswered = self.asked.keys().filter(|ask| ask.gang == 1 && ask.partner.is_none());
+            let others = self.estimates.single_workloads().chain(unanswered.map(|ask| ask.workload));
+            for other in others.collect::<BTreeSet<WorkloadId>>() {
                 let (a, b) = (spec.workload.min(other), spec.workload.max(other));
                 self.ask(Ask { workload: a, gang: 1, partner: Some(b) }, out);
             }
@@ -209,7 +231,8 @@ impl Scheduler {
     }
 
     fn ask(&mut self, ask: Ask, out: &mut Vec<Output>) {
-        if self.asked.insert(ask) {
+        if self.estimates.row(&ask).is_none() && !self.asked.contains_key(&ask) {
+            self.asked.insert(ask, self.round);
             out.push(Output::Estimate(ask));
         }
     }
@@ -246,6 +269,7 @@ impl Scheduler {
     fn learn(&mut self, rows: Vec<Row>) {
         let mut news = false;
         for row in rows {
+            self.asked.remove(&row.ask);
             news |= self.estimates.put(row);
         }
         if !news {
@@ -265,6 +289,7 @@ impl Scheduler {
         self.last_tick = self.now;
         self.chase_orders(out);
         self.expire_leases(out);
+        self.ask_again(out);
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
         if (self.changed || (self.policy.every_round && self.jobs.len() > 0)) && !solver_is_late {
@@ -275,6 +300,24 @@ impl Scheduler {
         } else {
             // Nothing new, or the solver is not done: the last shares still hold.
             self.place(out);
+        }
+    }
+
+    /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
+    /// same problem again, so that an answer that is merely late still counts.
+    fn ask_again(&mut self, out: &mut Vec<Output>) {
+        let now = self.round.0;
+        for (&ask, asked) in &mut self.asked {
+            if now - asked.0 >= ROUNDS_UNTIL_ASKED_AGAIN {
+                *asked = self.round;
+                out.push(Output::Estimate(ask));
+            }
+        }
+        if let Some(problem) = &self.outstanding
+            && problem.round.0 < now
+            && (now - problem.round.0).is_multiple_of(ROUNDS_UNTIL_ASKED_AGAIN)
+        {
+            out.push(Output::Solve(Arc::clone(problem)));
         }
     }
 
@@ -345,6 +388,10 @@ impl Scheduler {
     fn allocated(&mut self, round: Round, answer: Result<Allocation, AllocateError>, out: &mut Vec<Output>) {
         // An answer to a question that is no longer open is stale; drop it.
         let Some(problem) = self.outstanding.take_if(|p| p.round == round) else { return };
+        let answer = answer.and_then(|allocation| match allocation.round() {
+            made_for if made_for == round => Ok(allocation),
+            made_for => Err(AllocateError::Nonsense { what: format!("it was made for {made_for}, not for {round}") }),
+        });
         match answer {
             Ok(allocation) => {
                 self.last_error = None;
@@ -362,12 +409,17 @@ impl Scheduler {
         }
     }
 
+    /// Whether a node is up and has been heard of lately, so that gangs may be sent there.
+    fn within_reach(&self, node: NodeId) -> bool {
+        let state = &self.nodes[node.index()];
+        state.up && self.patience - state.seen_patience <= self.settings.silence_seconds()
+    }
+
     /// GPUs that a plan may use, by GPU.
     fn usable(&self) -> Vec<bool> {
         let mut usable = vec![true; self.cluster.gpus()];
-        for (node, state) in self.cluster.nodes().iter().zip(&self.nodes) {
-            let silent = self.patience - state.seen_patience > self.settings.silence_seconds();
-            if !state.up || silent {
+        for (n, node) in self.cluster.nodes().iter().enumerate() {
+            if !self.within_reach(NodeId(n as u32)) {
                 usable[node.gpu_range().start as usize..node.gpu_range().end as usize].fill(false);
             }
         }
@@ -378,6 +430,14 @@ impl Scheduler {
         }
         for gpu in self.strangers.values().flatten() {
             usable[gpu.index()] = false;
+        }
+        if usable.contains(&false) {
+            // A gang that is partly out of reach is left as it is, so the rest of its GPUs is not free either.
+            for gang in self.jobs.iter().filter_map(|(_, job)| job.phase.held()) {
+                if gang.gpus.iter().any(|g| !usable[g.index()]) {
+                    gang.gpus.iter().for_each(|g| usable[g.index()] = false);
+                }
+            }
         }
         usable
     }

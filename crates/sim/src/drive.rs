@@ -239,7 +239,7 @@ impl Scenario {
             now: Time::ZERO,
             queue: VecDeque::new(),
         };
-        run.to_the_end(progress)?;
+        run.until_all_is_done(progress)?;
         let Run { world, tally, journal, now, .. } = run;
         if let Some(journal) = journal {
             journal.finish()?;
@@ -272,7 +272,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn to_the_end(&mut self, progress: &mut dyn FnMut(u64)) -> std::io::Result<()> {
+    fn until_all_is_done(&mut self, progress: &mut dyn FnMut(u64)) -> std::io::Result<()> {
         let round = Time::from_seconds(self.scenario.options.round_seconds).0.max(1);
         let mut arrivals = 0..self.scenario.trace.jobs.len();
         let mut script = self.scenario.options.script.clone();
@@ -368,7 +368,7 @@ impl Run<'_> {
         match event {
             Event::Completed { job } => self.bury(*job, true),
             Event::GaveUp { job, .. } | Event::Cancelled { job } | Event::Rejected { job, .. } => {
-                self.bury(*job, false)
+                self.bury(*job, false);
             }
             Event::BadPlan { round, why } => panic!("the placer broke a rule in {round}: {why}"),
             Event::NoAllocation { .. } => self.tally.no_allocation(),

@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 mod observe;
+#[cfg(test)]
+mod tests;
 
 /// Costs of stopping and starting that are not a number of the job.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -55,6 +57,8 @@ pub struct Life {
     paces: PaceRow,
     last_gpus: Vec<GpuId>,
     gang: Option<Running>,
+    /// The latest gang that was started, stopped or refused: none up to it can be started any more.
+    fence: Fence,
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +91,30 @@ enum Due {
     Finish,
 }
 
+/// An order that must never come. It is refused, since one book holds all gangs here; nodes that cannot ask each other
+/// would have done it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Incident {
+    /// A gang was ordered onto a GPU that others still hold.
+    Taken {
+        /// The GPU.
+        gpu: GpuId,
+        /// Who holds it.
+        holder: JobId,
+        /// Who was to start there.
+        newcomer: JobId,
+    },
+    /// A gang was ordered while an earlier one of the same job still runs.
+    Twice {
+        /// The job.
+        job: JobId,
+        /// The gang that runs.
+        running: Fence,
+        /// The gang that was ordered.
+        ordered: Fence,
+    },
+}
+
 /// The virtual cluster.
 pub struct World {
     cluster: Cluster,
@@ -110,6 +138,7 @@ pub struct World {
     running: u32,
     /// Active power of all gangs and idle power of all GPUs that are up.
     watts: f64,
+    incidents: Vec<Incident>,
 }
 
 impl World {
@@ -131,6 +160,7 @@ impl World {
             busy_gpu_seconds: vec![0.0; kinds],
             running: 0,
             watts,
+            incidents: Vec::new(),
             cluster,
             truth,
             habits,
@@ -151,6 +181,7 @@ impl World {
             charge: Charge::default(),
             last_gpus: Vec::new(),
             gang: None,
+            fence: Fence(0),
             spec,
         };
         self.jobs.insert(life.spec.id, life);
@@ -206,22 +237,26 @@ impl World {
 
     fn start(&mut self, now: Time, start: &Start) -> Result<Option<Report>, String> {
         let told = Report { job: start.job, fence: start.fence, fate: Fate::Started };
-        let Some(life) = self.jobs.get(&start.job) else {
+        let Some(life) = self.jobs.get_mut(&start.job) else {
             return Err(format!("job {} is not known here", start.job.0));
         };
-        if let Some(gang) = &life.gang {
-            return match gang.fence.cmp(&start.fence) {
-                std::cmp::Ordering::Equal => Ok(Some(told)),
-                _ => Err(format!("job {} has another gang here", start.job.0)),
-            };
+        if life.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
+            return Ok(Some(told));
         }
-        for &gpu in &start.gpus {
-            if !self.up[self.cluster.node_of(gpu).index()] {
-                return Err(format!("{gpu} is on a node that is down"));
-            }
-            if self.on_gpu[gpu.index()].iter().all(Option::is_some) {
-                return Err(format!("{gpu} has two jobs already"));
-            }
+        if start.fence <= life.fence {
+            return Err(format!("gang {} of job {} was stopped, refused or followed", start.fence.0, start.job.0));
+        }
+        // Whatever is said from here on is final: a copy of this order that comes later must not be done.
+        life.fence = start.fence;
+        if let Some(gang) = life.gang.take_if(|gang| gang.ended.is_none()) {
+            let (job, running, ordered) = (start.job, gang.fence, start.fence);
+            life.gang = Some(gang);
+            self.incidents.push(Incident::Twice { job, running, ordered });
+            return Err(format!("job {} has another gang here", start.job.0));
+        }
+        life.gang = None;
+        if let Some(gpu) = start.gpus.iter().find(|&&g| !self.up[self.cluster.node_of(g).index()]) {
+            return Err(format!("{gpu} is on a node that is down"));
         }
         if life.paces[start.kind.index()].is_none() {
             return Err(format!(
@@ -230,17 +265,27 @@ impl World {
                 self.cluster.kind(start.kind).name
             ));
         }
-        let guest = self.on_gpu[start.gpus[0].index()].iter().flatten().copied().next();
-        if let Some(host) = guest {
-            let both_single = life.spec.gang == 1 && self.jobs[&host].spec.gang == 1;
-            let fits = self.truth.together(life.spec.workload, self.jobs[&host].spec.workload, start.kind).is_some();
-            if !both_single || !fits {
-                return Err(format!("job {} does not fit beside job {}", start.job.0, host.0));
-            }
+        let partner = self.partner_for(start)?;
+        if let Some(host) = partner {
             self.settle(now, host);
         }
-        self.seat(now, start, guest);
+        self.seat(now, start, partner);
         Ok(Some(told))
+    }
+
+    /// Who the newcomer would share its GPU with, if anybody.
+    fn partner_for(&mut self, start: &Start) -> Result<Option<JobId>, String> {
+        let there = |gpu: GpuId| self.on_gpu[gpu.index()].iter().flatten().map(move |&holder| (gpu, holder));
+        let mut holders = start.gpus.iter().copied().flat_map(there);
+        let Some((gpu, holder)) = holders.next() else { return Ok(None) };
+        let (own, other) = (&self.jobs[&start.job].spec, &self.jobs[&holder].spec);
+        let alone_together = holders.next().is_none() && own.gang == 1 && other.gang == 1;
+        let may = alone_together && self.cluster.kind(start.kind).max_jobs >= 2;
+        if may && self.truth.together(own.workload, other.workload, start.kind).is_some() {
+            return Ok(Some(holder));
+        }
+        self.incidents.push(Incident::Taken { gpu, holder, newcomer: start.job });
+        Err(format!("job {} cannot run beside job {} on {gpu}", start.job.0, holder.0))
     }
 
     fn seat(&mut self, now: Time, start: &Start, partner: Option<JobId>) {
@@ -308,32 +353,44 @@ impl World {
             Work::Period(seconds) => (seconds - life.served_seconds).max(0.0),
         };
         let from = now.max(gang.productive_from);
-        self.next_version += 1;
-        let version = self.next_version;
         let life = self.jobs.get_mut(&job).expect("looked at above");
         let gang = life.gang.as_mut().expect("looked at above");
         self.watts += active_watts - gang.watts;
         gang.rate = rate;
         gang.watts = active_watts;
-        gang.version = version;
+        // Whoever is on the way out keeps its appointment.
         if gang.ended.is_none() && !gang.stopping && left.is_finite() {
+            self.next_version += 1;
+            gang.version = self.next_version;
             // Rounded up to the clock's grain, so that the work is done when the moment comes.
             let end = Time(from.0 + (left * 1e6).ceil() as u64);
-            self.agenda.push(Reverse((end, version, Due::Finish, job)));
+            self.agenda.push(Reverse((end, self.next_version, Due::Finish, job)));
         }
     }
 
     fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<Report> {
+        let told = |fate| Some(Report { job, fence, fate });
         let life = self.jobs.get_mut(&job)?;
-        let gang = life.gang.as_mut().filter(|g| g.fence == fence)?;
-        if gang.ended.is_some() {
+        life.fence = life.fence.max(fence);
+        let safe_steps = life.gang.as_ref().map_or(life.steps, |gang| gang.safe_steps);
+        let Some(gang) = life.gang.as_mut().filter(|g| g.fence == fence) else {
+            // Not here, and from now on never: that is worth telling, since its start may still be on its way.
+            return told(Fate::Stopped(safe_steps));
+        };
+        if let Some(state) = gang.ended.take() {
             life.gang = None;
-            return None;
+            return told(match state {
+                GangState::Finished => Fate::Finished,
+                GangState::Failed(why) => Fate::Failed(safe_steps, why),
+                GangState::Running => Fate::Stopped(safe_steps),
+            });
         }
         if gang.stopping {
             return None;
         }
         if self.habits.checkpoint_seconds > 0.0 {
+            self.settle(now, job);
+            let gang = self.jobs.get_mut(&job).and_then(|l| l.gang.as_mut()).expect("looked at above");
             self.next_version += 1;
             gang.stopping = true;
             gang.version = self.next_version;
@@ -341,8 +398,7 @@ impl World {
             self.agenda.push(Reverse((saved, self.next_version, Due::Saved, job)));
             return None;
         }
-        let steps = self.release(now, job);
-        Some(Report { job, fence, fate: Fate::Stopped(steps) })
+        told(Fate::Stopped(self.release(now, job)))
     }
 
     /// Brings a gang's progress and energy up to date, its partner's with it.

@@ -18,7 +18,8 @@ pub struct Settings {
     pub round_seconds: f64,
     /// Time between two surveys, as the driver promises them.
     pub survey_seconds: f64,
-    /// A node stops its gangs by itself when nobody has asked after it for this long.
+    /// A node stops its gangs by itself when this long has passed since the last of its answers to a survey that it
+    /// knows to have arrived. (The next question says so; an answer that was lost renews nothing.)
     pub lease_seconds: f64,
     /// An order that is not confirmed within this time is sent again.
     pub confirm_seconds: f64,
@@ -89,9 +90,9 @@ pub enum Input {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
-    /// Solve this with the policy, and answer with [`Input::Allocated`].
+    /// Solve this with the policy, and answer with [`Input::Allocated`]. Asked again if no answer comes for long.
     Solve(Arc<Problem>),
-    /// Estimate this row, and answer with [`Input::Estimated`].
+    /// Estimate this row, and answer with [`Input::Estimated`]. Asked again if no answer comes for long.
     Estimate(Ask),
     /// Make it so. Doing it twice is the same as doing it once.
     Order(Order),
@@ -103,9 +104,10 @@ pub enum Output {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// This gang should run.
+    /// This gang should run. A refusal is final: a copy of the order that arrives later must not be done either.
     Start(Start),
-    /// This gang should not be there; if it has ended, its record may go.
+    /// This gang should not be there; if it has ended, its record may go. Always answered, also for a gang that is not
+    /// there, and final: a start of it that arrives later must not be done.
     Stop {
         /// Whose.
         job: JobId,
@@ -195,7 +197,8 @@ pub struct GangSeen {
 /// What was really there at a moment, on the nodes that answered. Raw: it may show strangers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Survey {
-    /// When the question was asked: nothing ordered later can be expected in it.
+    /// What [`Scheduler::now`](super::Scheduler::now) was when the question was asked: nothing that became known
+    /// later can be expected in it.
     pub at: Time,
     /// Nodes that answered. Others are unknown.
     pub nodes: Vec<NodeSeen>,

@@ -34,7 +34,8 @@ impl Scheduler {
             }
             let job = self.jobs.get_mut(seat.job);
             let speed = self.classes[&job.class].speed(seat.kind, seat.spread);
-            job.target = Some(Gang { fence: Fence(0), kind: seat.kind, gpus: seat.gpus, spread: seat.spread, speed });
+            let (kind, gpus, spread) = (seat.kind, seat.gpus, seat.spread);
+            job.target = Some(Gang { fence: Fence(0), kind, gpus, spread, speed, confirmed_at: None });
             self.try_start(seat.job, out);
         }
     }
@@ -44,10 +45,7 @@ impl Scheduler {
         let pending = Pending { ordered_at: self.now, tries: 1 };
         let job = self.jobs.get_mut(slot);
         job.credit(self.now);
-        let (Phase::Starting(gang, _) | Phase::Running(gang)) = std::mem::replace(&mut job.phase, Phase::Waiting)
-        else {
-            return;
-        };
+        let Some(gang) = job.phase.held().cloned() else { return };
         out.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
         job.phase = Phase::Stopping(gang, pending, then);
         self.unconfirmed.insert(slot);
@@ -58,16 +56,18 @@ impl Scheduler {
         let job = self.jobs.get(slot);
         let Some(target) = &job.target else { return };
         let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
-        let vacated = target.gpus.iter().all(|&g| !self.seats.on(g).any(leaving));
+        let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
+        let free =
+            |g: GpuId| !self.seats.on(g).any(leaving) && self.within_reach(self.cluster.node_of(g)) && !strange(g);
+        let vacated = target.gpus.iter().all(|&g| free(g));
         if job.phase != Phase::Waiting || !vacated {
             return;
         }
         let fence = Fence(self.next_fence);
         self.next_fence += 1;
+        let gang = Gang { fence, ..target.clone() };
+        self.drop_target(slot);
         let job = self.jobs.get_mut(slot);
-        let mut gang = job.target.take().expect("looked at above");
-        gang.fence = fence;
-        gang.gpus.iter().for_each(|gpu| self.awaiting[gpu.index()].retain(|&waiter| waiter != slot));
         self.seats.sit(slot, &gang.gpus);
         out.push(Output::Order(start_order(job.spec.id, &gang, &self.settings)));
         job.phase = Phase::Starting(gang, Pending { ordered_at: self.now, tries: 1 });
@@ -120,6 +120,7 @@ impl Scheduler {
         job.failures += 1;
         let failures = job.failures;
         if failures >= self.settings.most_failures {
+            self.drop_target(slot);
             self.vacate(slot, out);
             let job = self.bury(slot);
             let why = format!("failed {failures} times in a row, last: {why}");
@@ -136,7 +137,10 @@ impl Scheduler {
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
             }
-            Phase::Stopping(_, _, then) => *then = AfterStop::Leave,
+            Phase::Stopping(_, _, then) => {
+                *then = AfterStop::Leave;
+                self.drop_target(slot);
+            }
             Phase::Starting(..) | Phase::Running(_) => self.stop(slot, AfterStop::Leave, out),
         }
     }
@@ -168,7 +172,11 @@ impl Scheduler {
                 job.first_started.get_or_insert(self.now);
                 job.credited = self.now;
                 self.unconfirmed.remove(&slot);
-                Phase::Running(gang)
+                Phase::Running(Gang { confirmed_at: Some(self.now), ..gang })
+            }
+            Phase::Stopping(mut gang, pending, then) => {
+                gang.confirmed_at.get_or_insert(self.now);
+                Phase::Stopping(gang, pending, then)
             }
             other => other,
         };
@@ -192,7 +200,7 @@ impl Scheduler {
     }
 
     pub(super) fn complete(&mut self, slot: Slot, out: &mut Vec<Output>) {
-        let job = self.jobs.get_mut(slot);
+        let job = self.jobs.get(slot);
         let (id, fence) = (job.spec.id, job.phase.occupied().expect("only a gang can finish").fence);
         self.drop_target(slot);
         self.vacate(slot, out);
@@ -231,6 +239,8 @@ impl Scheduler {
     pub(super) fn chase_orders(&mut self, out: &mut Vec<Output>) {
         let slots: Vec<Slot> = self.unconfirmed.iter().copied().collect();
         for slot in slots {
+            let gang = self.jobs.get(slot).phase.occupied();
+            let silent = gang.is_some_and(|g| !g.gpus.iter().all(|&g| self.within_reach(self.cluster.node_of(g))));
             let job = self.jobs.get_mut(slot);
             let id = job.spec.id;
             let (Phase::Starting(gang, pending) | Phase::Stopping(gang, pending, _)) = &mut job.phase else { continue };
@@ -242,8 +252,11 @@ impl Scheduler {
             let (tries, fence) = (pending.tries, gang.fence);
             let again = Output::Order(start_order(id, gang, &self.settings));
             match job.phase {
-                // Whether it runs is not known: it must be stopped before the job may go elsewhere.
-                Phase::Starting(..) if tries > self.settings.most_tries => self.stop(slot, AfterStop::Wait, out),
+                // Whether it runs is not known: it must be stopped before the job may go elsewhere. Nothing is sent
+                // to start on a silent node, lest it arrives when the node is given up.
+                Phase::Starting(..) if silent || tries > self.settings.most_tries => {
+                    self.stop(slot, AfterStop::Wait, out);
+                }
                 Phase::Starting(..) => out.push(again),
                 _ => out.push(Output::Order(Order::Stop { job: id, fence })),
             }

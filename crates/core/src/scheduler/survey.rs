@@ -17,7 +17,7 @@ impl Scheduler {
         let mut seen: Vec<(JobId, Fence)> = Vec::with_capacity(survey.gangs.len());
         for gang in &survey.gangs {
             seen.push((gang.job, gang.fence));
-            self.gang_seen(gang, survey.at, out);
+            self.gang_seen(gang, out);
         }
         seen.sort_unstable();
         self.miss_absent(survey.at, &fresh, &seen, out);
@@ -28,10 +28,10 @@ impl Scheduler {
         let mut fresh = Vec::with_capacity(survey.nodes.len());
         for seen in &survey.nodes {
             let Some(state) = self.nodes.get_mut(seen.node.index()) else { continue };
-            if state.seen_at > survey.at || (state.seen_at == survey.at && state.up) {
+            if state.seen_at.is_some_and(|seen_at| seen_at >= survey.at) {
                 continue;
             }
-            state.seen_at = survey.at;
+            state.seen_at = Some(survey.at);
             state.seen_patience = self.patience - self.now.since(survey.at).min(self.settings.round_seconds);
             if state.up != seen.up {
                 state.up = seen.up;
@@ -41,11 +41,32 @@ impl Scheduler {
         }
         fresh.sort_unstable();
         let down: Vec<NodeId> = fresh.iter().copied().filter(|n| !self.nodes[n.index()].up).collect();
-        self.give_up_gangs(&down, "its node went down", out);
+        self.leave_down_nodes(&down, survey.at, out);
         fresh
     }
 
-    fn gang_seen(&mut self, gang: &GangSeen, at: Time, out: &mut Vec<Output>) {
+    /// Gangs that ran on nodes that are down are gone; those still being started must be called back first.
+    fn leave_down_nodes(&mut self, down: &[NodeId], at: Time, out: &mut Vec<Output>) {
+        let (ran, rest): (Vec<Slot>, Vec<Slot>) =
+            self.on_nodes(down).into_iter().partition(|&slot| self.jobs.get(slot).phase.ran_before(at));
+        self.give_up_gangs(ran, down, "its node went down", out);
+        for slot in rest {
+            if let Phase::Starting(..) = self.jobs.get(slot).phase {
+                self.stop(slot, AfterStop::Wait, out);
+            }
+        }
+    }
+
+    /// Jobs with a GPU on one of `nodes`.
+    fn on_nodes(&self, nodes: &[NodeId]) -> Vec<Slot> {
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        let on = |gang: &Gang| gang.gpus.iter().any(|&g| nodes.contains(&self.cluster.node_of(g)));
+        self.jobs.iter().filter(|(_, job)| job.phase.occupied().is_some_and(on)).map(|(slot, _)| slot).collect()
+    }
+
+    fn gang_seen(&mut self, gang: &GangSeen, out: &mut Vec<Output>) {
         let known = self
             .jobs
             .slot(gang.job)
@@ -66,27 +87,22 @@ impl Scheduler {
                     job.steps_done = gang.steps_done;
                     job.failures = 0;
                 }
-                let _ = at;
             }
             GangState::Finished => self.complete(slot, out),
             GangState::Failed(why) => self.broke(slot, gang.steps_done, why, out),
         }
     }
 
-    /// Gangs that should have been in the survey and were not are gone.
+    /// Gangs that should have been in the survey and were not are gone. One that was never known to run is not: its
+    /// start may still be on its way, and only the answer to that or to a stop says what became of it.
     fn miss_absent(&mut self, at: Time, fresh: &[NodeId], seen: &[(JobId, Fence)], out: &mut Vec<Output>) {
         let absent: Vec<Slot> = self
             .jobs
             .iter()
             .filter(|(_, job)| {
                 let Some(gang) = job.phase.occupied() else { return false };
-                let ordered_at = match &job.phase {
-                    Phase::Starting(_, pending) | Phase::Stopping(_, pending, _) => pending.ordered_at,
-                    _ => Time::ZERO,
-                };
                 let all_answered = gang.gpus.iter().all(|g| fresh.binary_search(&self.cluster.node_of(*g)).is_ok());
-                // A start that was not yet confirmed may still be on its way; chasing it is for the tick.
-                let expected = !matches!(job.phase, Phase::Starting(..)) && ordered_at < at && job.credited < at;
+                let expected = job.phase.ran_before(at);
                 expected && all_answered && seen.binary_search(&(job.spec.id, gang.fence)).is_err()
             })
             .map(|(slot, _)| slot)
@@ -107,18 +123,12 @@ impl Scheduler {
             self.changed = true;
             out.push(Output::Note(Event::NodeLost { node }));
         }
-        self.give_up_gangs(&lost, "its node has been silent for longer than its lease", out);
+        self.give_up_gangs(self.on_nodes(&lost), &lost, "its node has been silent for longer than its lease", out);
     }
 
-    /// Requeues every job with a GPU on one of `nodes`. What is left of its gang elsewhere is told to stop.
-    fn give_up_gangs(&mut self, nodes: &[NodeId], why: &str, out: &mut Vec<Output>) {
-        if nodes.is_empty() {
-            return;
-        }
-        let on = |gang: &Gang| gang.gpus.iter().any(|&g| nodes.contains(&self.cluster.node_of(g)));
-        let hit: Vec<Slot> =
-            self.jobs.iter().filter(|(_, job)| job.phase.occupied().is_some_and(on)).map(|(slot, _)| slot).collect();
-        for slot in hit {
+    /// Requeues jobs that had a GPU on one of `nodes`. What is left of their gangs elsewhere is told to stop.
+    fn give_up_gangs(&mut self, slots: Vec<Slot>, nodes: &[NodeId], why: &str, out: &mut Vec<Output>) {
+        for slot in slots {
             let job = self.jobs.get(slot);
             let steps = job.steps_done;
             let gang = job.phase.occupied().expect("filtered above");

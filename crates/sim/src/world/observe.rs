@@ -98,6 +98,11 @@ impl World {
         }
     }
 
+    /// Orders since the last call that should never have come.
+    pub fn take_incidents(&mut self) -> Vec<Incident> {
+        std::mem::take(&mut self.incidents)
+    }
+
     /// Jobs with a running gang, in order.
     pub fn holders(&self) -> impl Iterator<Item = JobId> + '_ {
         let runs = |l: &Life| l.gang.as_ref().is_some_and(|g| g.ended.is_none());

@@ -1,0 +1,104 @@
+//! A solver and an estimator that cannot be trusted.
+//!
+//! They may fail, give old answers, starve somebody or be wrong tenfold. What they cannot do is break a rule:
+//! an [`Allocation`] exists only through its checker, and this is where that is put to the test.
+
+use super::tally::{Fault, Tally};
+use crate::rng::Rng;
+use crate::truth::{Oracle, Truth};
+use arles_core::allocate::{AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Proposal};
+use arles_core::estimate::{Ask, Estimator, Row, Source};
+use arles_core::{KindId, Round};
+use std::sync::Arc;
+
+/// What a solver sends back.
+pub(super) type Answer = (Round, Result<Allocation, AllocateError>);
+
+/// Solves with the policy, except when it does not.
+pub(super) struct Solver {
+    policy: Box<dyn Policy>,
+    rng: Rng,
+    /// How likely each answer is wrong in some way.
+    wrong: f64,
+    last: Option<Answer>,
+}
+
+impl Solver {
+    pub(super) fn new(entry: &PolicyEntry, mut rng: Rng) -> Self {
+        let wrong = 0.4 * rng.uniform();
+        Self { policy: (entry.make)(), rng, wrong, last: None }
+    }
+
+    /// Answers a problem, perhaps with an old answer besides.
+    ///
+    /// # Errors
+    /// When a proposal that breaks the rules was accepted: a violation.
+    pub(super) fn solve(&mut self, problem: &Problem, quiet: bool, tally: &mut Tally) -> Result<Vec<Answer>, String> {
+        let honest = (problem.round, self.policy.allocate(problem));
+        let last = self.last.replace(honest.clone());
+        if quiet || !self.rng.chance(self.wrong) {
+            return Ok(vec![honest]);
+        }
+        let give = |grants: Vec<Grant>| Allocation::check(problem, Proposal { grants, ..Proposal::default() });
+        let (fault, answers) = match (self.rng.below(6), last, &honest.1) {
+            (0, Some(old), _) => (Fault::SolverStale, vec![old, honest]),
+            (1, Some((_, old)), _) => (Fault::SolverMislabelled, vec![(problem.round, old)]),
+            (2, _, Ok(allocation)) if !problem.users.is_empty() => {
+                let starved = self.rng.below(problem.users.len() as u64) as u32;
+                let others = allocation.grants().iter().copied().filter(|g| match g.members {
+                    Members::One(u) => u != starved,
+                    Members::Two(u, v) => u != starved && v != starved,
+                });
+                (Fault::SolverStarves, vec![(problem.round, give(others.collect()))])
+            }
+            (3, ..) => (Fault::SolverGivesNothing, vec![(problem.round, give(Vec::new()))]),
+            (4, ..) if !problem.users.is_empty() => {
+                let user = self.rng.below(problem.users.len() as u64) as u32;
+                let kind = KindId(self.rng.below(problem.kinds() as u64) as u16);
+                let gangs = problem.capacity[kind.index()] + 1.0;
+                let refused = give(vec![Grant { kind, members: Members::One(user), gangs }]);
+                if refused.is_ok() {
+                    return Err(format!("{gangs} gangs of user {user} on {kind} were accepted"));
+                }
+                (Fault::SolverBreaksRules, vec![(problem.round, refused)])
+            }
+            _ => {
+                let status = "out of iterations".to_owned();
+                (Fault::SolverExhausted, vec![(problem.round, Err(AllocateError::NoAnswer { status }))])
+            }
+        };
+        tally.count(fault);
+        Ok(answers)
+    }
+}
+
+/// Estimates that may be wrong tenfold, in either direction, cell by cell.
+pub(super) struct Guesser {
+    oracle: Oracle,
+    rng: Rng,
+    wrong: f64,
+}
+
+impl Guesser {
+    pub(super) fn new(truth: &Arc<Truth>, mut rng: Rng) -> Self {
+        let wrong = 0.3 * rng.uniform();
+        Self { oracle: Oracle(Arc::clone(truth)), rng, wrong }
+    }
+
+    pub(super) fn estimate(&mut self, ask: &Ask, quiet: bool, tally: &mut Tally) -> Row {
+        let mut row = self.oracle.estimate(ask);
+        for cell in row.cells.iter_mut().flatten() {
+            if quiet || !self.rng.chance(self.wrong) {
+                continue;
+            }
+            let (fault, factor) =
+                if self.rng.chance(0.5) { (Fault::EstimateTooHigh, 10.0) } else { (Fault::EstimateTooLow, 0.1) };
+            tally.count(fault);
+            cell.rate *= factor;
+            cell.spread_rate *= factor;
+            cell.partner_rate /= factor;
+            cell.source = Source::Initial;
+        }
+        row
+    }
+}

@@ -1,0 +1,280 @@
+//! Checkers: what must hold whatever goes wrong.
+//!
+//! They keep books of their own from what goes over the link and from looking at the world, and ask the scheduler
+//! only what a user may ask it ([`Scheduler::explain`] and [`Scheduler::waiting`]). They share no code with `core`
+//! or the world's own accounts, so that one mistake cannot hide another. The first violation is kept.
+
+use super::plan::Plan;
+use crate::world::{Incident, World};
+use arles_core::scheduler::{Event, Fate, Order, Report, Survey, Verdict};
+use arles_core::{GpuId, Input, JobId, JobSpec, Output, Scheduler, Time, Work};
+use ledger::Ledger;
+use std::collections::{BTreeMap, BTreeSet};
+
+mod ledger;
+
+/// Rounding of sums of steps and seconds.
+const TOLERANCE: f64 = 1e-6;
+
+/// A rule that was broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// When, in the world's time.
+    pub at: Time,
+    /// What.
+    pub what: String,
+}
+
+/// How a job was told to have ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Completed,
+    GivenUp,
+    Cancelled,
+}
+
+/// The books of all checkers.
+pub(super) struct Checks<'p> {
+    plan: &'p Plan,
+    pub(super) found: Option<Violation>,
+    ledger: Ledger<'p>,
+    /// Jobs taken in by the scheduler.
+    submitted: BTreeMap<JobId, JobSpec>,
+    over: BTreeMap<JobId, End>,
+    cancels: BTreeSet<JobId>,
+    /// Steps that the world has said to be safe.
+    safe_steps: BTreeMap<JobId, f64>,
+}
+
+impl<'p> Checks<'p> {
+    pub(super) fn new(plan: &'p Plan) -> Self {
+        Self {
+            plan,
+            found: None,
+            ledger: Ledger::new(plan),
+            submitted: BTreeMap::new(),
+            over: BTreeMap::new(),
+            cancels: BTreeSet::new(),
+            safe_steps: BTreeMap::new(),
+        }
+    }
+
+    /// Records a violation, if it is the first.
+    pub(super) fn violated(&mut self, at: Time, what: String) {
+        self.found.get_or_insert(Violation { at, what });
+    }
+
+    /// Whether a job has ended.
+    pub(super) fn is_over(&self, job: JobId) -> bool {
+        self.over.contains_key(&job)
+    }
+
+    /// Jobs that were taken in and have not ended.
+    pub(super) fn live(&self) -> impl Iterator<Item = &JobSpec> {
+        self.submitted.values().filter(|spec| !self.is_over(spec.id))
+    }
+
+    /// How many jobs completed, were given up and were cancelled.
+    pub(super) fn ends(&self) -> [u64; 3] {
+        [End::Completed, End::GivenUp, End::Cancelled]
+            .map(|end| self.over.values().filter(|&&e| e == end).count() as u64)
+    }
+
+    /// Time passes until `to`, while nothing in the world changes.
+    pub(super) fn pass(&mut self, to: Time, world: &World) {
+        self.ledger.pass(to, world);
+    }
+
+    /// An order is carried out (or refused) by the world.
+    pub(super) fn carried(&mut self, order: &Order) {
+        if let Order::Start(start) = order {
+            self.ledger.ordered(start);
+        }
+    }
+
+    /// A gang has begun to save its state.
+    pub(super) fn saves(&mut self, job: JobId) {
+        self.ledger.saves(job);
+    }
+
+    /// The world says what became of a gang.
+    pub(super) fn reported(&mut self, report: &Report) {
+        if let Fate::Stopped(steps) | Fate::Failed(steps, _) = report.fate {
+            self.saved(report.job, steps);
+        }
+    }
+
+    /// The world says what is there.
+    pub(super) fn surveyed(&mut self, survey: &Survey) {
+        for gang in &survey.gangs {
+            self.saved(gang.job, gang.steps_done);
+        }
+    }
+
+    fn saved(&mut self, job: JobId, steps: f64) {
+        let safe = self.safe_steps.entry(job).or_default();
+        *safe = safe.max(steps);
+    }
+
+    /// The world has changed: looks at everything in it.
+    pub(super) fn look(&mut self, now: Time, world: &mut World) {
+        for incident in world.take_incidents() {
+            self.violated(now, describe(incident));
+        }
+        self.ledger.look(now, world);
+        self.look_at_seats(now, world);
+        self.look_at_steps(now, world);
+    }
+
+    /// No GPU oversold: two jobs only where both are single and policy and kind allow it, none on a node that is down.
+    fn look_at_seats(&mut self, now: Time, world: &World) {
+        let cluster = &self.plan.cluster;
+        let mut seated: Vec<Vec<JobId>> = vec![Vec::new(); cluster.gpus()];
+        for job in world.holders() {
+            let (_, gpus) = world.held(job).expect("a holder holds something");
+            gpus.iter().for_each(|gpu| seated[gpu.index()].push(job));
+            if let Some(gpu) = gpus.iter().find(|&&g| !world.is_up(cluster.node_of(g))) {
+                return self.violated(now, format!("{job} runs on {gpu}, whose node is down"));
+            }
+        }
+        let gang = |job: &JobId| world.life(*job).map_or(0, |life| life.spec.gang);
+        for (g, jobs) in seated.iter().enumerate().filter(|(_, jobs)| jobs.len() > 1) {
+            let kind = cluster.kind(cluster.kind_of(GpuId(g as u32)));
+            let most = if self.plan.policy.pairs { kind.max_jobs.min(2) } else { 1 };
+            if jobs.len() > usize::from(most) || jobs.iter().any(|job| gang(job) != 1) {
+                return self.violated(now, format!("gpu-{g} is oversold to {jobs:?}"));
+            }
+        }
+    }
+
+    /// No step beyond the last, none lost that was safe.
+    fn look_at_steps(&mut self, now: Time, world: &World) {
+        for life in world.lives() {
+            let safe = self.safe_steps.get(&life.spec.id).copied().unwrap_or(0.0);
+            let total = if let Work::Steps(total) = life.spec.work { total } else { f64::INFINITY };
+            if life.steps > total * (1.0 + TOLERANCE) {
+                return self.violated(now, format!("{} did {} of its {total} steps", life.spec.id, life.steps));
+            }
+            if life.steps < safe * (1.0 - TOLERANCE) {
+                let what = format!("{} fell back to {} steps, {safe} were safe", life.spec.id, life.steps);
+                return self.violated(now, what);
+            }
+        }
+    }
+
+    /// The scheduler took an input in.
+    pub(super) fn stepped(&mut self, now: Time, input: &Input, outputs: &[Output], world: &World) {
+        if let Input::Cancel(job) = input {
+            self.cancels.insert(*job);
+        }
+        let mut rejected = false;
+        for output in outputs {
+            let Output::Note(event) = output else { continue };
+            rejected |= matches!(event, Event::Rejected { .. });
+            self.noted(now, event, world);
+        }
+        if let Input::Submit(spec) = input
+            && !rejected
+            && self.submitted.insert(spec.id, spec.clone()).is_some()
+        {
+            self.violated(now, format!("{} was taken in twice", spec.id));
+        }
+    }
+
+    fn noted(&mut self, now: Time, event: &Event, world: &World) {
+        match event {
+            Event::BadPlan { why, .. } => self.violated(now, format!("bad plan: {why}")),
+            Event::Rejected { job, .. } if !self.submitted.contains_key(job) => {
+                self.violated(now, format!("{job} was rejected: {event:?}"));
+            }
+            Event::Completed { job } => {
+                if !world.life(*job).is_some_and(|life| did_all(life.spec.work, life.steps, life.served_seconds)) {
+                    self.violated(now, format!("{job} was told to be complete before its work was done"));
+                }
+                self.ended(now, *job, End::Completed);
+            }
+            Event::GaveUp { job, why } => {
+                if why.is_empty() {
+                    self.violated(now, format!("{job} was given up without a reason"));
+                }
+                self.ended(now, *job, End::GivenUp);
+            }
+            Event::Cancelled { job } => {
+                if !self.cancels.contains(job) {
+                    self.violated(now, format!("{job} was cancelled, but nobody asked for it"));
+                }
+                self.ended(now, *job, End::Cancelled);
+            }
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, now: Time, job: JobId, end: End) {
+        if !self.submitted.contains_key(&job) {
+            self.violated(now, format!("{job} ended ({end:?}) but was never taken in"));
+        }
+        if let Some(before) = self.over.insert(job, end) {
+            self.violated(now, format!("{job} ended twice ({before:?}, {end:?})"));
+        }
+    }
+
+    /// Nobody is lost, and whoever waits is told why.
+    pub(super) fn ask(&mut self, now: Time, scheduler: &Scheduler) {
+        let waiting: BTreeSet<JobId> = scheduler.waiting().collect();
+        let mut wrong = None;
+        for &job in self.submitted.keys() {
+            let verdict = scheduler.explain(job);
+            let live = !self.is_over(job);
+            let sentence = verdict.to_string();
+            wrong = match &verdict {
+                Verdict::Unknown if live => Some(format!("{job} is lost: nobody knows it, and it has not ended")),
+                Verdict::Waits(_) if !waiting.contains(&job) => Some(format!("{job} waits, but is not listed")),
+                verdict if !live && *verdict != Verdict::Unknown => Some(format!("{job} is over, but {sentence}")),
+                _ if sentence.trim().is_empty() => Some(format!("{job} has an empty verdict")),
+                _ if has_no_number(&sentence) => Some(format!("{job} has a verdict without sense: {sentence}")),
+                _ => wrong,
+            };
+        }
+        if let Some(what) = wrong {
+            self.violated(now, what);
+        }
+        if let Some(job) = waiting.iter().find(|job| !matches!(scheduler.explain(**job), Verdict::Waits(_))) {
+            self.violated(now, format!("{job} is listed as waiting, but has no reason to"));
+        }
+    }
+
+    /// Every joule the devices drew is in somebody's account.
+    pub(super) fn audit(&mut self, now: Time, world: &mut World) {
+        world.close_books(now);
+        let charged: f64 = world.lives().map(|life| life.charge.total()).sum();
+        let unused: f64 = world.unused_joules().iter().sum();
+        let drawn = self.ledger.joules();
+        if (charged + unused - drawn).abs() > TOLERANCE * drawn.max(1.0) {
+            let what = format!("the devices drew {drawn} J, but {charged} J are charged and {unused} J unused");
+            self.violated(now, what);
+        }
+    }
+}
+
+/// Whether a sentence holds something that should have been a number.
+fn has_no_number(sentence: &str) -> bool {
+    sentence.split_whitespace().any(|word| word.starts_with("NaN") || word.trim_start_matches('-').starts_with("inf"))
+}
+
+fn did_all(work: Work, steps: f64, served_seconds: f64) -> bool {
+    match work {
+        Work::Steps(total) => steps >= total * (1.0 - TOLERANCE),
+        Work::Period(seconds) => served_seconds >= seconds * (1.0 - TOLERANCE) - TOLERANCE,
+    }
+}
+
+fn describe(incident: Incident) -> String {
+    match incident {
+        Incident::Taken { gpu, holder, newcomer } => {
+            format!("{gpu} is oversold: {newcomer} was to start where {holder} still runs")
+        }
+        Incident::Twice { job, running, ordered } => {
+            format!("{job} runs twice: gang {} was to start while gang {} still runs", ordered.0, running.0)
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! One run: scheduler and world with a bad link between them, in bad company.
+//!
+//! The daemon's part is played as a real daemon would: inputs go to the journal and then to the scheduler, what comes
+//! out goes onto the link. A node's lease is counted by the node: it begins with the last survey answer that the
+//! node *knows* to have arrived (the next question says so), since an answer that was lost renews nothing the
+//! scheduler could know of.
+
+use super::advisers::{Guesser, Solver};
+use super::checks::Checks;
+use super::link::{LATEST_SECONDS, Link, Way};
+use super::plan::{Plan, ROUND_SECONDS, Trouble};
+use super::tally::{Fault, Tally};
+use crate::journal::{Journal, digest};
+use crate::rng::Rng;
+use crate::world::World;
+use arles_core::scheduler::{Fence, Order, Report, Survey, Verdict};
+use arles_core::{Input, JobId, JobSpec, NodeId, Output, Scheduler, Time, Work};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The daemon's clock at the beginning; large enough to be set back.
+const CLOCK_AT_START: i64 = 100_000_000_000;
+
+/// Something that happens at its time.
+#[derive(Clone, Debug)]
+enum Happening {
+    /// The daemon begins a round.
+    Tick,
+    /// The daemon asks what is there.
+    Ask,
+    /// The question reaches the nodes.
+    Question {
+        asked: Time,
+    },
+    /// The answer, given at this moment of the world, reaches the daemon.
+    Survey(Survey, Time),
+    /// An order reaches the world.
+    Order(Order),
+    /// Anything else reaches the daemon.
+    Input(Input),
+    /// A node looks whether its lease still holds.
+    Lease(NodeId),
+    Trouble(Trouble),
+}
+
+/// What happened, as lines, and a hash of them. Lines are kept only if somebody wants to read them.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) lines: Option<Vec<String>>,
+    pub(super) hash: u64,
+}
+
+impl Log {
+    fn line(&mut self, now: Time, what: fmt::Arguments<'_>) {
+        let line = format!("{now} {what}");
+        for byte in line.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.push(line);
+        }
+    }
+}
+
+/// One run of a plan.
+pub(super) struct Run<'p> {
+    plan: &'p Plan,
+    scheduler: Scheduler,
+    world: World,
+    link: Link,
+    solver: Solver,
+    guesser: Guesser,
+    rng: Rng,
+    pub(super) checks: Checks<'p>,
+    pub(super) tally: Tally,
+    pub(super) log: Log,
+    pub(super) now: Time,
+    queue: BTreeMap<(Time, u64), Happening>,
+    sent: u64,
+    arrivals: u64,
+    /// The daemon's clock less the world's, in microseconds.
+    skew: i64,
+    journal: Vec<(Time, Input, u64)>,
+    text: Journal<&'p mut Vec<u8>>,
+    down_until: Time,
+    /// Nodes that cannot be reached.
+    cut: Vec<bool>,
+    dead_are_silent: bool,
+    /// For each node, when it gave the last answer that arrived, and the last of these that it knows of.
+    arrived: Vec<Time>,
+    contact: Vec<Time>,
+    /// Nodes of every gang that was ever ordered.
+    places: BTreeMap<Fence, Vec<NodeId>>,
+}
+
+impl<'p> Run<'p> {
+    pub(super) fn new(plan: &'p Plan, seed: u64, verbose: bool, text: &'p mut Vec<u8>) -> Self {
+        let root = Rng::new(seed);
+        let nodes = plan.cluster.nodes().len();
+        let text = Journal::begin(text, plan.policy.name, &plan.cluster, &plan.tenants, plan.settings)
+            .expect("memory can be written");
+        let mut rng = root.fork("run");
+        let mut run = Self {
+            plan,
+            scheduler: fresh(plan),
+            world: World::new(plan.cluster.clone(), plan.truth.clone(), plan.habits),
+            link: Link::new(root.fork("link")),
+            solver: Solver::new(plan.policy, root.fork("solver")),
+            guesser: Guesser::new(&plan.truth, root.fork("guesser")),
+            dead_are_silent: rng.chance(0.5),
+            rng,
+            checks: Checks::new(plan),
+            tally: Tally::default(),
+            log: Log { lines: verbose.then(Vec::new), hash: 0xcbf2_9ce4_8422_2325 },
+            now: Time::ZERO,
+            queue: BTreeMap::new(),
+            sent: 0,
+            arrivals: plan.jobs.len() as u64,
+            skew: CLOCK_AT_START,
+            journal: Vec::new(),
+            text,
+            down_until: Time::ZERO,
+            cut: vec![false; nodes],
+            arrived: vec![Time::ZERO; nodes],
+            contact: vec![Time::ZERO; nodes],
+            places: BTreeMap::new(),
+        };
+        run.prepare();
+        run
+    }
+
+    fn prepare(&mut self) {
+        for _ in 0..self.plan.bursts {
+            self.tally.count(Fault::Burst);
+        }
+        for spec in &self.plan.jobs {
+            self.world.admit(spec.clone());
+            self.at(spec.arrived, Happening::Input(Input::Submit(spec.clone())));
+        }
+        for &(time, trouble) in &self.plan.troubles {
+            self.at(time, Happening::Trouble(trouble));
+        }
+        self.at(Time::ZERO, Happening::Ask);
+        self.at(Time::from_seconds(5.0), Happening::Tick);
+    }
+
+    fn at(&mut self, time: Time, what: Happening) {
+        self.sent += 1;
+        self.queue.insert((time, self.sent), what);
+    }
+
+    /// Sends a message; copies of it will happen as the link decides.
+    fn send(&mut self, way: Way, what: &Happening) {
+        for delay in self.link.send(way, &mut self.tally) {
+            self.at(self.now.after(delay), what.clone());
+        }
+    }
+
+    /// What the daemon's clock shows.
+    fn clock(&self) -> Time {
+        Time(self.now.0.saturating_add_signed(self.skew))
+    }
+
+    /// Lets time pass until all is done, a rule is broken or the bound is reached.
+    pub(super) fn complete(&mut self) {
+        let bound = self.plan.quiet_at.after(self.patience_seconds());
+        while self.checks.found.is_none() && !self.is_done() {
+            let planned = self.queue.first_key_value().map(|((time, _), _)| *time).expect("there is always a tick");
+            let next = self.world.next_event().map_or(planned, |t| t.min(planned)).max(self.now);
+            if next > bound {
+                return self.give_up(bound);
+            }
+            self.checks.pass(next, &self.world);
+            self.now = next;
+            while let Some(report) = self.world.advance(next) {
+                self.report(report);
+            }
+            if planned <= next {
+                let (_, happening) = self.queue.pop_first().expect("looked at above");
+                self.happen(happening);
+            }
+            self.checks.look(self.now, &mut self.world);
+        }
+        if self.checks.found.is_none() {
+            self.checks.audit(self.now, &mut self.world);
+            self.checks.ask(self.now, &self.scheduler);
+        }
+    }
+
+    /// Faults are over, whoever can run is done, and the GPUs are empty.
+    fn is_done(&self) -> bool {
+        self.link.quiet
+            && self.arrivals == 0
+            && self.world.holders().next().is_none()
+            && self.checks.live().all(|spec| self.plan.feasible(spec).is_empty())
+    }
+
+    /// Time within which all must be done once faults have stopped: everybody after everybody else, four times
+    /// over, and some rounds each for orders, pauses and turns.
+    fn patience_seconds(&self) -> f64 {
+        let alone = |spec: &JobSpec| {
+            let row = self.plan.truth.alone(spec.workload, spec.gang);
+            let rates = self.plan.feasible(spec).into_iter().filter_map(|k| row[k.index()].map(|p| p[1].rate));
+            match (spec.work, rates.min_by(f64::total_cmp)) {
+                (_, None) => 0.0,
+                (Work::Steps(steps), Some(rate)) => steps / rate,
+                (Work::Period(seconds), Some(_)) => seconds,
+            }
+        };
+        let each = |spec: &JobSpec| 4.0 * alone(spec) + spec.restart_seconds + 10.0 * ROUND_SECONDS;
+        60.0 * ROUND_SECONDS + self.plan.jobs.iter().map(each).sum::<f64>()
+    }
+
+    fn give_up(&mut self, bound: Time) {
+        let left: Vec<String> = self
+            .checks
+            .live()
+            .filter(|spec| !self.plan.feasible(spec).is_empty())
+            .map(|spec| format!("{} {}", spec.id, self.scheduler.explain(spec.id)))
+            .collect();
+        let running: Vec<JobId> = self.world.holders().collect();
+        let what = format!(
+            "not done {} after faults stopped; on GPUs: {running:?}; left: {}",
+            bound.since(self.plan.quiet_at),
+            left.join(", ")
+        );
+        self.checks.violated(bound, what);
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Tick => {
+                self.at(self.now.after(ROUND_SECONDS), Happening::Tick);
+                self.tell(Input::Tick);
+                self.checks.ask(self.now, &self.scheduler);
+            }
+            Happening::Ask => {
+                self.at(self.now.after(ROUND_SECONDS), Happening::Ask);
+                if self.now >= self.down_until {
+                    let asked = self.scheduler.now();
+                    self.send(Way::Question, &Happening::Question { asked });
+                }
+            }
+            Happening::Question { asked } => self.question(asked),
+            Happening::Survey(survey, answered) => {
+                if self.now >= self.down_until {
+                    for seen in &survey.nodes {
+                        let arrived = &mut self.arrived[seen.node.index()];
+                        *arrived = (*arrived).max(answered);
+                    }
+                }
+                self.tell(Input::Surveyed(survey));
+            }
+            Happening::Order(order) => self.carry(&order),
+            Happening::Input(input) => self.tell(input),
+            Happening::Lease(node) => self.look_at_lease(node),
+            Happening::Trouble(trouble) => self.suffer(trouble),
+        }
+    }
+
+    /// The nodes are asked what they run, and learn which of their answers arrived.
+    fn question(&mut self, asked: Time) {
+        let partial = !self.link.quiet && self.rng.chance(0.1);
+        let mut answers: Vec<bool> = self.cut.iter().map(|cut| !cut).collect();
+        for n in 0..answers.len() {
+            let node = NodeId(n as u32);
+            if answers[n] {
+                self.contact[n] = self.arrived[n];
+                self.at(self.contact[n].after(self.plan.settings.lease_seconds).max(self.now), Happening::Lease(node));
+            }
+            answers[n] &= self.world.is_up(node) || !self.dead_are_silent;
+            answers[n] &= !(partial && self.rng.chance(0.5));
+        }
+        if partial {
+            self.tally.count(Fault::SurveyPartial);
+        }
+        let mut survey = self.world.survey(self.now, |node| answers[node.index()]);
+        self.checks.surveyed(&survey);
+        survey.at = asked;
+        self.send(Way::Survey, &Happening::Survey(survey, self.now));
+    }
+
+    /// A node that has not been heard for as long as the lease ends what it runs.
+    fn look_at_lease(&mut self, node: NodeId) {
+        let expired = self.contact[node.index()].after(self.plan.settings.lease_seconds) <= self.now;
+        let mine = |job: &JobId| self.world.held(*job).is_some_and(|(fence, _)| self.places[&fence].contains(&node));
+        if expired && self.world.holders().any(|job| mine(&job)) {
+            self.tally.count(Fault::LeaseExpired);
+            self.log.line(self.now, format_args!("{node} ends its gangs: its lease has expired"));
+            self.world.cut_off(self.now, node);
+        }
+    }
+
+    /// An order arrives.
+    fn carry(&mut self, order: &Order) {
+        let fence = match order {
+            Order::Start(start) => {
+                let mut nodes: Vec<NodeId> = start.gpus.iter().map(|&g| self.plan.cluster.node_of(g)).collect();
+                nodes.dedup();
+                self.places.insert(start.fence, nodes);
+                start.fence
+            }
+            Order::Stop { fence, .. } => *fence,
+        };
+        let nodes = self.places.get(&fence).cloned().unwrap_or_default();
+        let lease = self.plan.settings.lease_seconds;
+        let expired = |n: &NodeId| self.contact[n.index()].after(lease) <= self.now;
+        let starts = matches!(order, Order::Start(_));
+        if nodes.iter().any(|n| self.cut[n.index()] || (starts && expired(n))) {
+            return self.log.line(self.now, format_args!("cannot be reached: {order:?}"));
+        }
+        self.checks.carried(order);
+        let told = self.world.apply(self.now, order);
+        self.log.line(self.now, format_args!("{order:?} -> {told:?}"));
+        match told {
+            Ok(Some(report)) => {
+                self.checks.reported(&report);
+                self.send(Way::Answer, &Happening::Input(Input::Reported(report)));
+            }
+            Ok(None) => {
+                if let Order::Stop { job, fence } = order
+                    && self.world.held(*job).is_some_and(|(held, _)| held == *fence)
+                {
+                    self.checks.saves(*job);
+                }
+            }
+            Err(why) => self.send(Way::Answer, &Happening::Input(Input::Refused(order.clone(), why))),
+        }
+    }
+
+    /// Something happened to a gang by itself.
+    fn report(&mut self, report: Report) {
+        self.log.line(self.now, format_args!("{report:?}"));
+        self.checks.reported(&report);
+        if !self.places[&report.fence].iter().any(|n| self.cut[n.index()]) {
+            self.send(Way::Report, &Happening::Input(Input::Reported(report)));
+        }
+    }
+
+    /// The daemon gets an input: into the journal, into the scheduler, and out with what follows.
+    fn tell(&mut self, mut input: Input) {
+        if self.now < self.down_until {
+            // People try again; everything else is lost.
+            if matches!(input, Input::Submit(_) | Input::Cancel(_)) {
+                self.at(self.down_until, Happening::Input(input));
+            }
+            return;
+        }
+        if let Input::Submit(spec) = &mut input {
+            if self.checks.is_over(spec.id) {
+                return;
+            }
+            self.submitted(spec);
+        }
+        let clock = self.clock();
+        let outputs = self.scheduler.step(clock, input.clone());
+        self.log.line(self.now, format_args!("{input:?} -> {outputs:?}"));
+        self.text.record(clock, &input, &outputs).expect("memory can be written");
+        self.checks.stepped(self.now, &input, &outputs, &self.world);
+        self.journal.push((clock, input, digest(&outputs)));
+        if !self.link.quiet && self.rng.chance(self.plan.kill) {
+            return self.kill();
+        }
+        for output in outputs {
+            self.follow(output);
+        }
+    }
+
+    /// Stamps a submission; somebody may submit it once more.
+    fn submitted(&mut self, spec: &mut JobSpec) {
+        if self.scheduler.explain(spec.id) != Verdict::Unknown {
+            return;
+        }
+        self.arrivals -= 1;
+        if !self.link.quiet && self.rng.chance(0.15) {
+            self.tally.count(Fault::SubmitRepeated);
+            let later = self.now.after(self.rng.exponential(120.0));
+            self.at(later, Happening::Input(Input::Submit(spec.clone())));
+        }
+        spec.arrived = self.clock();
+    }
+
+    fn follow(&mut self, output: Output) {
+        match output {
+            Output::Note(_) => {}
+            Output::Order(order) => self.send(Way::Order, &Happening::Order(order)),
+            Output::Estimate(ask) => {
+                let row = self.guesser.estimate(&ask, self.link.quiet, &mut self.tally);
+                self.send(Way::Estimator, &Happening::Input(Input::Estimated(vec![row])));
+                if self.rng.chance(0.3) {
+                    let truth = self.guesser.estimate(&ask, true, &mut self.tally);
+                    let later = self.now.after(self.rng.exponential(1200.0));
+                    self.at(later, Happening::Input(Input::Estimated(vec![truth])));
+                }
+            }
+            Output::Solve(problem) => match self.solver.solve(&problem, self.link.quiet, &mut self.tally) {
+                Ok(answers) => {
+                    for (round, answer) in answers {
+                        self.send(Way::Solver, &Happening::Input(Input::Allocated(round, answer)));
+                    }
+                }
+                Err(what) => self.checks.violated(self.now, what),
+            },
+        }
+    }
+
+    /// The daemon dies after the journal was written and before anything was done; it comes back from the journal.
+    fn kill(&mut self) {
+        self.tally.count(Fault::DaemonKilled);
+        self.down_until = self.now.after(self.rng.exponential(LATEST_SECONDS / 2.0));
+        self.log.line(self.now, format_args!("the daemon is killed until {}", self.down_until));
+        if self.plan.json {
+            self.tally.count(Fault::ReplayedFromJson);
+        }
+        self.scheduler = self.replayed();
+    }
+
+    /// A new scheduler, told everything that is in the journal.
+    fn replayed(&mut self) -> Scheduler {
+        let mut scheduler = fresh(self.plan);
+        for (i, (time, input, expected)) in self.journal.iter().enumerate() {
+            let input = if self.plan.json {
+                let text = serde_json::to_string(input).expect("inputs are plain data");
+                serde_json::from_str(&text).expect("what was written can be read")
+            } else {
+                input.clone()
+            };
+            if digest(&scheduler.step(*time, input)) != *expected {
+                self.checks.violated(self.now, format!("replay of input {i} of the journal gives other outputs"));
+                break;
+            }
+        }
+        scheduler
+    }
+
+    fn suffer(&mut self, trouble: Trouble) {
+        if self.link.quiet {
+            return;
+        }
+        self.log.line(self.now, format_args!("{trouble:?}"));
+        match trouble {
+            Trouble::Die(node) if self.world.is_up(node) => {
+                self.tally.count(Fault::NodeDied);
+                self.world.fail_node(self.now, node);
+            }
+            Trouble::Return(node) if !self.world.is_up(node) => {
+                self.tally.count(Fault::NodeReturned);
+                self.world.restore_node(self.now, node);
+            }
+            Trouble::CutOff(node) => self.reach(node, false),
+            Trouble::Reach(node) => self.reach(node, true),
+            Trouble::Die(_) | Trouble::Return(_) => {}
+            Trouble::Slow(health) => {
+                if let Some(job) = self.some_holder() {
+                    self.tally.count(Fault::GpuSlowed);
+                    self.world.set_health(self.now, job, health);
+                }
+            }
+            Trouble::Crash => {
+                if let Some(job) = self.some_holder()
+                    && let Some(report) = self.world.crash(self.now, job, "it was made to")
+                {
+                    self.tally.count(Fault::JobCrashed);
+                    self.report(report);
+                }
+            }
+            Trouble::Cancel(id) => self.cancel(JobId(id)),
+            Trouble::Jump(seconds) => {
+                self.tally.count(if seconds > 0.0 { Fault::ClockForward } else { Fault::ClockBack });
+                self.skew += (seconds * 1e6) as i64;
+            }
+            Trouble::Quiet => self.quiet(),
+        }
+    }
+
+    fn reach(&mut self, node: NodeId, reached: bool) {
+        if self.cut[node.index()] == reached {
+            self.tally.count(if reached { Fault::NodeReached } else { Fault::NodeCutOff });
+            self.cut[node.index()] = !reached;
+        }
+    }
+
+    fn some_holder(&mut self) -> Option<JobId> {
+        let holders: Vec<JobId> = self.world.holders().collect();
+        holders.get(self.rng.below(holders.len() as u64) as usize).copied()
+    }
+
+    fn cancel(&mut self, job: JobId) {
+        self.tally.count(match self.scheduler.explain(job) {
+            Verdict::Unknown => Fault::CancelUnknown,
+            Verdict::Waits(_) => Fault::CancelWaiting,
+            Verdict::Starts => Fault::CancelStarting,
+            Verdict::Runs { .. } => Fault::CancelRunning,
+            Verdict::Stops => Fault::CancelStopping,
+        });
+        self.tell(Input::Cancel(job));
+    }
+
+    /// Everything is well again and stays so.
+    fn quiet(&mut self) {
+        for n in 0..self.cut.len() {
+            self.reach(NodeId(n as u32), true);
+            self.world.restore_node(self.now, NodeId(n as u32));
+        }
+        let holders: Vec<JobId> = self.world.holders().collect();
+        for job in holders {
+            self.world.set_health(self.now, job, 1.0);
+        }
+        self.link.quiet = true;
+    }
+}
+
+fn fresh(plan: &Plan) -> Scheduler {
+    Scheduler::new(plan.cluster.clone(), plan.tenants.clone(), plan.policy, plan.settings)
+}

@@ -1,0 +1,93 @@
+//! The way between scheduler and world, on which messages are lost, late, doubled and out of order.
+//!
+//! Two things are promised, as a real network and its driver would promise them: nothing arrives later than
+//! [`LATEST_SECONDS`] (connections time out), and while the weather is quiet everything arrives within a second.
+
+use super::tally::{Fault, Tally};
+use crate::rng::Rng;
+use std::ops::Range;
+
+/// No message is on its way for longer: with rounds of 60 s the last start may go to a node 150 s after it was seen, its
+/// gangs are given up 360 s after, and a jump of the clock may take a round off that.
+pub(super) const LATEST_SECONDS: f64 = 140.0;
+
+/// Delay of a message that meets no fault.
+const USUAL_SECONDS: Range<f64> = 0.01..1.0;
+
+/// Kinds of messages, each with faults of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Order,
+    Answer,
+    Report,
+    Question,
+    Survey,
+    Solver,
+    Estimator,
+}
+
+impl Way {
+    const COUNT: usize = 7;
+
+    /// What being lost, late and repeated is called on this way.
+    fn faults(self) -> [Fault; 3] {
+        match self {
+            Self::Order => [Fault::OrderLost, Fault::OrderLate, Fault::OrderRepeated],
+            Self::Answer => [Fault::AnswerLost, Fault::AnswerLate, Fault::AnswerRepeated],
+            Self::Report => [Fault::ReportLost, Fault::ReportLate, Fault::ReportRepeated],
+            Self::Question => [Fault::QuestionLost, Fault::QuestionLate, Fault::QuestionRepeated],
+            Self::Survey => [Fault::SurveyLost, Fault::SurveyLate, Fault::SurveyRepeated],
+            Self::Solver => [Fault::SolverLost, Fault::SolverLate, Fault::SolverRepeated],
+            Self::Estimator => [Fault::EstimateLost, Fault::EstimateLate, Fault::EstimateRepeated],
+        }
+    }
+}
+
+/// How likely a message is lost, late or repeated.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weather {
+    lost: f64,
+    late: f64,
+    repeated: f64,
+}
+
+/// The link of one run.
+pub(super) struct Link {
+    rng: Rng,
+    weather: [Weather; Way::COUNT],
+    pub(super) quiet: bool,
+}
+
+impl Link {
+    /// Draws the weather: on each way fair, bad or anything between.
+    pub(super) fn new(mut rng: Rng) -> Self {
+        let mut odds = |most: f64| if rng.chance(0.3) { 0.0 } else { most * rng.uniform().powi(2) };
+        let weather = std::array::from_fn(|_| Weather { lost: odds(0.4), late: odds(0.5), repeated: odds(0.4) });
+        Self { rng, weather, quiet: false }
+    }
+
+    /// The delays, in seconds, after which copies of a message arrive: none, one or two of them.
+    pub(super) fn send(&mut self, way: Way, tally: &mut Tally) -> Vec<f64> {
+        let [lost, late, repeated] = way.faults();
+        let weather = if self.quiet { Weather::default() } else { self.weather[way as usize] };
+        if self.rng.chance(weather.lost) {
+            tally.count(lost);
+            return Vec::new();
+        }
+        let copies = if self.rng.chance(weather.repeated) {
+            tally.count(repeated);
+            2
+        } else {
+            1
+        };
+        let mut delay = || {
+            if self.rng.chance(weather.late) {
+                tally.count(late);
+                self.rng.uniform_in(USUAL_SECONDS.end, LATEST_SECONDS)
+            } else {
+                self.rng.uniform_in(USUAL_SECONDS.start, USUAL_SECONDS.end)
+            }
+        };
+        (0..copies).map(|_| delay()).collect()
+    }
+}

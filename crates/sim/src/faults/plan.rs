@@ -1,0 +1,213 @@
+//! What a seed stands for: a small cluster, its jobs, and the troubles that will befall it.
+
+use crate::rng::Rng;
+use crate::truth::Truth;
+use crate::world::Habits;
+use arles_core::allocate::{POLICIES, PolicyEntry};
+use arles_core::scheduler::Settings;
+use arles_core::{Cluster, JobId, JobSpec, Kind, KindId, Library, NodeId, Tenant, TenantId, Time, Work, WorkloadId};
+use std::sync::Arc;
+
+/// Time between two decisions.
+pub(super) const ROUND_SECONDS: f64 = 60.0;
+
+/// Most that saving, and restarting, may take. A policy that divides time moves gangs every round, and a gang that
+/// spends the whole of it on moving never ends.
+const MOST_LOST_SECONDS: f64 = 15.0;
+
+/// Something bad that happens at a moment, whatever the scheduler does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Trouble {
+    Die(NodeId),
+    Return(NodeId),
+    CutOff(NodeId),
+    Reach(NodeId),
+    /// Some running gang slows down to this part of its speed.
+    Slow(f64),
+    /// Some running gang breaks.
+    Crash,
+    /// Somebody cancels a job: the one with this number, if there is one.
+    Cancel(u64),
+    /// The daemon's clock jumps by so many seconds.
+    Jump(f64),
+    /// No faults from here on.
+    Quiet,
+}
+
+/// Everything about a run that is decided before it begins.
+pub(super) struct Plan {
+    pub(super) cluster: Cluster,
+    pub(super) truth: Arc<Truth>,
+    pub(super) tenants: Vec<Tenant>,
+    pub(super) policy: &'static PolicyEntry,
+    pub(super) settings: Settings,
+    pub(super) habits: Habits,
+    /// Jobs, by arrival.
+    pub(super) jobs: Vec<JobSpec>,
+    pub(super) bursts: u64,
+    pub(super) troubles: Vec<(Time, Trouble)>,
+    pub(super) quiet_at: Time,
+    /// How likely the daemon is killed at an input.
+    pub(super) kill: f64,
+    /// Whether a killed daemon reads its journal as text.
+    pub(super) json: bool,
+}
+
+impl Plan {
+    pub(super) fn draw(seed: u64) -> Self {
+        let root = Rng::new(seed);
+        let mut rng = root.fork("plan");
+        let quiet_seconds = rng.uniform_in(2400.0, 9000.0);
+        let cluster = draw_cluster(&mut root.fork("cluster"));
+        let (truth, workloads) = draw_truth(cluster.kinds(), &mut root.fork("workloads"));
+        let tenants = (0..1 + rng.below(3))
+            .map(|i| Tenant { name: format!("tenant{i}"), weight: if rng.chance(0.5) { 1.0 } else { 2.5 } })
+            .collect::<Vec<_>>();
+        let mut jobs_rng = root.fork("jobs");
+        let (jobs, bursts) = draw_jobs(&cluster, &truth, workloads, tenants.len(), quiet_seconds, &mut jobs_rng);
+        let habits = Habits {
+            checkpoint_seconds: if rng.chance(0.5) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
+            checkpoint_every_seconds: rng.uniform_in(60.0, 900.0),
+            ..Habits::default()
+        };
+        Self {
+            troubles: draw_troubles(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles")),
+            policy: &POLICIES[rng.below(POLICIES.len() as u64) as usize],
+            settings: Settings::with_round(ROUND_SECONDS),
+            quiet_at: Time::from_seconds(quiet_seconds),
+            kill: if rng.chance(0.4) { 0.0 } else { 0.004 * rng.uniform() },
+            json: rng.chance(0.3),
+            truth: Arc::new(truth),
+            cluster,
+            tenants,
+            habits,
+            jobs,
+            bursts,
+        }
+    }
+
+    /// Kinds on which a job can really run.
+    pub(super) fn feasible(&self, job: &JobSpec) -> Vec<KindId> {
+        let (row, counts) = (self.truth.alone(job.workload, job.gang), self.cluster.counts());
+        let may = |k: &KindId| job.kinds.is_empty() || job.kinds.contains(k);
+        let fits = |k: &KindId| row[k.index()].is_some() && counts[k.index()] >= job.gang;
+        (0..counts.len() as u16).map(KindId).filter(may).filter(fits).collect()
+    }
+}
+
+fn draw_cluster(rng: &mut Rng) -> Cluster {
+    let library = Library::builtin().kinds();
+    let mut kinds: Vec<Kind> = Vec::new();
+    let wanted = 2 + rng.below(3) as usize;
+    while kinds.len() < wanted {
+        let mut kind = library[rng.below(library.len() as u64) as usize].clone();
+        if rng.chance(0.2) {
+            kind.max_jobs = 1;
+        }
+        if kinds.iter().all(|k| k.name != kind.name) {
+            kinds.push(kind);
+        }
+    }
+    let nodes = wanted as u64 + rng.below(13 - wanted as u64);
+    let nodes = (0..nodes).map(|n| {
+        let kind = if (n as usize) < wanted { n } else { rng.below(wanted as u64) };
+        let gpus = [1, 2, 4, 4, 8][rng.below(5) as usize];
+        (format!("n{n}"), KindId(kind as u16), gpus)
+    });
+    Cluster::new(kinds, nodes.collect::<Vec<_>>()).expect("names are unique and kinds are known")
+}
+
+fn draw_truth(kinds: &[Kind], rng: &mut Rng) -> (Truth, u64) {
+    let library = Library::builtin().workloads();
+    let count = 3 + rng.below(5);
+    let names: Vec<String> =
+        (0..count).map(|_| library[rng.below(library.len() as u64) as usize].name.clone()).collect();
+    (Truth::new(kinds, &names, None).expect("names are the library's own"), count)
+}
+
+fn draw_jobs(
+    cluster: &Cluster,
+    truth: &Truth,
+    workloads: u64,
+    tenants: usize,
+    quiet_seconds: f64,
+    rng: &mut Rng,
+) -> (Vec<JobSpec>, u64) {
+    let count = 10 + rng.below(71);
+    let (mut bursts, mut burst_left) = (0, 0);
+    let mut at = 0.0;
+    let mut jobs = Vec::new();
+    for id in 1..=count {
+        if burst_left > 0 {
+            burst_left -= 1;
+        } else if rng.chance(0.05) {
+            bursts += 1;
+            burst_left = 3 + rng.below(12);
+        } else {
+            at += rng.exponential(0.7 * quiet_seconds / count as f64);
+        }
+        let workload = WorkloadId(rng.below(workloads) as u32);
+        let gang = [1, 1, 1, 1, 1, 2, 2, 4, 8, 16][rng.below(10) as usize];
+        let rate = truth.reference_rate(workload, gang, None).unwrap_or(1.0);
+        let seconds = (300.0 * rng.log_normal(0.0, 1.0)).clamp(20.0, 3000.0);
+        let some_kind = KindId(rng.below(cluster.kinds().len() as u64) as u16);
+        jobs.push(JobSpec {
+            id: JobId(id),
+            tenant: TenantId(rng.below(tenants as u64) as u32),
+            workload,
+            gang,
+            work: if rng.chance(0.1) { Work::Period(seconds) } else { Work::Steps(seconds * rate) },
+            floor: rng.chance(0.2).then_some(0.3 * rate),
+            weight: if rng.chance(0.8) { 1.0 } else { 3.0 },
+            restart_seconds: if rng.chance(0.3) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
+            kinds: if rng.chance(0.1) { vec![some_kind] } else { Vec::new() },
+            arrived: Time::from_seconds(at),
+        });
+    }
+    (jobs, bursts)
+}
+
+fn draw_troubles(cluster: &Cluster, jobs: u64, quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, Trouble)> {
+    let mut troubles = vec![(Time::from_seconds(quiet_seconds), Trouble::Quiet)];
+    let end = quiet_seconds;
+    // How many of each are expected; often none at all, so that faults also come one kind at a time.
+    let times = |most: f64, rng: &mut Rng| {
+        let expected = if rng.chance(0.3) { 0.0 } else { most * rng.uniform() };
+        let mut at = 0.0;
+        std::iter::from_fn(|| {
+            at += rng.exponential(end / expected);
+            (at < end).then_some(at)
+        })
+        .collect::<Vec<f64>>()
+    };
+    let nodes = cluster.nodes().len() as u64;
+    let mut away = |begin: fn(NodeId) -> Trouble, finish: fn(NodeId) -> Trouble, rng: &mut Rng| {
+        for at in times(6.0, rng) {
+            let node = NodeId(rng.below(nodes) as u32);
+            let back = at + rng.exponential(400.0);
+            troubles.push((Time::from_seconds(at), begin(node)));
+            troubles.push((Time::from_seconds(back.min(end)), finish(node)));
+        }
+    };
+    away(Trouble::Die, Trouble::Return, rng);
+    away(Trouble::CutOff, Trouble::Reach, rng);
+    let soon = |at: f64, trouble: Trouble| (Time::from_seconds(at), trouble);
+    for at in times(8.0, rng) {
+        troubles.push(soon(at, Trouble::Slow(rng.uniform_in(0.1, 0.8))));
+    }
+    troubles.extend(times(12.0, rng).into_iter().map(|at| soon(at, Trouble::Crash)));
+    for at in times(10.0, rng) {
+        troubles.push(soon(at, Trouble::Cancel(1 + rng.below(jobs + jobs / 5 + 1))));
+    }
+    let mut last = f64::NEG_INFINITY;
+    for at in times(4.0, rng) {
+        // A clock that is set more often than once in a lease is no clock.
+        if at - last > 600.0 {
+            let size = 2000.0 * rng.uniform().powi(2);
+            troubles.push(soon(at, Trouble::Jump(if rng.chance(0.5) { size } else { -size })));
+            last = at;
+        }
+    }
+    troubles.sort_by_key(|(at, _)| *at);
+    troubles
+}
