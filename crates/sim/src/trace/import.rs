@@ -11,11 +11,12 @@ mod openb;
 mod philly;
 
 use super::draft::Draft;
-use super::fields::{Field, Source, nearest, positions};
+use super::fields::{Field, Source, positions};
 use super::generate::default_workloads;
 use super::mix::form;
 use super::{Length, Mix, OptionError, Trace, TraceError, TraceJob, csv};
 use crate::rng::Rng;
+use arles_core::library::nearest;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
