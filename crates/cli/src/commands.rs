@@ -1,6 +1,16 @@
 //! The commands, one file each.
 
+mod check_config;
+mod check_model;
+mod compare;
+mod demo;
+mod generate;
+mod import;
+mod kinds;
+mod policies;
+mod replay;
 mod simulate;
+mod workloads;
 
 use crate::fault::EXIT_CODES;
 use anyhow::Result;
@@ -17,15 +27,34 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a trace on a virtual cluster under one or more policies
+    Demo(demo::Demo),
     Simulate(simulate::Simulate),
+    Compare(compare::Compare),
+    Generate(generate::Generate),
+    Import(import::Import),
+    Replay(replay::Replay),
+    Policies(policies::Policies),
+    Kinds(kinds::Kinds),
+    Workloads(workloads::Workloads),
+    CheckModel(check_model::CheckModel),
+    CheckConfig(check_config::CheckConfig),
 }
 
 /// Does what was asked; results go to stdout.
 pub(crate) fn run(command: Command) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match command {
+        Command::Demo(command) => command.run(&mut out),
         Command::Simulate(command) => command.run(&mut out),
+        Command::Compare(command) => command.run(&mut out),
+        Command::Generate(command) => command.run(&mut out),
+        Command::Import(command) => command.run(&mut out),
+        Command::Replay(command) => command.run(&mut out),
+        Command::Policies(command) => command.run(&mut out),
+        Command::Kinds(command) => command.run(&mut out),
+        Command::Workloads(command) => command.run(&mut out),
+        Command::CheckModel(command) => command.run(&mut out),
+        Command::CheckConfig(command) => command.run(&mut out),
     };
     // What was printed before an error is still worth reading.
     let flushed = out.flush();

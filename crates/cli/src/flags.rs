@@ -120,7 +120,7 @@ impl RunFlags {
 #[derive(Args)]
 pub(crate) struct ResultFlags {
     /// How to print the numbers
-    #[arg(short, long, value_enum, default_value = "table", help_heading = "Results")]
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table", help_heading = "Results")]
     pub(crate) output: Format,
     /// Write a report: one HTML file that needs nothing else
     #[arg(long, value_name = "FILE", help_heading = "Results")]

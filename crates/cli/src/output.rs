@@ -4,18 +4,18 @@
 //! them; only a table's last column, where it is prose, is broken into lines that fit the terminal.
 
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::Write;
 
-/// How results are printed.
+/// How results are printed. (Remarks on the variants would make clap spread every help text over two screens.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
-    /// Aligned columns, for people.
+    // Aligned columns, for people.
     Table,
-    /// One JSON document.
+    // One JSON document.
     Json,
-    /// RFC 4180, a header first.
+    // RFC 4180, a header first.
     Csv,
 }
 
@@ -33,8 +33,8 @@ pub(crate) struct Column {
 enum Align {
     Left,
     Right,
-    /// Left, and broken into lines.
-    Prose,
+    /// Left, and broken into lines: of this width, or of what the terminal has left.
+    Prose(Option<usize>),
 }
 
 impl Column {
@@ -50,7 +50,12 @@ impl Column {
 
     /// A last column of sentences.
     pub(crate) fn prose(title: &'static str, name: &'static str) -> Self {
-        Self { title, name, align: Align::Prose }
+        Self { title, name, align: Align::Prose(None) }
+    }
+
+    /// A column of words in lines of at most `width` characters.
+    pub(crate) fn words(title: &'static str, name: &'static str, width: usize) -> Self {
+        Self { title, name, align: Align::Prose(Some(width)) }
     }
 }
 
@@ -65,6 +70,11 @@ impl Cell {
     /// A short text for people and the exact number for programs.
     pub(crate) fn number(shown: String, exact: f64) -> Self {
         Self { shown, exact: if exact.is_finite() { exact.to_string() } else { String::new() } }
+    }
+
+    /// A title for people and a name for programs.
+    pub(crate) fn named(shown: &str, exact: &str) -> Self {
+        Self { shown: shown.to_owned(), exact: exact.to_owned() }
     }
 }
 
@@ -107,16 +117,15 @@ impl Table {
     /// The table for people, on a terminal `width` wide.
     pub(crate) fn text(&self, width: usize) -> String {
         let titles: Vec<Vec<&str>> = self.columns.iter().map(|column| column.title.split('\n').collect()).collect();
-        let mut widths = vec![0; self.columns.len()];
-        for (j, lines) in titles.iter().enumerate() {
+        let mut widths: Vec<usize> = Vec::with_capacity(self.columns.len());
+        for (j, (column, lines)) in self.columns.iter().zip(&titles).enumerate() {
             let shown = self.rows.iter().flatten().map(|row| row[j].shown.as_str());
-            widths[j] = lines.iter().copied().chain(shown).map(|text| text.chars().count()).max().unwrap_or(0);
-        }
-        if let (Some(last), Some(Column { align: Align::Prose, .. })) =
-            (widths.len().checked_sub(1), self.columns.last())
-        {
-            let before: usize = widths[..last].iter().map(|w| w + GAP).sum();
-            widths[last] = widths[last].min(width.saturating_sub(before).max(LEAST_PROSE));
+            let natural = lines.iter().copied().chain(shown).map(|text| text.chars().count()).max().unwrap_or(0);
+            let left: usize = widths.iter().map(|w| w + GAP).sum();
+            widths.push(match column.align {
+                Align::Prose(most) => natural.min(most.unwrap_or(width.saturating_sub(left).max(LEAST_PROSE))),
+                Align::Left | Align::Right => natural,
+            });
         }
         let mut text = String::new();
         for line in 0..titles.iter().map(Vec::len).max().unwrap_or(0) {
@@ -134,14 +143,15 @@ impl Table {
 
     /// A row, which is several lines if its prose is.
     fn lines(&self, row: &[Cell], widths: &[usize], text: &mut String) {
-        let cells: Vec<&str> = row.iter().map(|cell| cell.shown.as_str()).collect();
-        let (Some((prose, before)), Some(Align::Prose)) = (cells.split_last(), self.columns.last().map(|c| c.align))
-        else {
-            return self.line(&cells, widths, text);
-        };
-        for (i, part) in wrapped(prose, widths[before.len()]).iter().enumerate() {
-            let before = before.iter().map(|cell| if i == 0 { cell } else { "" });
-            self.line(&before.chain([part.as_str()]).collect::<Vec<_>>(), widths, text);
+        let cells: Vec<Vec<String>> = (row.iter().zip(&self.columns).zip(widths))
+            .map(|((cell, column), &width)| match column.align {
+                Align::Prose(_) => wrapped(&cell.shown, width),
+                Align::Left | Align::Right => vec![cell.shown.clone()],
+            })
+            .collect();
+        for i in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+            let line: Vec<&str> = cells.iter().map(|parts| parts.get(i).map_or("", String::as_str)).collect();
+            self.line(&line, widths, text);
         }
     }
 
@@ -150,7 +160,7 @@ impl Table {
         for ((cell, &width), column) in cells.iter().zip(widths).zip(&self.columns) {
             match column.align {
                 Align::Right => line.push_str(&format!("{cell:>width$}")),
-                Align::Left | Align::Prose => line.push_str(&format!("{cell:<width$}")),
+                Align::Left | Align::Prose(_) => line.push_str(&format!("{cell:<width$}")),
             }
             line.push_str(&" ".repeat(GAP));
         }
@@ -167,6 +177,14 @@ impl Table {
         }
         text
     }
+}
+
+/// The flag of every command that prints a table.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct OutputFlag {
+    /// How to print
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: Format,
 }
 
 /// Prints a table, or what it was made from.

@@ -134,14 +134,14 @@ impl Settings {
         Ok(blank)
     }
 
-    /// Sets what a file of the user's says.
-    pub(crate) fn put_file(&mut self, path: &Path) -> Result<()> {
+    /// Sets what a file of the user's says, and returns it: keys and values.
+    pub(crate) fn put_file(&mut self, path: &Path) -> Result<Vec<(String, String)>> {
         let text = crate::files::read(path, "a configuration file")?;
         self.put_text(&text, &path.display().to_string())
     }
 
     /// Sets what the text of a configuration file says; `origin` names it in errors.
-    pub(crate) fn put_text(&mut self, text: &str, origin: &str) -> Result<()> {
+    pub(crate) fn put_text(&mut self, text: &str, origin: &str) -> Result<Vec<(String, String)>> {
         file::apply(self, text, origin)
     }
 
@@ -255,8 +255,8 @@ fn policies(text: &str) -> Result<Vec<&'static PolicyEntry>, String> {
 mod tests {
     use super::*;
 
-    fn wrong(put: impl Fn(&mut Settings) -> Result<()>) -> String {
-        format!("{:#}", put(&mut Settings::builtin().unwrap()).unwrap_err())
+    fn wrong<T>(put: impl Fn(&mut Settings) -> Result<T>) -> String {
+        format!("{:#}", put(&mut Settings::builtin().unwrap()).err().unwrap())
     }
 
     #[test]

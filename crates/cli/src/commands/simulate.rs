@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Runs a trace on a virtual cluster under one or more policies.
+/// Run a trace on a virtual cluster under one or more policies
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Simulate {
@@ -70,7 +70,7 @@ pub(super) fn legend(out: &mut dyn Write) -> Result<()> {
 pub(super) struct Staged {
     pub(super) scenario: Scenario,
     pub(super) jobs: u64,
-    trace: String,
+    pub(super) trace: String,
 }
 
 impl Staged {

@@ -6,8 +6,8 @@ use arles_core::library::nearest;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// Sets what the text says, key by key; `origin` names it in errors.
-pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result<()> {
+/// Sets what the text says, key by key, and returns it; `origin` names it in errors.
+pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result<Vec<(String, String)>> {
     let place = |span: Range<usize>| format!("{origin}:{}", line_of(text, span.start));
     let sections = DeTable::parse(text).map_err(|error| {
         let at = place(error.span().unwrap_or_default());
@@ -16,6 +16,7 @@ pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result
             error.message()
         )
     })?;
+    let mut given = Vec::new();
     for (section, body) in sections.get_ref() {
         let (name, at) = (section.get_ref().as_ref(), place(section.span()));
         let DeValue::Table(body) = body.get_ref() else {
@@ -33,9 +34,10 @@ pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result
                 anyhow!("{at}: {full} cannot be used; expected a text, a number, true, false or a list of texts")
             })?;
             settings.put(&full, &text, &format!("{at}: {full}"))?;
+            given.push((full, text));
         }
     }
-    Ok(())
+    Ok(given)
 }
 
 /// A value as it would be written behind a flag.

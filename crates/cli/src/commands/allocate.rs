@@ -1,0 +1,1 @@
+//! `arles allocate`
