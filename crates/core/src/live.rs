@@ -15,6 +15,8 @@ pub(crate) struct Gang {
     pub(crate) gpus: Vec<GpuId>,
     /// Spans more nodes than it needs to.
     pub(crate) spread: bool,
+    /// Its rate over the job's best.
+    pub(crate) speed: f64,
 }
 
 /// An order that awaits its confirmation.
@@ -91,11 +93,10 @@ impl Job {
     }
 
     /// Counts the service received since it was last counted.
-    pub(crate) fn credit(&mut self, now: Time, class: &Class) {
+    pub(crate) fn credit(&mut self, now: Time) {
         if let Phase::Running(gang) = &self.phase {
             let seconds = now.since(self.credited);
-            let rates = if gang.spread { &class.spread_rates } else { &class.rates };
-            self.virtual_seconds += seconds * rates[gang.kind.index()] / class.best_rate().max(f64::MIN_POSITIVE);
+            self.virtual_seconds += seconds * gang.speed;
             self.attained_gpu_seconds += seconds * f64::from(self.spec.gang);
             self.credited = now;
         }
@@ -154,6 +155,11 @@ impl Jobs {
         self.slots.iter_mut().enumerate().filter_map(|(i, job)| Some((i as Slot, job.as_mut()?)))
     }
 
+    /// Slots in use and free: one more than the largest slot.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -201,6 +207,12 @@ pub(crate) struct Class {
 }
 
 impl Class {
+    /// Rate on a kind over the best rate.
+    pub(crate) fn speed(&self, kind: KindId, spread: bool) -> f64 {
+        let rates = if spread { &self.spread_rates } else { &self.rates };
+        rates[kind.index()] / self.best_rate().max(f64::MIN_POSITIVE)
+    }
+
     pub(crate) fn best_rate(&self) -> f64 {
         self.rates.iter().copied().fold(0.0, f64::max)
     }

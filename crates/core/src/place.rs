@@ -33,14 +33,16 @@ impl View<'_> {
     }
 
     /// How long a job should run before another takes its place: so long that restarts cost a small part of
-    /// the time, and never less than a round.
+    /// the time, and never less than a few rounds.
     fn turn_seconds(&self, restart_seconds: f64) -> f64 {
-        (restart_seconds / MOST_OVERHEAD).max(self.round_seconds)
+        (restart_seconds / MOST_OVERHEAD).max(LEAST_ROUNDS * self.round_seconds)
     }
 }
 
 /// Largest part of the time that taking turns may cost in restarts.
 const MOST_OVERHEAD: f64 = 0.05;
+/// Shortest turn, in rounds.
+const LEAST_ROUNDS: f64 = 4.0;
 
 /// One gang's place.
 #[derive(Clone, PartialEq, Debug)]
@@ -92,14 +94,14 @@ impl Placement {
     /// The first rule that is broken.
     pub(crate) fn check(self, view: &View<'_>) -> Result<Self, PlaceError> {
         let mut load = vec![0u8; view.cluster.gpus()];
-        let mut placed = std::collections::BTreeSet::new();
+        let mut placed = vec![false; view.jobs.slots()];
         let kept = self.keep.iter().map(|&slot| {
             let gang = view.jobs.get(slot).phase.held().expect("only a held gang can be kept");
             (slot, gang.kind, gang.gpus.as_slice())
         });
         for (slot, kind, gpus) in kept.chain(self.seats.iter().map(|s| (s.job, s.kind, s.gpus.as_slice()))) {
             let spec = &view.jobs.get(slot).spec;
-            if !placed.insert(slot) {
+            if std::mem::replace(&mut placed[slot as usize], true) {
                 return Err(PlaceError::Twice(spec.id.0));
             }
             if gpus.len() != spec.gang as usize {

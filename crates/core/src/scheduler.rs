@@ -275,7 +275,7 @@ impl Scheduler {
     /// Counts every running job's service until now.
     fn account(&mut self) {
         for (_, job) in self.jobs.iter_mut() {
-            job.credit(self.now, &self.classes[&job.class]);
+            job.credit(self.now);
         }
     }
 
@@ -398,10 +398,8 @@ impl Scheduler {
     /// Forgets a job for good.
     fn bury(&mut self, slot: Slot) -> Job {
         self.unconfirmed.remove(&slot);
+        self.drop_target(slot);
         let job = self.jobs.remove(slot);
-        for gpu in job.target.iter().flat_map(|gang| &gang.gpus) {
-            self.awaiting[gpu.index()].retain(|&waiter| waiter != slot);
-        }
         let class = self.classes.get_mut(&job.class).expect("a job's class lives as long as its jobs");
         class.jobs.retain(|&s| s != slot);
         if class.jobs.is_empty() {

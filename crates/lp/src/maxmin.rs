@@ -10,7 +10,7 @@
 //! Users beyond the bottleneck may have more than `β_l t`: the interior point ends near the analytic centre of the
 //! optimal face, so what is left over is spread, not withheld.
 //!
-//! The solver is written for this program alone ([`interior`] has the mathematics) and is meant to be called
+//! The solver is written for this program alone (`maxmin/interior.rs` has the mathematics) and is meant to be called
 //! thousands of times from one [`Workspace`], which then allocates nothing. Every answer carries a [`Bound`] that
 //! other code proved from the problem as asked; an answer whose gap is larger than the tolerance is still feasible
 //! and still has an honest bound, and [`solve_or_general`] asks the general solver as well.

@@ -39,8 +39,8 @@ fn a_maximum_with_its_duals() {
 
 #[test]
 fn a_minimum_with_equality_range_and_bounds() {
-    // minimise x + 2y − z: x + y + z = 10, 2 ≤ x − y ≤ 4, −1 ≤ x, 0 ≤ z ≤ 3, y free. Optimum at x = 5.5, y = 1.5, z = 3?
-    // On x + y = 7 the cost is 7 + y − 3, least where y is: x − y = 4.
+    // minimise x + 2y − z: x + y + z = 10, 2 ≤ x − y ≤ 4, −1 ≤ x, 0 ≤ z ≤ 3, y free. The best z is 3, then x + y = 7 and
+    // the cost is 7 + y − 3, least where y is: x − y = 4.
     let mut model = Model::minimise();
     let x = model.add_column(-1.0, FREE, 1.0).unwrap();
     let y = model.add_column(-FREE, FREE, 2.0).unwrap();

@@ -141,7 +141,7 @@ fn a_spent_budget_leaves_a_feasible_answer_with_an_honest_gap() {
 
 /// Instances of every family and shape, some with ties, lost resources and rates eighteen decades apart.
 fn instances() -> impl Strategy<Value = Instance> {
-    let shape = (0..4usize, 1..40usize, 1..8usize, 0..5usize, 0..3usize, 0..2usize, any::<u64>());
+    let shape = (0..4usize, 1..40usize, 1..13usize, 0..5usize, 0..3usize, 0..2usize, any::<u64>());
     (shape, any::<bool>(), any::<bool>()).prop_map(|((family, users, k, load, uncapped, spread, seed), ties, lost)| {
         let mut instance = Instance::new(&Recipe {
             family: Family::ALL[family],
@@ -182,6 +182,29 @@ proptest! {
         let allowed = 1e-6_f64.max(general.bound.gap());
         prop_assert!(general.bound.gap() < 1e-4, "the reference itself is {:e} off", general.bound.gap());
         prop_assert!((level.t - general.t).abs() <= allowed * general.t, "{} against {}", level.t, general.t);
+    }
+
+    #[test]
+    fn twins_get_the_same(instance in instances()) {
+        let k = instance.capacity.len();
+        let mut twins = instance.clone();
+        twins.w.extend_from_slice(&instance.w[..k]);
+        twins.beta.push(instance.beta[0]);
+        twins.caps.push(instance.caps[0]);
+        let level = maxmin::solve(&twins.problem(), Budget::default()).unwrap();
+        let last = level.x.len() - k;
+        prop_assert_eq!(&level.x[..k], &level.x[last..]);
+    }
+
+    #[test]
+    fn nobody_gains_by_counting_in_other_units(instance in instances(), by in -30..30i32) {
+        let k = instance.capacity.len();
+        let mut renamed = instance.clone();
+        let factor = 2f64.powi(by); // exact, so that not even rounding may tell
+        renamed.w[..k].iter_mut().for_each(|w| *w *= factor);
+        renamed.beta[0] *= factor;
+        let (before, after) = (maxmin::solve(&instance.problem(), Budget::default()), maxmin::solve(&renamed.problem(), Budget::default()));
+        prop_assert_eq!(before.unwrap().x, after.unwrap().x);
     }
 
     #[test]

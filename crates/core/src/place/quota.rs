@@ -25,6 +25,9 @@ pub(super) struct Claim {
     pub(super) kind: KindId,
     pub(super) share: f64,
     pub(super) dev: f64,
+    /// Where its classes stand in this round's [`Quota`].
+    first_at: u32,
+    second_at: Option<u32>,
 }
 
 impl Claim {
@@ -57,7 +60,7 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
                 Members::One(u) => (class(u), None),
                 Members::Two(u, v) => (class(u), Some(class(v))),
             };
-            Claim { first, second, kind: g.kind, share: g.gangs, dev: 0.0 }
+            Claim { first, second, kind: g.kind, share: g.gangs, dev: 0.0, first_at: 0, second_at: None }
         })
         .collect();
     claims.sort_by_key(Claim::key);
@@ -110,7 +113,7 @@ impl<'a> Quota<'a> {
     /// This round's quotas. Charges the claims for what they are served, and drops those of dead classes.
     pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view);
-        claims.retain(|c| quota.index(c.first).is_some() && c.second.is_none_or(|s| quota.index(s).is_some()));
+        quota.locate(claims);
         quota.serve_due(claims);
         quota.give();
         if quota.upgrade(view) {
@@ -128,8 +131,20 @@ impl<'a> Quota<'a> {
         self.entrants[index as usize].class
     }
 
-    fn index(&self, class: ClassId) -> Option<usize> {
-        self.entrants.binary_search_by_key(&class, |e| e.id).ok()
+    /// Tells every claim where its classes stand this round, and drops those of dead classes. Claims and
+    /// entrants are in the same order, so that one walk finds all.
+    fn locate(&self, claims: &mut Vec<Claim>) {
+        let mut at = 0;
+        claims.retain_mut(|claim| {
+            while self.entrants.get(at).is_some_and(|e| e.id < claim.first) {
+                at += 1;
+            }
+            let lives = self.entrants.get(at).is_some_and(|e| e.id == claim.first);
+            claim.first_at = at as u32;
+            let second = claim.second.map(|s| self.entrants.binary_search_by_key(&s, |e| e.id));
+            claim.second_at = second.and_then(Result::ok).map(|s| s as u32);
+            lives && claim.second_at.is_some() == claim.second.is_some()
+        });
     }
 
     fn empty(view: &View<'a>) -> Self {
@@ -138,10 +153,13 @@ impl<'a> Quota<'a> {
         let mut held = vec![0; view.classes.len() * kinds];
         for (c, (&id, class)) in view.classes.iter().enumerate() {
             let mut idle = 0;
-            for &slot in class.jobs.iter().filter(|&&slot| view.plannable(slot)) {
-                idle += 1;
-                if let Some(gang) = view.jobs.get(slot).phase.held() {
-                    held[c * kinds + gang.kind.index()] += 1;
+            for &slot in &class.jobs {
+                let job = view.jobs.get(slot);
+                if job.plannable(view.now, view.usable) {
+                    idle += 1;
+                    if let Some(gang) = job.phase.held() {
+                        held[c * kinds + gang.kind.index()] += 1;
+                    }
                 }
             }
             let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
@@ -158,44 +176,51 @@ impl<'a> Quota<'a> {
     }
 
     fn serve_due(&mut self, claims: &mut [Claim]) {
-        let mut order: Vec<(f64, u32)> = claims.iter().zip(0..).map(|(c, i)| (c.due(), i)).collect();
-        order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut rest = Vec::with_capacity(claims.len());
-        for &(due, i) in &order {
-            let claim = &mut claims[i as usize];
-            let first = self.index(claim.first).expect("dead claims were dropped");
-            let whole = (due + NOISE).floor().max(0.0);
-            let served = self.serve(claim, first, whole as u32);
-            claim.dev = due - f64::from(served);
-            let runs_more = f64::from(self.held[first * self.kinds + claim.kind.index()]) > whole;
-            let advantage = if runs_more { self.entrants[first].turn_rounds } else { 0.0 };
-            if f64::from(served) == whole && claim.dev + advantage > NOISE {
-                rest.push((claim.dev + advantage, i, first as u32));
+        let by_size = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        let mut whole: Vec<(f64, u32)> = Vec::with_capacity(claims.len());
+        for (claim, i) in claims.iter_mut().zip(0..) {
+            claim.dev = claim.due();
+            if claim.dev + NOISE >= 1.0 {
+                whole.push((claim.dev, i));
             }
         }
-        rest.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        for (_, i, first) in rest {
+        whole.sort_unstable_by(by_size);
+        for (due, i) in whole {
             let claim = &mut claims[i as usize];
-            claim.dev -= f64::from(self.serve(claim, first as usize, 1));
+            claim.dev -= f64::from(self.serve(claim, (due + NOISE).floor() as u32));
+        }
+        let mut rest: Vec<(f64, u32)> = Vec::with_capacity(claims.len());
+        for (claim, i) in claims.iter().zip(0..) {
+            let at = claim.first_at as usize * self.kinds + claim.kind.index();
+            let runs_more = self.held[at] > self.gangs[at];
+            let advantage = if runs_more { self.entrants[claim.first_at as usize].turn_rounds } else { 0.0 };
+            if claim.dev + advantage > NOISE && claim.dev < 1.0 {
+                rest.push((claim.dev + advantage, i));
+            }
+        }
+        rest.sort_unstable_by(by_size);
+        for (_, i) in rest {
+            let claim = &mut claims[i as usize];
+            claim.dev -= f64::from(self.serve(claim, 1));
         }
         for claim in claims {
-            let first = self.index(claim.first).expect("dead claims were dropped");
-            let entrant = &mut self.entrants[first];
+            let entrant = &mut self.entrants[claim.first_at as usize];
             let most = MOST_SAVED + claim.share + entrant.turn_rounds;
             claim.dev = claim.dev.clamp(-most, most);
             entrant.saved += claim.dev;
         }
     }
 
-    /// Up to `gangs` of a claim of the class at `first`; returns how many were served.
-    fn serve(&mut self, claim: &Claim, first: usize, gangs: u32) -> u32 {
+    /// Up to `gangs` of a claim; returns how many were served.
+    fn serve(&mut self, claim: &Claim, gangs: u32) -> u32 {
+        let first = claim.first_at as usize;
         let class = self.entrants[first].class;
         let j = claim.kind.index();
         if gangs == 0 || class.rates[j] <= 0.0 {
             return 0;
         }
         let room = self.free_gpus[j] / class.gang;
-        match claim.second.and_then(|s| self.index(s)) {
+        match claim.second_at.map(|s| s as usize) {
             None => {
                 let served = gangs.min(room).min(self.entrants[first].idle);
                 self.entrants[first].idle -= served;
@@ -225,9 +250,14 @@ impl<'a> Quota<'a> {
         if self.free_gpus.iter().all(|&f| f == 0) || self.entrants.iter().all(|e| e.idle == 0) {
             return;
         }
-        let mut order: Vec<usize> = (0..self.entrants.len()).filter(|&c| self.entrants[c].idle > 0).collect();
-        order.sort_by(|&a, &b| self.entrants[b].saved.total_cmp(&self.entrants[a].saved).then(a.cmp(&b)));
-        for c in order {
+        let mut order: Vec<(f64, usize)> = Vec::new();
+        for (c, entrant) in self.entrants.iter().enumerate().filter(|(_, e)| e.idle > 0) {
+            let row = c * self.kinds..(c + 1) * self.kinds;
+            let runs_more = self.held[row.clone()].iter().sum::<u32>() > self.gangs[row].iter().sum();
+            order.push((entrant.saved + if runs_more { entrant.turn_rounds } else { 0.0 }, c));
+        }
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, c) in order {
             let class = self.entrants[c].class;
             while self.entrants[c].idle > 0 {
                 let room = |j: &usize| class.seen_rates[*j] > 0.0 && self.free_gpus[*j] >= class.gang;

@@ -55,6 +55,14 @@ impl RoundingPlacer {
             if wanted == 0 {
                 continue;
             }
+            if let Some(only) = only_kind(gangs)
+                && wanted as usize == class.jobs.len()
+                && coupled.is_empty()
+            {
+                // Everybody runs, and there is nothing to choose.
+                self.chosen.extend(class.jobs.iter().map(|&slot| (slot, only)));
+                continue;
+            }
             self.turns.clear();
             for &slot in &class.jobs {
                 if view.plannable(slot) && !coupled.get(slot as usize).copied().unwrap_or(false) {
@@ -64,6 +72,12 @@ impl RoundingPlacer {
             take_turns(view, class, gangs, wanted as usize, &mut self.turns, &mut self.chosen);
         }
     }
+}
+
+/// The only kind with a quota, if there is just one.
+fn only_kind(gangs: &[u32]) -> Option<KindId> {
+    let mut kinds = gangs.iter().zip(0..).filter(|(g, _)| **g > 0).map(|(_, j)| KindId(j));
+    kinds.next().filter(|_| kinds.next().is_none())
 }
 
 /// Service received, less the advantage of a job that runs (on `kind`, if one is named).

@@ -9,25 +9,20 @@ use crate::place::Placement;
 impl Scheduler {
     /// Stops what the plan does not keep, starts what can start, and remembers who waits for which GPU.
     pub(super) fn carry_out(&mut self, placement: Placement, usable: &[bool], out: &mut Vec<Output>) {
-        let mut kept: Vec<Slot> = placement.keep;
-        kept.sort_unstable();
-        let holders: Vec<Slot> = self
-            .jobs
-            .iter()
-            .filter(|(slot, job)| {
-                let on_usable = |gang: &Gang| gang.gpus.iter().all(|g| usable[g.index()]);
-                // A gang on a silent node is out of reach: neither stop nor move it until the node speaks or is lost.
-                job.phase.held().is_some_and(on_usable) && kept.binary_search(slot).is_err()
-            })
-            .map(|(slot, _)| slot)
-            .collect();
-        for waiters in &mut self.awaiting {
-            waiters.clear();
+        let mut stays = vec![false; self.jobs.slots()];
+        placement.keep.iter().for_each(|&slot| stays[slot as usize] = true);
+        let mut leaving = Vec::new();
+        for (slot, job) in self.jobs.iter_mut() {
+            if let Some(target) = job.target.take() {
+                target.gpus.iter().for_each(|gpu| self.awaiting[gpu.index()].clear());
+            }
+            // A gang on a silent node is out of reach: neither stop nor move it until the node speaks or is lost.
+            let reachable = |gang: &Gang| gang.gpus.iter().all(|g| usable[g.index()]);
+            if !stays[slot as usize] && job.phase.held().is_some_and(reachable) {
+                leaving.push(slot);
+            }
         }
-        for (_, job) in self.jobs.iter_mut() {
-            job.target = None;
-        }
-        for slot in holders {
+        for slot in leaving {
             self.stop(slot, AfterStop::Wait, out);
         }
         for seat in placement.seats {
@@ -37,17 +32,18 @@ impl Scheduler {
             for gpu in &seat.gpus {
                 self.awaiting[gpu.index()].push(seat.job);
             }
-            let gang = Gang { fence: Fence(0), kind: seat.kind, gpus: seat.gpus, spread: seat.spread };
-            self.jobs.get_mut(seat.job).target = Some(gang);
+            let job = self.jobs.get_mut(seat.job);
+            let speed = self.classes[&job.class].speed(seat.kind, seat.spread);
+            job.target = Some(Gang { fence: Fence(0), kind: seat.kind, gpus: seat.gpus, spread: seat.spread, speed });
             self.try_start(seat.job, out);
         }
     }
 
     /// Orders a job's gang to stop.
     pub(super) fn stop(&mut self, slot: Slot, then: AfterStop, out: &mut Vec<Output>) {
-        self.credit(slot);
         let pending = Pending { ordered_at: self.now, tries: 1 };
         let job = self.jobs.get_mut(slot);
+        job.credit(self.now);
         let (Phase::Starting(gang, _) | Phase::Running(gang)) = std::mem::replace(&mut job.phase, Phase::Waiting)
         else {
             return;
@@ -71,27 +67,31 @@ impl Scheduler {
         let job = self.jobs.get_mut(slot);
         let mut gang = job.target.take().expect("looked at above");
         gang.fence = fence;
+        gang.gpus.iter().for_each(|gpu| self.awaiting[gpu.index()].retain(|&waiter| waiter != slot));
         self.seats.sit(slot, &gang.gpus);
         out.push(Output::Order(start_order(job.spec.id, &gang, &self.settings)));
         job.phase = Phase::Starting(gang, Pending { ordered_at: self.now, tries: 1 });
         self.unconfirmed.insert(slot);
     }
 
-    fn credit(&mut self, slot: Slot) {
-        let job = self.jobs.get_mut(slot);
-        job.credit(self.now, &self.classes[&job.class]);
+    /// A job no longer waits for the place that the last plan gave it.
+    pub(super) fn drop_target(&mut self, slot: Slot) {
+        for gpu in self.jobs.get_mut(slot).target.take().iter().flat_map(|gang| &gang.gpus) {
+            self.awaiting[gpu.index()].retain(|&waiter| waiter != slot);
+        }
     }
 
     /// Frees a job's GPUs and lets those start that waited for them. The job waits, unless it is buried next.
     pub(super) fn vacate(&mut self, slot: Slot, out: &mut Vec<Output>) {
-        self.credit(slot);
         self.unconfirmed.remove(&slot);
-        let phase = std::mem::replace(&mut self.jobs.get_mut(slot).phase, Phase::Waiting);
+        let job = self.jobs.get_mut(slot);
+        job.credit(self.now);
+        let phase = std::mem::replace(&mut job.phase, Phase::Waiting);
         let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
         self.seats.leave(slot, &gang.gpus);
         for gpu in gang.gpus {
-            for i in 0..self.awaiting[gpu.index()].len() {
-                self.try_start(self.awaiting[gpu.index()][i], out);
+            for waiter in self.awaiting[gpu.index()].clone() {
+                self.try_start(waiter, out);
             }
         }
         self.try_start(slot, out);
@@ -99,7 +99,7 @@ impl Scheduler {
 
     /// A job lost its gang without being told to stop: it waits again, after a pause if it was at fault.
     pub(super) fn requeue(&mut self, slot: Slot, pause_seconds: f64, why: String, out: &mut Vec<Output>) {
-        self.jobs.get_mut(slot).target = None;
+        self.drop_target(slot);
         self.vacate(slot, out);
         let job = self.jobs.get_mut(slot);
         job.not_before = self.now.after(pause_seconds);
@@ -161,7 +161,8 @@ impl Scheduler {
     pub(super) fn confirm_start(&mut self, slot: Slot) {
         let job = self.jobs.get_mut(slot);
         if let Phase::Starting(gang, _) = &job.phase {
-            job.phase = Phase::Running(gang.clone());
+            let gang = gang.clone();
+            job.phase = Phase::Running(gang);
             job.first_started.get_or_insert(self.now);
             job.credited = self.now;
             self.unconfirmed.remove(&slot);
@@ -175,7 +176,7 @@ impl Scheduler {
         match job.phase {
             Phase::Stopping(_, _, AfterStop::Leave) => {
                 let id = job.spec.id;
-                job.target = None;
+                self.drop_target(slot);
                 self.vacate(slot, out);
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
@@ -188,7 +189,7 @@ impl Scheduler {
     pub(super) fn complete(&mut self, slot: Slot, out: &mut Vec<Output>) {
         let job = self.jobs.get_mut(slot);
         let (id, fence) = (job.spec.id, job.phase.occupied().expect("only a gang can finish").fence);
-        job.target = None;
+        self.drop_target(slot);
         self.vacate(slot, out);
         self.bury(slot);
         out.push(Output::Order(Order::Stop { job: id, fence }));

@@ -48,11 +48,13 @@
 //! # Three passes over the users
 //!
 //! *Weigh* takes the last step and builds the system with the predictor's right-hand side (`v = 0`). *Predict*
-//! finds the predictor's steps and at once the corrector's right-hand side, kept affine in the still unknown
-//! centring target σκ. *Correct* finds the steps to take.
+//! finds the predictor's steps and at once what the corrector adds to the right-hand side, as `ω bend + σκ centre`
+//! while σ is still unknown. *Correct* finds the steps to take; because of the split, aiming again after a bad first
+//! aim costs this pass only. ω is 1 as in Mehrotra's method unless the step turns out short: among thousands of
+//! users there are unlucky iterates from which the full bend leads nowhere.
 
 use super::lanes::{LANES, Lanes};
-use super::pair::{Limits, Pair, Reach, Split, Stride};
+use super::pair::{Aim, Limits, Pair, Reach, Split, Stride};
 use super::schur::Schur;
 
 /// One resource as seen by the users of a block.
@@ -90,7 +92,7 @@ pub(super) struct Users {
 
 impl Users {
     pub(super) fn new(beta: Lanes, cap: Lanes, capped: Lanes, live: Lanes) -> Self {
-        let (zero, none) = (Lanes::ZERO, Split { fixed: Lanes::ZERO, per_centre: Lanes::ZERO });
+        let zero = Lanes::ZERO;
         let pair = Pair::new(Lanes::ONE, Lanes::ONE);
         Self {
             beta,
@@ -102,8 +104,8 @@ impl Users {
             inverse_v: zero,
             inverse_theta: zero,
             mean: zero,
-            e_lambda: none,
-            e_cap: none,
+            e_lambda: Split::ZERO,
+            e_cap: Split::ZERO,
         }
     }
 }
@@ -126,10 +128,12 @@ pub(super) struct Iterate {
     pub(super) columns: Vec<Column>,
     pub(super) users: Vec<Users>,
     pub(super) resources: Vec<Resources>,
+    /// How many pairs there are.
+    pub(super) pairs: f64,
     pub(super) t: f64,
 }
 
-/// When to stop, and when it did.
+/// When to stop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stop {
     pub(super) iterations: u32,
@@ -140,6 +144,10 @@ pub(super) struct Stop {
 const STALL: f64 = 0.9;
 /// Stalls in a row before giving up.
 const PATIENCE: u32 = 5;
+/// A corrector that gets no further than this has bent too much for its neighbourhood...
+const SHORT: f64 = 0.3;
+/// ...and is aimed again at half the gap, with a tenth of the bend: a step back to the centre.
+const HUMBLE: (f64, f64) = (0.5, 0.1);
 
 /// Iterates until the gap is at most `tolerance · t`, the iterations are spent or nothing moves any more; returns
 /// the iterations taken. What is left in `at` is always the best iterate: gaps only shrink.
@@ -148,38 +156,62 @@ pub(super) fn run<const K: usize>(at: &mut Iterate, stop: Stop) -> u32 {
     let mut stalls = 0;
     for iteration in 1..=stop.iterations {
         let weighed = weigh::<K>(at, stride);
-        let (schur, gap) = (weighed.schur, weighed.gap);
-        let (dp, t) = schur.solve(weighed.a, weighed.b);
-        let predicted = predict::<K>(at, &dp, t, weighed.beta_lambda);
-        let shrink = (predicted.reach.gap_after(gap) / gap).clamp(0.0, 1.0);
-        let centre = shrink.powi(3) * gap / weighed.pairs;
-        let a = std::array::from_fn(|j| predicted.a_fixed[j] + centre * predicted.a_per_centre[j]);
-        let (dp, t) = schur.solve(a, predicted.b_fixed + centre * predicted.b_per_centre);
-        let limits = correct::<K>(at, &dp, t, centre);
-        stride = limits.stride((1.0 - gap / weighed.pairs).clamp(0.99, 0.9995));
-        let mut next = limits.gap_after(gap, stride);
-        if next >= gap {
-            // Two feasible strides can widen the gap between them; one common stride cannot, as dx·dr = 0.
-            stride = stride.common();
-            next = limits.gap_after(gap, stride);
-        }
+        let gap = weighed.gap;
+        let step = aim_and_correct(at, &weighed);
         // False for NaN as well: then the step is not taken and the last good iterate stands.
-        if !(t.is_finite() && next < gap) {
+        if !(step.t.is_finite() && step.gap < gap) {
             return iteration;
         }
-        at.t += stride.primal * (t - at.t);
-        stalls = if next > STALL * gap { stalls + 1 } else { 0 };
-        if next <= stop.tolerance * at.t || stalls == PATIENCE {
-            advance::<K>(at, stride);
+        stride = step.stride;
+        at.t += stride.primal * (step.t - at.t);
+        stalls = if step.gap > STALL * gap { stalls + 1 } else { 0 };
+        if step.gap <= stop.tolerance * at.t || stalls == PATIENCE {
+            advance(at, stride);
             return iteration;
         }
     }
-    advance::<K>(at, stride);
+    advance(at, stride);
     stop.iterations
 }
 
+/// A step that is ready to be taken: its length, and the level and gap it leads to.
+struct Step {
+    stride: Stride,
+    t: f64,
+    gap: f64,
+}
+
+/// Predictor, choice of aim, corrector.
+#[inline(always)]
+fn aim_and_correct<const K: usize>(at: &mut Iterate, weighed: &Weighed<K>) -> Step {
+    let Weighed { schur, right, gap } = weighed;
+    let pairs = at.pairs;
+    let (dp, t) = schur.solve(right.a, right.b);
+    let predicted = predict::<K>(at, &dp, t);
+    let shrink = (predicted.reach.gap_after(*gap) / gap).clamp(0.0, 1.0);
+    let share = (1.0 - gap / pairs).clamp(0.99, 0.9995);
+    let mut try_aim = |sigma: f64, bend: f64| {
+        let aim = Aim { centre: sigma * gap / pairs, bend };
+        let Right { a, b } = right.towards(aim, &predicted);
+        let (dp, t) = schur.solve(a, b);
+        let limits = correct::<K>(at, &dp, t, aim);
+        (limits.stride(share), t, limits)
+    };
+    let (mut stride, mut t, mut limits) = try_aim(shrink.powi(3), 1.0);
+    if stride.common().primal < SHORT {
+        (stride, t, limits) = try_aim(HUMBLE.0, HUMBLE.1);
+    }
+    let mut next = limits.gap_after(*gap, stride);
+    if next >= *gap {
+        // Two feasible strides can widen the gap between them; one common stride cannot, as dx·dr = 0.
+        stride = stride.common();
+        next = limits.gap_after(*gap, stride);
+    }
+    Step { stride, t, gap: next }
+}
+
 /// Takes a step.
-fn advance<const K: usize>(at: &mut Iterate, stride: Stride) {
+fn advance(at: &mut Iterate, stride: Stride) {
     at.columns.iter_mut().for_each(|column| column.share.advance(stride));
     at.resources.iter_mut().for_each(|resource| resource.slack.advance(stride));
     for users in &mut at.users {
@@ -188,32 +220,44 @@ fn advance<const K: usize>(at: &mut Iterate, stride: Stride) {
     }
 }
 
+/// A right-hand side of the small system.
+struct Right<const K: usize> {
+    a: [f64; K],
+    b: f64,
+}
+
+impl<const K: usize> Right<K> {
+    /// The corrector's right-hand side, from the predictor's.
+    #[inline(always)]
+    fn towards(&self, aim: Aim, predicted: &Predicted<K>) -> Self {
+        let Predicted { bend, centre, .. } = predicted;
+        Self {
+            a: std::array::from_fn(|j| self.a[j] + aim.bend * bend.a[j] + aim.centre * centre.a[j]),
+            b: self.b + aim.bend * bend.b + aim.centre * centre.b,
+        }
+    }
+}
+
 /// The system, the predictor's right-hand side and the size of the gap.
 struct Weighed<const K: usize> {
     schur: Schur<K>,
-    a: [f64; K],
-    b: f64,
+    right: Right<K>,
     gap: f64,
-    pairs: f64,
-    /// Σ β λ
-    beta_lambda: f64,
 }
 
+/// First pass: takes the last step and eliminates every user.
 fn weigh<const K: usize>(at: &mut Iterate, stride: Stride) -> Weighed<K> {
     let zero = Lanes::ZERO;
-    let (mut gap, mut pairs, mut hh, mut b, mut beta_lambda) = (zero, zero, zero, zero, zero);
+    let (mut gap, mut hh, mut b, mut beta_lambda) = (zero, zero, zero, zero);
     let (mut normal, mut diagonal, mut h, mut a) = ([[zero; K]; K], [zero; K], [zero; K], [zero; K]);
     for (users, columns) in at.users.iter_mut().zip(at.columns.as_chunks_mut::<K>().0) {
         users.surplus.advance(stride);
         users.slack.advance(stride);
         gap += users.surplus.weigh(users.live) + users.slack.weigh(users.capped);
-        pairs += users.live + users.capped;
         let (mut theta, mut theta_w) = (users.slack.theta, zero);
         for column in columns.iter_mut() {
-            let present = column.w.positive();
             column.share.advance(stride);
-            gap += column.share.weigh(present);
-            pairs += present;
+            gap += column.share.weigh(column.w.positive());
             theta += column.share.theta;
             theta_w += column.share.theta * column.w;
         }
@@ -244,20 +288,18 @@ fn weigh<const K: usize>(at: &mut Iterate, stride: Stride) -> Weighed<K> {
         (users.inverse_v, users.inverse_theta, users.mean) = (inverse_v, inverse_theta, mean);
     }
     let mut system: [[f64; K]; K] = normal.map(|row| row.map(|entry| -entry.sum()));
-    let mut right = a.map(Lanes::sum);
+    let mut right = Right { a: a.map(Lanes::sum), b: 1.0 - beta_lambda.sum() - b.sum() };
     for (block, resources) in at.resources.iter_mut().enumerate() {
         resources.slack.advance(stride);
         gap += resources.slack.weigh(resources.live);
-        pairs += resources.live;
         for (j, q) in lanes_of::<K>(block) {
             let padding = 1.0 - resources.live.0[q];
             system[j][j] += diagonal[j].sum() + resources.slack.theta.0[q] + padding;
-            right[j] -= resources.capacity.0[q];
+            right.a[j] -= resources.capacity.0[q];
         }
     }
-    let beta_lambda = beta_lambda.sum();
     let schur = Schur::new(system, h.map(Lanes::sum), hh.sum());
-    Weighed { schur, a: right, b: 1.0 - beta_lambda - b.sum(), gap: gap.sum(), pairs: pairs.sum(), beta_lambda }
+    Weighed { schur, right, gap: gap.sum() }
 }
 
 /// The resources of one block, as `(resource, lane)`.
@@ -276,77 +318,65 @@ fn price_steps<const K: usize>(block: usize, dp: &[f64; K]) -> Lanes {
     steps
 }
 
-/// The predictor's reach and the corrector's right-hand side, affine in σκ.
+/// The predictor's reach, and what ω and σκ each add to its right-hand side to make the corrector's.
 struct Predicted<const K: usize> {
     reach: Reach,
-    a_fixed: [f64; K],
-    a_per_centre: [f64; K],
-    b_fixed: f64,
-    b_per_centre: f64,
+    bend: Right<K>,
+    centre: Right<K>,
 }
 
-fn predict<const K: usize>(at: &mut Iterate, dp: &[f64; K], t: f64, beta_lambda: f64) -> Predicted<K> {
-    let zero = Lanes::ZERO;
+/// Second pass: `dp` and `t` are the predictor's.
+fn predict<const K: usize>(at: &mut Iterate, dp: &[f64; K], t: f64) -> Predicted<K> {
     let mut reach = Reach::NONE;
-    let (mut a_fixed, mut a_per_centre, mut b_fixed, mut b_per_centre) = ([zero; K], [zero; K], zero, zero);
+    let (mut a, mut b) = ([Split::ZERO; K], Split::ZERO);
     for (users, columns) in at.users.iter_mut().zip(at.columns.as_chunks_mut::<K>().0) {
-        let e_lambda = -(users.mean * users.cap * users.inverse_v);
-        let (d_lambda, d_mu) = user_steps(users, columns, dp, t, e_lambda, users.cap);
+        let (d_lambda, d_mu) = user_steps(users, columns, dp, t, (Lanes::ZERO, Lanes::ZERO));
         users.surplus.predict(d_lambda, &mut reach);
         users.slack.predict(d_mu, &mut reach);
-        let (v_s, v_c) = (users.surplus.pull(), users.slack.pull());
-        let mut e1 = v_s;
-        let mut e2 = Split { fixed: users.cap - v_c.fixed, per_centre: -v_c.per_centre };
+        // v_s − Σ w v, and v_c + Σ v
+        let (mut served, mut used) = (users.surplus.pull(), users.slack.pull());
         for j in 0..K {
             let column = &mut columns[j];
             column.share.predict(Lanes::all(dp[j]) + d_mu - column.w * d_lambda, &mut reach);
             let v = column.share.pull();
-            e1.fixed += -(column.w * v.fixed);
-            e1.per_centre += -(column.w * v.per_centre);
-            e2.fixed += -v.fixed;
-            e2.per_centre += -v.per_centre;
-            a_fixed[j] += v.fixed;
-            a_per_centre[j] += v.per_centre;
+            served = served.zip(v, |sum, v| sum - column.w * v);
+            used = used.zip(v, |sum, v| sum + v);
+            a[j] = a[j].zip(v, |sum, v| sum + v);
         }
-        let e_lambda = Split {
-            fixed: (e1.fixed - users.mean * e2.fixed) * users.inverse_v,
-            per_centre: (e1.per_centre - users.mean * e2.per_centre) * users.inverse_v,
-        };
+        let e_cap = used.zip(used, |used, _| -used);
+        let e_lambda = served.zip(e_cap, |e1, e2| (e1 - users.mean * e2) * users.inverse_v);
         for j in 0..K {
             let theta = columns[j].share.theta;
-            let z = theta * (columns[j].w - users.mean);
-            let theta_over = theta * users.inverse_theta;
-            a_fixed[j] += theta_over * e2.fixed + z * e_lambda.fixed;
-            a_per_centre[j] += theta_over * e2.per_centre + z * e_lambda.per_centre;
+            let (z, theta_over) = (theta * (columns[j].w - users.mean), theta * users.inverse_theta);
+            a[j] = a[j].zip(e_cap, |sum, e2| sum + theta_over * e2).zip(e_lambda, |sum, e1| sum + z * e1);
         }
-        b_fixed += users.beta * e_lambda.fixed;
-        b_per_centre += users.beta * e_lambda.per_centre;
-        (users.e_lambda, users.e_cap) = (e_lambda, e2);
+        b = b.zip(e_lambda, |sum, e1| sum - users.beta * e1);
+        (users.e_lambda, users.e_cap) = (e_lambda, e_cap);
     }
-    let (mut a_fixed, mut a_per_centre) = (a_fixed.map(Lanes::sum), a_per_centre.map(Lanes::sum));
+    let mut bend = Right { a: a.map(|a| a.bend.sum()), b: b.bend.sum() };
+    let mut centre = Right { a: a.map(|a| a.centre.sum()), b: b.centre.sum() };
     for (block, resources) in at.resources.iter_mut().enumerate() {
         resources.slack.predict(price_steps(block, dp), &mut reach);
         let v_g = resources.slack.pull();
         for (j, q) in lanes_of::<K>(block) {
-            a_fixed[j] += v_g.fixed.0[q] - resources.capacity.0[q];
-            a_per_centre[j] += v_g.per_centre.0[q];
+            bend.a[j] += v_g.bend.0[q];
+            centre.a[j] += v_g.centre.0[q];
         }
     }
-    let b_fixed = 1.0 - beta_lambda - b_fixed.sum();
-    Predicted { reach, a_fixed, a_per_centre, b_fixed, b_per_centre: -b_per_centre.sum() }
+    Predicted { reach, bend, centre }
 }
 
-/// `dλ` and `dμ`, given the price steps, the new level and the user's own right-hand sides.
+/// `dλ` and `dμ`, given the price steps, the new level and what the aim adds to the user's right-hand sides.
 #[inline(always)]
 fn user_steps<const K: usize>(
     users: &Users,
     columns: &[Column; K],
     dp: &[f64; K],
     t: f64,
-    e_lambda: Lanes,
-    e_cap: Lanes,
+    (e_lambda, e_cap): (Lanes, Lanes),
 ) -> (Lanes, Lanes) {
-    let (mut along_z, mut along_theta) = (users.beta * Lanes::all(t), e_cap);
+    let e_lambda = e_lambda - users.mean * users.cap * users.inverse_v;
+    let (mut along_z, mut along_theta) = (users.beta * Lanes::all(t), users.cap + e_cap);
     for j in 0..K {
         let theta_dp = columns[j].share.theta * Lanes::all(dp[j]);
         along_z += theta_dp * (columns[j].w - users.mean);
@@ -356,22 +386,21 @@ fn user_steps<const K: usize>(
     (d_lambda, users.mean * d_lambda - along_theta * users.inverse_theta)
 }
 
-fn correct<const K: usize>(at: &mut Iterate, dp: &[f64; K], t: f64, centre: f64) -> Limits {
+/// Third pass: `dp` and `t` are the corrector's; leaves its steps in the pairs.
+fn correct<const K: usize>(at: &mut Iterate, dp: &[f64; K], t: f64, aim: Aim) -> Limits {
     let mut limits = Limits::NONE;
-    let centre = Lanes::all(centre);
-    let total = |split: Split| split.fixed + centre * split.per_centre;
     for (users, columns) in at.users.iter_mut().zip(at.columns.as_chunks_mut::<K>().0) {
-        let (d_lambda, d_mu) = user_steps(users, columns, dp, t, total(users.e_lambda), total(users.e_cap));
-        users.surplus.correct(d_lambda, centre, users.live, &mut limits);
-        users.slack.correct(d_mu, centre, users.capped, &mut limits);
+        let (d_lambda, d_mu) = user_steps(users, columns, dp, t, (aim.of(users.e_lambda), aim.of(users.e_cap)));
+        users.surplus.correct(d_lambda, aim, users.live, &mut limits);
+        users.slack.correct(d_mu, aim, users.capped, &mut limits);
         for j in 0..K {
             let column = &mut columns[j];
             let dr = Lanes::all(dp[j]) + d_mu - column.w * d_lambda;
-            column.share.correct(dr, centre, column.w.positive(), &mut limits);
+            column.share.correct(dr, aim, column.w.positive(), &mut limits);
         }
     }
     for (block, resources) in at.resources.iter_mut().enumerate() {
-        resources.slack.correct(price_steps(block, dp), centre, resources.live, &mut limits);
+        resources.slack.correct(price_steps(block, dp), aim, resources.live, &mut limits);
     }
     limits
 }

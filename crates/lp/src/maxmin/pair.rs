@@ -5,11 +5,11 @@
 //! `θ = x/r`. Relative to the values themselves, with `γ = dr/r`:
 //!
 //! ```text
-//! predictor  ξ = −x r                        dx/x = −1 − γ
-//! corrector  ξ = σκ − x r − dx_a dr_a        dx/x = σκ/(x r) + γ_a (1 + γ_a) − γ − 1
+//! predictor  ξ = −x r                          dx/x = −1 − γ
+//! corrector  ξ = σκ − x r − ω dx_a dr_a        dx/x = σκ/(x r) + ω γ_a (1 + γ_a) − γ − 1
 //! ```
 //!
-//! since the predictor's `dx_a dr_a` is `−x r γ_a (1 + γ_a)`. A pair that is not there (a rate of zero, a user
+//! (κ is the mean product; ω is how much of the predictor's curvature to believe) since the predictor's `dx_a dr_a` is `−x r γ_a (1 + γ_a)`. A pair that is not there (a rate of zero, a user
 //! without a cap, a padded lane) has mask 0: then `1/(x r)` is stored as 0, every derived quantity vanishes, and
 //! the pair stands still.
 
@@ -69,17 +69,17 @@ impl Pair {
         self.bend = gamma * (Lanes::ONE + gamma);
     }
 
-    /// `(ξ + x r)/r` of the corrector, split as `fixed + σκ · per_centre`.
+    /// `v = (ξ + x r)/r` of the corrector.
     #[inline(always)]
     pub(super) fn pull(&self) -> Split {
-        Split { fixed: self.primal * self.bend, per_centre: self.primal * self.inverse }
+        Split { bend: self.primal * self.bend, centre: self.primal * self.inverse }
     }
 
-    /// Settles the corrector's step, given `dr` and `centre` = σκ.
+    /// Settles the corrector's step, given `dr`.
     #[inline(always)]
-    pub(super) fn correct(&mut self, dr: Lanes, centre: Lanes, mask: Lanes, limits: &mut Limits) {
+    pub(super) fn correct(&mut self, dr: Lanes, aim: Aim, mask: Lanes, limits: &mut Limits) {
         let gamma = dr * self.primal * self.inverse;
-        let relative = centre * self.inverse + self.bend - gamma - mask;
+        let relative = Lanes::all(aim.centre) * self.inverse + Lanes::all(aim.bend) * self.bend - gamma - mask;
         let product = self.primal * self.dual;
         limits.primal = limits.primal.min(relative);
         limits.dual = limits.dual.min(gamma);
@@ -106,11 +106,38 @@ impl Stride {
     }
 }
 
-/// A quantity that is affine in σκ, while σ is not yet chosen.
+/// What the corrector aims at: its products should be σκ, and this much of the predictor's bend is to be repaired.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aim {
+    /// σκ
+    pub(super) centre: f64,
+    /// ω
+    pub(super) bend: f64,
+}
+
+impl Aim {
+    /// The value of a split quantity under this aim.
+    #[inline(always)]
+    pub(super) fn of(self, split: Split) -> Lanes {
+        Lanes::all(self.bend) * split.bend + Lanes::all(self.centre) * split.centre
+    }
+}
+
+/// A quantity of the form `ω bend + σκ centre`, while ω and σ are not yet chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
-    pub(super) fixed: Lanes,
-    pub(super) per_centre: Lanes,
+    pub(super) bend: Lanes,
+    pub(super) centre: Lanes,
+}
+
+impl Split {
+    pub(super) const ZERO: Self = Self { bend: Lanes::ZERO, centre: Lanes::ZERO };
+
+    /// Both parts by the same rule.
+    #[inline(always)]
+    pub(super) fn zip(self, other: Self, rule: impl Fn(Lanes, Lanes) -> Lanes) -> Self {
+        Self { bend: rule(self.bend, other.bend), centre: rule(self.centre, other.centre) }
+    }
 }
 
 /// What the predictor's step would do to all pairs together.

@@ -22,9 +22,9 @@ use super::pair::Pair;
 use super::{MaxMin, Refusal};
 
 /// Where `t` starts, as a part of what the worst-off user has.
-const LEVEL: f64 = 0.5;
+const LEVEL: f64 = 0.2;
 /// What a binding row charges per share, in units of `κ/x`.
-const RENT: f64 = 3.0;
+const RENT: f64 = 2.0;
 
 /// How to read a scaled iterate.
 #[derive(Clone, Debug, Default)]
@@ -123,6 +123,9 @@ impl Scaling {
         at.columns.resize(blocks * K, Column { w: zero, share: ones });
         at.users.clear();
         at.users.resize(blocks, Users::new(zero, zero, zero, zero));
+        let capped = problem.caps.iter().filter(|d| d.is_finite()).count();
+        let shares: f64 = self.choices.iter().sum();
+        at.pairs = shares + (n + capped + self.resources.len()) as f64;
         for l in 0..n {
             let (users, columns, q) = user::<K>(at, l);
             let scale = 1.0 / self.rate[l];
