@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod allocate;
 mod check_config;
 mod check_model;
 mod compare;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Demo(demo::Demo),
     Simulate(simulate::Simulate),
     Compare(compare::Compare),
+    Allocate(allocate::Allocate),
     Generate(generate::Generate),
     Import(import::Import),
     Replay(replay::Replay),
@@ -47,6 +49,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Demo(command) => command.run(&mut out),
         Command::Simulate(command) => command.run(&mut out),
         Command::Compare(command) => command.run(&mut out),
+        Command::Allocate(command) => command.run(&mut out),
         Command::Generate(command) => command.run(&mut out),
         Command::Import(command) => command.run(&mut out),
         Command::Replay(command) => command.run(&mut out),

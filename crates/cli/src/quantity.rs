@@ -51,10 +51,12 @@ pub(crate) fn shown(number: f64, digits: usize) -> String {
     if !number.is_finite() {
         return "-".into();
     }
-    if number == 0.0 {
+    if number.abs() < 5e-7 {
         return "0".into();
     }
-    let magnitude = number.abs().log10().floor() as i32;
+    // The magnitude after rounding: 0.9996 is shown as 1.00.
+    let rounded = format!("{number:.*e}", digits - 1).parse().unwrap_or(number);
+    let magnitude = f64::log10(rounded.abs()).floor() as i32;
     if magnitude >= 9 {
         return format!("{number:.*e}", digits - 1);
     }
@@ -102,6 +104,9 @@ mod tests {
         check(12.345, "12.3");
         check(-123.45, "-123");
         check(12_345.6, "12346");
+        check(0.9996, "1.00");
+        check(1e-9, "0");
+        check(3e12, "3.00e12");
         check(f64::NAN, "-");
     }
 }
