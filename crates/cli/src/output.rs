@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn prose_is_broken_and_numbers_stand_right() {
         let expect =
-            "name  rate  about\n       1/s\na     1.23  one two three four\n            five six\n\nlong     -  x, y\n";
+            "name  rate  about\n       1/s\na     1.23  one two three four five\n            six\n\nlong     -  x, y\n";
         assert_eq!(table().text(36), expect);
     }
 

@@ -71,11 +71,13 @@ impl<'s> Setup<'s> {
 
     /// The generator of the settings at a seed.
     pub(crate) fn generator(&self, seed: u64) -> Result<Generator> {
-        let mut options = GenerateOptions { seed, ..self.settings.generate.clone() };
-        if let Some(load) = self.settings.load {
-            options.arrivals = options.arrivals.at_rate(self.per_hour(&options, load)?);
-        }
-        Generator::new(options).map_err(|e| anyhow!("generator: {e}"))
+        let options = GenerateOptions { seed, ..self.settings.generate.clone() };
+        let make = |options| Generator::new(options).map_err(|e| anyhow!("generator: {e}"));
+        // Checked as they were written, before a rate is worked out from them.
+        let as_written = make(options.clone())?;
+        let Some(load) = self.settings.load else { return Ok(as_written) };
+        let arrivals = options.arrivals.at_rate(self.per_hour(&options, load)?);
+        make(GenerateOptions { arrivals, ..options })
     }
 
     /// The arrival rate that offers `load` times what the cluster can do.
