@@ -58,7 +58,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
         remark(format_args!("hint: {}", hinted.hint));
     }
-    let failed = written.is_some() || error.chain().any(|cause| cause.is::<Failed>());
+    let failed = written.is_some() || error.chain().any(<dyn std::error::Error>::is::<Failed>);
     ExitCode::from(if failed { FAILED } else { WRONG })
 }
 

@@ -1,5 +1,8 @@
 //! Numbers as users write and read them.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 /// Units of time and their seconds.
 const UNITS: [(&str, f64); 6] = [("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
@@ -34,7 +37,7 @@ pub(crate) fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
 }
 
 /// Reads a whole number.
-pub(crate) fn whole<T: std::str::FromStr + PartialOrd + std::fmt::Display>(text: &str, least: T) -> Result<T, String> {
+pub(crate) fn whole<T: FromStr + PartialOrd + Display + Copy>(text: &str, least: T) -> Result<T, String> {
     match text.trim().parse::<T>() {
         Ok(number) if number >= least => Ok(number),
         _ => Err(format!("'{text}' cannot be used; expected a whole number, {least} or more")),

@@ -69,15 +69,15 @@ pub(crate) static SETTINGS: &[Setting] = settings![
     "simulation.restart" => |s, text| s.restart_seconds = seconds(text)?,
     "simulation.checkpoint" => |s, text| s.checkpoint_seconds = seconds(text)?,
     "simulation.checkpoint-every" => |s, text| s.checkpoint_every_seconds = positive_seconds(text)?,
-    "simulation.reference" => |s, text| s.reference = given(text).map(|t| kind(t)).transpose()?,
+    "simulation.reference" => |s, text| s.reference = given(text).map(kind).transpose()?,
     "simulation.drop-unfit" => |s, text| s.drop_unfit = truth(text)?,
     "simulation.fail" => |s, text| s.outages = cluster::outages(text)?,
     "simulation.node-events" => |s, text| s.node_events = given(text).map(PathBuf::from),
     "simulation.threads" => |s, text| s.threads = whole(text, 0)?,
     "rates.file" => |s, text| s.rates = given(text).map(PathBuf::from),
     "trace.file" => |s, text| s.trace = given(text).map(PathBuf::from),
-    "trace.format" => |s, text| s.format = given(text).map(|t| format(t)).transpose()?,
-    "trace.tenants" => |s, text| s.import.tenants = given(text).map(|t| parsed(t)).transpose()?,
+    "trace.format" => |s, text| s.format = given(text).map(format).transpose()?,
+    "trace.tenants" => |s, text| s.import.tenants = given(text).map(parsed).transpose()?,
     "trace.workloads" => |s, text| s.import.workloads = mix_or(text, ImportOptions::default().workloads)?,
     "trace.kind-names" => |s, text| s.import.kind_names = match given(text) {
         None => Vec::new(),
@@ -97,7 +97,7 @@ pub(crate) static SETTINGS: &[Setting] = settings![
     "generate.floors" => |s, text| s.generate.floors = parsed(text)?,
     "generate.inference" => |s, text| s.generate.inference = number(text, 0.0, 1.0)?,
     "generate.inference-workloads" => |s, text| {
-        s.generate.inference_workloads = given(text).map(|t| parsed(t)).transpose()?
+        s.generate.inference_workloads = given(text).map(parsed).transpose()?;
     },
     "generate.inference-floors" => |s, text| s.generate.inference_floors = parsed(text)?,
     "compare.baseline" => |s, text| s.baseline = policy(text)?,
