@@ -35,6 +35,8 @@ enum Align {
     Right,
     /// Left, and broken into lines: of this width, or of what the terminal has left.
     Prose(Option<usize>),
+    /// For programs only.
+    Hidden,
 }
 
 impl Column {
@@ -46,6 +48,11 @@ impl Column {
     /// A column of numbers.
     pub(crate) fn right(title: &'static str, name: &'static str) -> Self {
         Self { title, name, align: Align::Right }
+    }
+
+    /// A column that is in CSV only.
+    pub(crate) fn hidden(name: &'static str) -> Self {
+        Self { title: "", name, align: Align::Hidden }
     }
 
     /// A last column of sentences.
@@ -121,10 +128,11 @@ impl Table {
         for (j, (column, lines)) in self.columns.iter().zip(&titles).enumerate() {
             let shown = self.rows.iter().flatten().map(|row| row[j].shown.as_str());
             let natural = lines.iter().copied().chain(shown).map(|text| text.chars().count()).max().unwrap_or(0);
-            let left: usize = widths.iter().map(|w| w + GAP).sum();
+            let left: usize = widths.iter().filter(|w| **w > 0).map(|w| w + GAP).sum();
             widths.push(match column.align {
                 Align::Prose(most) => natural.min(most.unwrap_or(width.saturating_sub(left).max(LEAST_PROSE))),
                 Align::Left | Align::Right => natural,
+                Align::Hidden => 0,
             });
         }
         let mut text = String::new();
@@ -146,7 +154,7 @@ impl Table {
         let cells: Vec<Vec<String>> = (row.iter().zip(&self.columns).zip(widths))
             .map(|((cell, column), &width)| match column.align {
                 Align::Prose(_) => wrapped(&cell.shown, width),
-                Align::Left | Align::Right => vec![cell.shown.clone()],
+                Align::Left | Align::Right | Align::Hidden => vec![cell.shown.clone()],
             })
             .collect();
         for i in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
@@ -159,6 +167,7 @@ impl Table {
         let mut line = String::new();
         for ((cell, &width), column) in cells.iter().zip(widths).zip(&self.columns) {
             match column.align {
+                Align::Hidden => continue,
                 Align::Right => line.push_str(&format!("{cell:>width$}")),
                 Align::Left | Align::Prose(_) => line.push_str(&format!("{cell:<width$}")),
             }
@@ -203,6 +212,15 @@ pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
     Ok(writeln!(out, "{text}")?)
 }
 
+/// Prints prose below a table, in lines that fit the terminal.
+pub(crate) fn paragraph(out: &mut dyn Write, text: &str) -> Result<()> {
+    writeln!(out)?;
+    for line in wrapped(text, terminal_width().min(100)) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
 /// Columns of the terminal as the shell exports them; 80 if it does not.
 pub(crate) fn terminal_width() -> usize {
     std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(80).clamp(40, 400)
@@ -237,11 +255,17 @@ mod tests {
         let mut table = Table::new(vec![
             Column::left("name", "name"),
             Column::right("rate\n1/s", "rate"),
+            Column::hidden("id"),
             Column::prose("about", "about"),
         ]);
-        table.row(vec!["a".into(), Cell::number("1.23".into(), 1.2345), "one two three four five six".into()]);
+        table.row(vec![
+            "a".into(),
+            Cell::number("1.23".into(), 1.2345),
+            1.into(),
+            "one two three four five six".into(),
+        ]);
         table.gap();
-        table.row(vec!["long".into(), Cell::number("-".into(), f64::NAN), "x, y".into()]);
+        table.row(vec!["long".into(), Cell::number("-".into(), f64::NAN), 2.into(), "x, y".into()]);
         table
     }
 
@@ -254,6 +278,6 @@ mod tests {
 
     #[test]
     fn programs_get_exact_numbers() {
-        assert_eq!(table().csv(), "name,rate,about\na,1.2345,one two three four five six\nlong,,\"x, y\"\n");
+        assert_eq!(table().csv(), "name,rate,id,about\na,1.2345,1,one two three four five six\nlong,,2,\"x, y\"\n");
     }
 }

@@ -32,6 +32,11 @@ pub(crate) fn table(runs: &[RunRecord]) -> Table {
         Column::right("idle\nkWh", "energy_idle_kwh"),
         Column::right("late\n%", "sla_violation_ratio"),
         Column::right("moves", "migrations"),
+        Column::hidden("energy_kwh"),
+        Column::hidden("energy_restart_kwh"),
+        Column::hidden("jobs_completed"),
+        Column::hidden("rounds"),
+        Column::hidden("mixed_gangs"),
     ]);
     for run in runs {
         let s = &run.summary;
@@ -49,6 +54,11 @@ pub(crate) fn table(runs: &[RunRecord]) -> Table {
             energy(s.energy_idle_kwh),
             ratio(s.sla_violation_ratio),
             s.migrations.into(),
+            energy(s.energy_kwh),
+            energy(s.energy_restart_kwh),
+            s.jobs_completed.into(),
+            s.rounds.into(),
+            s.mixed_gangs.into(),
         ]);
     }
     table

@@ -147,18 +147,18 @@ fn tabled(fit: &Fit) -> Table {
 fn remarks(out: &mut dyn Write, report: &Report) -> Result<()> {
     let Report { cells, excluded, baseline, fit } = report;
     let memory = &fit.memory;
-    writeln!(out)?;
-    writeln!(out, "{cells} cells compared, {excluded} excluded; speed-ups are over {baseline}.")?;
-    writeln!(out, "Of two kinds, the model names the faster one in {} % of cases.", percent(fit.rank_agreement))?;
-    writeln!(out, "Absolute rates alone on one GPU are off by a factor of {:.2} (median).", fit.rate_factor)?;
     let right = memory.fits + memory.too_large;
     let all = right + memory.falsely_fits + memory.falsely_too_large;
-    writeln!(
-        out,
-        "Memory: right in {right} of {all} cells; {} said to fit that do not, {} said not to fit that do.",
-        memory.falsely_fits, memory.falsely_too_large
-    )?;
-    Ok(())
+    let text = format!(
+        "{cells} cells compared, {excluded} excluded; speed-ups are over {baseline}. Of two kinds, the model names the faster \
+         one in {} % of cases. Absolute rates alone on one GPU are off by a factor of {:.2} (median). Memory: right in \
+         {right} of {all} cells; {} said to fit that do not, {} said not to fit that do.",
+        percent(fit.rank_agreement),
+        fit.rate_factor,
+        memory.falsely_fits,
+        memory.falsely_too_large
+    );
+    output::paragraph(out, &text)
 }
 
 #[cfg(test)]

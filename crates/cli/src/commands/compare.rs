@@ -231,11 +231,7 @@ fn legend(out: &mut dyn Write, document: &Document<'_>) -> Result<()> {
             document.baseline
         ),
     };
-    writeln!(out)?;
-    for line in output::wrapped(&text, output::terminal_width().min(100)) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    output::paragraph(out, &text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `arles demo`: what arles is good for, in a few seconds.
 
-use super::simulate::{Staged, legend, write_files};
+use super::simulate::{Staged, write_files};
 use crate::fault::{EXIT_CODES, Hinted};
 use crate::files::Draft;
 use crate::flags::Drafts;
@@ -54,11 +54,8 @@ impl Demo {
         }
         output::print(out, self.output.output, &results::table(&runs), &results::Document::of(&runs))?;
         if self.output.output == Format::Table {
-            legend(out)?;
-            writeln!(out)?;
-            for line in output::wrapped(&findings(&runs), output::terminal_width().min(100)) {
-                writeln!(out, "{line}")?;
-            }
+            output::paragraph(out, results::LEGEND)?;
+            output::paragraph(out, &findings(&runs))?;
             writeln!(out, "\nReport: {}", self.report.display())?;
         }
         Ok(())

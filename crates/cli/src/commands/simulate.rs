@@ -51,19 +51,10 @@ impl Simulate {
         journal.map_or(Ok(()), Draft::keep)?;
         output::print(out, self.results.output, &results::table(&runs), &results::Document::of(&runs))?;
         if self.results.output == Format::Table {
-            legend(out)?;
+            output::paragraph(out, results::LEGEND)?;
         }
         Ok(())
     }
-}
-
-/// Explains the columns below the table.
-pub(super) fn legend(out: &mut dyn Write) -> Result<()> {
-    writeln!(out)?;
-    for line in output::wrapped(results::LEGEND, output::terminal_width().min(100)) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
 }
 
 /// A scenario and what is said about it.

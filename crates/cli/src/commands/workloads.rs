@@ -58,7 +58,7 @@ fn table(rows: &[Row<'_>], with_kind: bool) -> Table {
         Column::left("workload", "name"),
         Column::left("domain", "domain"),
         Column::left("mode", "mode"),
-        Column::left("arith", "precision"),
+        Column::hidden("precision"),
         Column::right("memory\nGiB", "memory_gib"),
     ];
     columns.extend(match with_kind {
