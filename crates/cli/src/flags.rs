@@ -1,5 +1,6 @@
 //! The flags that `simulate` and `compare` share, and what they write.
 
+use crate::fault::Hinted;
 use crate::files::Draft;
 use crate::output::Format;
 use crate::settings::Settings;
@@ -112,7 +113,26 @@ impl RunFlags {
             settings.trace = None;
         }
         settings.drop_unfit |= self.drop_unfit;
+        self.check_import_flags(&settings)?;
         Ok(settings)
+    }
+
+    /// Flags about importing mean nothing without a trace; whoever gives one expects it to do something.
+    fn check_import_flags(&self, settings: &Settings) -> Result<()> {
+        let flags = [
+            ("--format", &self.format),
+            ("--tenants", &self.tenants),
+            ("--workloads", &self.workloads),
+            ("--kind-names", &self.kind_names),
+        ];
+        match flags.iter().find(|(_, value)| value.is_some()) {
+            Some((flag, _)) if settings.trace.is_none() => Err(Hinted::new(
+                format!("{flag} is about the import of a trace, and the jobs here come from the generator"),
+                "give a trace with --trace FILE, or set the generator with --generate KEY=VALUE,...",
+            )
+            .into()),
+            _ => Ok(()),
+        }
     }
 }
 

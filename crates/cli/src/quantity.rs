@@ -6,6 +6,9 @@ use std::str::FromStr;
 /// Units of time and their seconds.
 const UNITS: [(&str, f64); 6] = [("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
+/// The longest span of time that is taken: about 30 years. More is a slip, and would keep a simulation busy for ever.
+pub(crate) const MOST_SECONDS: f64 = 1e9;
+
 /// Reads a span of time: `360s`, `6m`, `1.5h`, `2d`; a plain number is seconds.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();
@@ -14,16 +17,17 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
         .find_map(|(unit, seconds)| text.strip_suffix(unit).map(|number| (number.trim_end(), *seconds)))
         .unwrap_or((text, 1.0));
     match number.parse::<f64>() {
-        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number * unit),
+        Ok(number) if number * unit > MOST_SECONDS => Err(format!("'{text}' is too long; expected at most 30 years")),
+        Ok(number) if number >= 0.0 => Ok(number * unit),
         _ => Err(format!("'{text}' is no span of time; expected a number, 0 or more, such as 360s, 6m, 1.5h or 2d")),
     }
 }
 
-/// Reads a span of time that is not empty.
+/// Reads a span of time of a second or more.
 pub(crate) fn positive_seconds(text: &str) -> Result<f64, String> {
     match seconds(text)? {
-        seconds if seconds > 0.0 => Ok(seconds),
-        _ => Err(format!("'{text}' is no time at all; expected more than 0, such as 360s or 6m")),
+        seconds if seconds >= 1.0 => Ok(seconds),
+        _ => Err(format!("'{text}' is too short; expected a second or more, such as 360s or 6m")),
     }
 }
 
@@ -92,10 +96,10 @@ mod tests {
         check("12", 12.0);
         check("0", 0.0);
         check("250ms", 0.25);
-        for wrong in ["", "s", "abc", "-1s", "NaN", "inf", "1x", "1h30m"] {
+        for wrong in ["", "s", "abc", "-1s", "NaN", "inf", "1x", "1h30m", "1e300", "100000d"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
-        assert!(positive_seconds("0s").is_err());
+        assert!(positive_seconds("0s").is_err() && positive_seconds("1ms").is_err());
     }
 
     #[test]

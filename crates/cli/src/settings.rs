@@ -83,7 +83,7 @@ pub(crate) static SETTINGS: &[Setting] = settings![
         None => Vec::new(),
         Some(text) => kind_names(text).map_err(|e| e.message)?,
     },
-    "generate.jobs" => |s, text| s.generate.jobs = whole(text, 1)?,
+    "generate.jobs" => |s, text| s.generate.jobs = jobs(text)?,
     "generate.load" => |s, text| s.load = given(text).map(|t| number(t, 0.001, 1000.0)).transpose()?,
     "generate.arrivals" => |s, text| s.generate.arrivals = parsed(text)?,
     "generate.mean" => |s, text| s.generate.durations.mean_seconds = positive_seconds(text)?,
@@ -211,6 +211,15 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T,
 
 fn mix_or(text: &str, default: Mix<String>) -> Result<Mix<String>, String> {
     given(text).map_or(Ok(default), parsed)
+}
+
+/// A number of jobs that fits in a computer's memory.
+fn jobs(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 100_000_000;
+    match whole(text, 1)? {
+        jobs if jobs > MOST => Err(format!("'{text}' is too many; expected at most {MOST} jobs")),
+        jobs => Ok(jobs),
+    }
 }
 
 fn kind(name: &str) -> Result<String, String> {

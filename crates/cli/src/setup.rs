@@ -2,14 +2,15 @@
 
 use crate::cluster;
 use crate::files;
+use crate::quantity::MOST_SECONDS;
 use crate::settings::Settings;
 use anyhow::{Result, anyhow};
 use arles_core::{Cluster, KindId, WorkloadId};
 use arles_sim::drive::{Options, Scenario};
 use arles_sim::rates::RateTable;
-use arles_sim::trace::Trace;
 use arles_sim::trace::generate::{GenerateOptions, Generator};
 use arles_sim::trace::import::{self, ImportOptions, ImportReport};
+use arles_sim::trace::{Length, Trace};
 use arles_sim::truth::Truth;
 use arles_sim::world::Habits;
 use std::sync::Arc;
@@ -59,14 +60,39 @@ impl<'s> Setup<'s> {
 
     /// The trace of the settings at a seed: from a file or from the generator.
     pub(crate) fn trace(&self, seed: u64) -> Result<Loaded> {
-        match &self.settings.trace {
-            None => Ok(Loaded { trace: self.generator(seed)?.into_trace(), report: None }),
-            Some(path) => {
-                let options = ImportOptions { seed, ..self.settings.import.clone() };
-                let imported = import::from_file(path, self.settings.format.as_deref(), &options)?;
-                Ok(Loaded { trace: imported.trace, report: Some(imported.report) })
-            }
+        let Some(path) = &self.settings.trace else {
+            return Ok(Loaded { trace: self.generator(seed)?.into_trace(), report: None });
+        };
+        let options = ImportOptions { seed, ..self.settings.import.clone() };
+        let imported = import::from_file(path, self.settings.format.as_deref(), &options)?;
+        self.check_end(&imported.trace).map_err(|sentence| anyhow!("{}: {sentence}", path.display()))?;
+        Ok(Loaded { trace: imported.trace, report: Some(imported.report) })
+    }
+
+    /// Refuses a trace that has nothing in it, or that would keep the simulation busy for ever.
+    fn check_end(&self, trace: &Trace) -> Result<(), String> {
+        if trace.jobs.is_empty() {
+            return Err("there is no job in this trace; add one below the header".into());
         }
+        let truth =
+            Truth::new(self.cluster.kinds(), &trace.workloads, self.rates.clone()).map_err(|e| e.to_string())?;
+        for job in &trace.jobs {
+            let seconds = match job.length {
+                Length::Duration(seconds) | Length::Period(seconds) => seconds,
+                // A job that fits nowhere is somebody else's to report.
+                Length::Steps(steps) => {
+                    truth.reference_rate(WorkloadId(job.workload), job.gang, None).map_or(0.0, |rate| steps / rate)
+                }
+            };
+            let what = match (job.arrival_seconds > MOST_SECONDS, seconds > MOST_SECONDS) {
+                (false, false) => continue,
+                (true, _) => "arrives after",
+                (false, true) => "would take",
+            };
+            let name = &trace.workloads[job.workload as usize];
+            return Err(format!("job {} ({name}) {what} more than 30 years; check its line", job.id));
+        }
+        Ok(())
     }
 
     /// The generator of the settings at a seed.

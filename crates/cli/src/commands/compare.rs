@@ -103,6 +103,7 @@ impl Compare {
         let setup = Setup::new(&settings)?;
         let drafts = self.results.drafts()?;
         let (seeds, staged) = stage(&settings, &setup, drafts.need_details())?;
+        staged[0].remark();
         let tasks: Vec<Task<'_>> = staged.iter().flat_map(|staged| staged.tasks(&settings)).collect();
         let runs = runs::run_all(&tasks, settings.threads)?;
         let first = &runs[..settings.policies.len()];
@@ -130,7 +131,7 @@ fn stage(settings: &Settings, setup: &Setup<'_>, details: bool) -> Result<(Vec<u
     };
     if count > 1
         && settings.trace.is_some()
-        && setup.trace(settings.seed)?.trace == setup.trace(settings.seed + 1)?.trace
+        && setup.trace(settings.seed)?.trace == setup.trace(settings.seed.wrapping_add(1))?.trace
     {
         let sentence =
             format!("this trace is the same for every seed, so {count} seeds would be {count} times the same run");

@@ -13,6 +13,7 @@ use anyhow::Result;
 use arles_sim::drive::Scenario;
 use arles_sim::record::RunRecord;
 use arles_sim::report::{self, ReportHead};
+use arles_sim::trace::import::ImportReport;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ impl Simulate {
         let drafts = self.results.drafts()?;
         let mut journal = self.journal.as_deref().map(Draft::create).transpose()?;
         let staged = Staged::new(&setup, settings.seed, drafts.need_details())?;
+        staged.remark();
         let tasks = staged.tasks(&settings);
         let runs = match &mut journal {
             Some(journal) => vec![runs::run_with_journal(tasks[0], journal.out())?],
@@ -62,21 +64,26 @@ pub(super) struct Staged {
     pub(super) scenario: Scenario,
     pub(super) jobs: u64,
     pub(super) trace: String,
+    imported: Option<ImportReport>,
 }
 
 impl Staged {
-    /// Loads the trace at a seed and checks it; says on stderr what was lost of it on the way.
+    /// Loads the trace at a seed and checks it.
     pub(super) fn new(setup: &Setup<'_>, seed: u64, keep_details: bool) -> Result<Self> {
         let Loaded { trace, report } = setup.trace(seed)?;
-        if let Some(report) = report.filter(|report| !report.dropped.is_empty() || !report.changed.is_empty()) {
-            remark(format_args!("{report}"));
-        }
         let (words, jobs) = (setup.trace_in_words(&trace), trace.jobs.len() as u64);
         let scenario = setup.scenario(Arc::new(trace), keep_details)?;
-        if scenario.dropped() > 0 {
-            remark(format_args!("{} jobs left out: they fit no kind of this cluster", scenario.dropped()));
+        Ok(Self { scenario, jobs, trace: words, imported: report })
+    }
+
+    /// Says on stderr what was lost of the trace on its way.
+    pub(super) fn remark(&self) {
+        if let Some(report) = self.imported.as_ref().filter(|r| !r.dropped.is_empty() || !r.changed.is_empty()) {
+            remark(format_args!("{report}"));
         }
-        Ok(Self { scenario, jobs, trace: words })
+        if self.scenario.dropped() > 0 {
+            remark(format_args!("{} jobs left out: they fit no kind of this cluster", self.scenario.dropped()));
+        }
     }
 
     /// A run for each policy of the settings.

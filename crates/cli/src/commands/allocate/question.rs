@@ -29,6 +29,9 @@ const MOST_GPUS: u32 = 1_000_000;
 /// A GPU can be divided into this many parts.
 const MOST_PARTS: f64 = 1000.0;
 
+/// Rates and weights beyond this cannot be told from 0, or from each other, in the digits that there are.
+const RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1e12;
+
 type Read<T> = Result<T, String>;
 
 impl Question {
@@ -99,11 +102,11 @@ impl User {
             given.map(|value| Ok((number(value, &what)?, what))).transpose()
         };
         let weight = match optional("weight")? {
-            Some((weight, what)) if weight <= 0.0 => {
-                return Err(format!("{what} is {weight}; expected a number above 0"));
+            Some((weight, what)) if !RANGE.contains(&weight) => {
+                let (least, most) = (RANGE.start(), RANGE.end());
+                return Err(format!("{what} is {weight}; expected a number above 0, from {least:e} to {most:e}"));
             }
-            Some((weight, _)) => weight,
-            None => 1.0,
+            given => given.map_or(1.0, |(weight, _)| weight),
         };
         let gpus_max = match optional("gpus_max")? {
             Some((most, what)) if most <= 0.0 => return Err(format!("{what} is {most}; expected a number above 0")),
@@ -129,9 +132,14 @@ fn rates(value: &Value, what: &str, kinds: &[Kind]) -> Read<Vec<f64>> {
             kinds.len()
         ));
     }
-    let rate = |(value, kind): (&Value, &Kind)| match number(value, &format!("{what} on '{}'", kind.name))? {
-        rate if rate < 0.0 => Err(format!("{what} on '{}' is {rate}; expected 0 or more", kind.name)),
-        rate => Ok(rate),
+    let rate = |(value, kind): (&Value, &Kind)| {
+        let what = format!("{what} on '{}'", kind.name);
+        match number(value, &what)? {
+            rate if rate == 0.0 || RANGE.contains(&rate) => Ok(rate),
+            _ => {
+                Err(format!("{what} is {value}; expected 0, or a number from {:e} to {:e}", RANGE.start(), RANGE.end()))
+            }
+        }
     };
     list.iter().zip(kinds).map(rate).collect()
 }
@@ -232,8 +240,14 @@ mod tests {
             r#"{"name":"a","rates":[1]}"#,
             "rates of user 'a' has 1 numbers for 2 kinds; expected one for each, in their order",
         );
-        check(r#"{"name":"a","rates":[1,-2]}"#, "rates of user 'a' on 'k80' is -2; expected 0 or more");
-        check(r#"{"name":"a","weight":0,"rates":[1,1]}"#, "weight of user 'a' is 0; expected a number above 0");
+        check(
+            r#"{"name":"a","rates":[1,-2]}"#,
+            "rates of user 'a' on 'k80' is -2; expected 0, or a number from 1e-9 to 1e12",
+        );
+        check(
+            r#"{"name":"a","weight":0,"rates":[1,1]}"#,
+            "weight of user 'a' is 0; expected a number above 0, from 1e-9 to 1e12",
+        );
         check(
             r#"{"name":"a","wieght":1,"rates":[1,1]}"#,
             "users[0] has an unknown field 'wieght' (did you mean weight?); expected name, weight, rates, gpus_max",
