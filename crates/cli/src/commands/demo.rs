@@ -79,11 +79,11 @@ fn findings(runs: &[RunRecord]) -> String {
     let quickest = summaries().min_by(|a, b| a.mean_jct_seconds.total_cmp(&b.mean_jct_seconds));
     let truest = summaries().min_by(|a, b| a.sla_violation_ratio.total_cmp(&b.sla_violation_ratio));
     if let (Some(quickest), Some(truest), Some(fifo)) = (quickest, truest, find("fifo")) {
+        let too = if truest.policy == quickest.policy { "it also" } else { &truest.policy };
         sentences.push(format!(
-            "{} has the lowest mean completion time, {} than fifo; {} keeps promised rates best (late {} % of the time).",
+            "{} has the lowest mean completion time, {} than fifo; {too} keeps promised rates best (late {} % of the time).",
             quickest.policy,
             change(quickest.mean_jct_seconds, fifo.mean_jct_seconds, "lower", "higher"),
-            truest.policy,
             percent(truest.sla_violation_ratio),
         ));
     }

@@ -2,7 +2,6 @@
 
 use crate::fault::EXIT_CODES;
 use crate::output::{self, Cell, Column, OutputFlag, Table};
-use crate::quantity::shown;
 use anyhow::Result;
 use arles_core::{Kind, Library};
 use clap::Args;
@@ -44,7 +43,7 @@ fn table() -> Table {
         Column::right("most\nW", "max_watts"),
     ]);
     for kind in Library::builtin().kinds() {
-        let number = |value: f64| Cell::number(shown(value, 3), value);
+        let number = |value: f64| Cell::number(value.to_string(), value);
         let numbers =
             [kind.memory_gib, kind.bandwidth_gbps, kind.fp32_tflops, kind.fp16_tflops, kind.int8_tops, kind.link_gbps];
         let mut row = vec![kind.name.as_str().into(), kind.year.into()];
