@@ -15,7 +15,7 @@
 use crate::allocate::{AllocateError, Allocation, ClassId, PairRates, PolicyEntry, Problem, User};
 use crate::estimate::{Ask, Estimates, Row};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Seats, Slot};
-use crate::place::{Placer, RoundingPlacer, View};
+use crate::place::{Placer, RoundingPlacer, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Scheduler {
     pub fn step(&mut self, now: Time, input: Input) -> Vec<Output> {
         self.patience += now.since(self.now).min(self.settings.round_seconds);
         self.now = self.now.max(now);
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(4);
         match input {
             Input::Submit(spec) => self.submit(spec, &mut out),
             Input::Cancel(job) => self.cancel(job, &mut out),
@@ -140,6 +140,12 @@ impl Scheduler {
     /// Ids of live jobs that hold nothing.
     pub fn waiting(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.iter().filter(|(_, job)| job.phase == Phase::Waiting).map(|(_, job)| job.spec.id)
+    }
+
+    /// What a live job's class is owed on each kind.
+    #[must_use]
+    pub fn standing(&self, job: JobId) -> Vec<Standing> {
+        self.jobs.slot(job).map(|slot| self.placer.standing(self.jobs.get(slot).class)).unwrap_or_default()
     }
 
     /// The current decision's number.

@@ -22,7 +22,7 @@ fn main() {
             if args.len() > 1 && args[1] != p {
                 continue;
             }
-            let opt = Options { round_seconds: 360.0, keep_details: false, ..Default::default() };
+            let opt = Options { round_seconds: std::env::var("ROUND").map_or(360.0, |r| r.parse().unwrap()), keep_details: false, ..Default::default() };
             let s = Scenario::new(cluster.clone(), tr.clone(), Some(table.clone()), opt).unwrap();
             let t = std::time::Instant::now();
             let r = s.run(find_policy(p).unwrap(), None, &mut |_| {}).unwrap().summary;

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct JobRecord {
     /// As in the trace.
     pub id: u64,
-    /// Index into [`RunRecord::tenants`].
+    /// Index into [`Summary::tenants`].
     pub tenant: u32,
     /// Index into [`RunRecord::workloads`].
     pub workload: u32,
@@ -136,6 +136,8 @@ pub struct Summary {
     pub jobs_completed: u64,
     /// Decisions.
     pub rounds: u64,
+    /// Most jobs that were there at once.
+    pub peak_live_jobs: u64,
     /// Starts of a job on other GPUs than it last had.
     pub migrations: u64,
     /// Gangs that were placed on more than one kind.

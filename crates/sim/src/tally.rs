@@ -40,6 +40,7 @@ pub(crate) struct Tally {
     violated_seconds: f64,
     migrations: u64,
     rounds: u64,
+    peak_live: usize,
     timeline: Vec<Sample>,
     stride: u64,
     gantt: Vec<Stretch>,
@@ -71,6 +72,7 @@ impl Tally {
             violated_seconds: 0.0,
             migrations: 0,
             rounds: 0,
+            peak_live: 0,
             timeline: Vec::new(),
             stride: 1,
             gantt: Vec::new(),
@@ -89,6 +91,7 @@ impl Tally {
     /// A round has been decided.
     pub(crate) fn sample(&mut self, now: Time, world: &World) {
         self.rounds += 1;
+        self.peak_live = self.peak_live.max(world.known());
         if self.jobs.is_none() || !self.rounds.is_multiple_of(self.stride) {
             return;
         }
@@ -250,6 +253,7 @@ impl Tally {
             sla_violation_ratio: ratio(self.violated_seconds, self.due_seconds),
             jobs_completed: jct.len() as u64,
             rounds: self.rounds,
+            peak_live_jobs: self.peak_live as u64,
             migrations: self.migrations,
             mixed_gangs: 0,
             tenants: self.tenant_records(),

@@ -1,7 +1,8 @@
 //! First come, first served.
 //!
 //! Jobs that hold GPUs keep them. The others, in order of arrival, each take the kind on which they are
-//! fastest among those with enough GPUs left; a job that does not fit now is passed over, not waited for.
+//! fastest among those with enough GPUs left; a job that does not fit now is passed over, not waited for. (The
+//! placer moves a job up when a faster kind would stay free and the gain pays for its restart.)
 //! With packing, a single-GPU job that found nothing joins a single-GPU job that is alone on its GPU, where
 //! the two together do more than one at a time would:  r_a/alone_a + r_b/alone_b > 1.
 

@@ -64,7 +64,7 @@ pub struct PolicyEntry {
 pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: "fifo",
-        summary: "first come, first served, each on the fastest free kind that fits; never preempts",
+        summary: "first come, first served, each on the fastest free kind that fits; a job gives way to nobody",
         grouping: Grouping::Single,
         every_round: false,
         blind: false,

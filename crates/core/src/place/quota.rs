@@ -2,10 +2,10 @@
 //!
 //! Every grant has a *standing*: its share x and a deviation dev, in gangs. A round looks at t = x + dev:
 //!
-//!   1. *due*: whole gangs ⌊t⌋ first, then what remains, largest remainder first, while GPUs of the kind and
-//!      jobs of the class last. Whatever is served is charged: dev = t − served. So in the long run the gangs
-//!      served equal the share. A gang that runs already counts for h rounds more than one that does not, so
-//!      that turns are h rounds long: as many as its restart is worth.
+//!   1. *due*: gang after gang, always of the claim that has most of its t left, while GPUs of the kind and jobs of
+//!      the class last: whole gangs, then the largest remainder. Whatever is served is charged, dev = t − served,
+//!      so in the long run the gangs served equal the share. A gang that runs already counts for h rounds more
+//!      than one that does not, so that turns are h rounds long: as many as its restart is worth.
 //!   2. *gifts*: GPUs that nobody is due go to classes with idle jobs, largest deviation first, uncharged, so
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
@@ -42,9 +42,14 @@ impl Claim {
 
 /// Claims below this are rounding noise of a solver.
 const NOISE: f64 = 1e-7;
-/// Deviations are kept within this many gangs beyond share and turn: a class that could not be served for long
-/// catches up in a few rounds, not in as many as it waited.
+/// Shares below this are not worth a claim: the edge of an interior point's answer.
+const LEAST_SHARE: f64 = 1e-4;
+/// Deviations are kept within this many gangs, times the gang's size, beyond share and turn: a class that could not be
+/// served for long catches up in a few rounds, not in as many as it waited, and a large gang can in the end outrank as
+/// many small ones as it has to push aside.
 const MOST_SAVED: f64 = 2.0;
+/// Rounds within which a class must be able to catch up with what it is owed.
+const REPAID_WITHIN: f64 = 50.0;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
 pub(super) const HORIZON_SECONDS: f64 = 3600.0;
 
@@ -54,7 +59,7 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
     let mut claims: Vec<Claim> = allocation
         .grants()
         .iter()
-        .filter(|g| g.gangs > NOISE)
+        .filter(|g| g.gangs > LEAST_SHARE)
         .map(|g| {
             let (first, second) = match g.members {
                 Members::One(u) => (class(u), None),
@@ -88,10 +93,14 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
 struct Entrant<'a> {
     id: ClassId,
     class: &'a Class,
-    /// Jobs that are not served yet.
+    /// Jobs that can run, and of these the ones that are not served yet.
+    jobs: u32,
     idle: u32,
-    /// Sum of its deviations.
+    /// Sum of its shares.
+    share: f64,
+    /// Sum of its deviations, and of the positive ones alone.
     saved: f64,
+    owed: f64,
     /// Rounds of advantage of a gang that runs.
     turn_rounds: f64,
 }
@@ -103,8 +112,8 @@ pub(super) struct Quota<'a> {
     gangs: Vec<u32>,
     /// Gangs that run now, likewise.
     held: Vec<u32>,
-    /// Pairs: (first, second, kind, how many), by class index.
-    pub(super) pairs: Vec<(u32, u32, KindId, u32)>,
+    /// Pairs: (first, second, kind), by class index.
+    pub(super) pairs: Vec<(u32, u32, KindId)>,
     kinds: usize,
     free_gpus: Vec<u32>,
 }
@@ -164,7 +173,7 @@ impl<'a> Quota<'a> {
             }
             let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
-            entrants.push(Entrant { id, class, idle, saved: 0.0, turn_rounds });
+            entrants.push(Entrant { id, class, jobs: idle, idle, share: 0.0, saved: 0.0, owed: 0.0, turn_rounds });
         }
         let mut free_gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
@@ -175,74 +184,75 @@ impl<'a> Quota<'a> {
         Self { entrants, gangs, held, pairs: Vec::new(), kinds, free_gpus }
     }
 
+    /// Serves claims gang by gang, always the one with most still due; charges them for it.
     fn serve_due(&mut self, claims: &mut [Claim]) {
-        let by_size = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
-        let mut whole: Vec<(f64, u32)> = Vec::with_capacity(claims.len());
-        for (claim, i) in claims.iter_mut().zip(0..) {
+        let mut gangs: Vec<(u64, u32)> = Vec::with_capacity(2 * claims.len());
+        for (claim, index) in claims.iter_mut().zip(0..) {
             claim.dev = claim.due();
-            if claim.dev + NOISE >= 1.0 {
-                whole.push((claim.dev, i));
+            let entrant = &self.entrants[claim.first_at as usize];
+            let runs = self.held[claim.first_at as usize * self.kinds + claim.kind.index()];
+            for gang in 0..entrant.jobs {
+                let advantage = if gang < runs { entrant.turn_rounds } else { 0.0 };
+                let due = claim.dev - f64::from(gang) + advantage;
+                if due <= NOISE {
+                    break;
+                }
+                // The bits of positive numbers are in the order of the numbers.
+                gangs.push((due.to_bits(), index));
             }
         }
-        whole.sort_unstable_by(by_size);
-        for (due, i) in whole {
-            let claim = &mut claims[i as usize];
-            claim.dev -= f64::from(self.serve(claim, (due + NOISE).floor() as u32));
-        }
-        let mut rest: Vec<(f64, u32)> = Vec::with_capacity(claims.len());
-        for (claim, i) in claims.iter().zip(0..) {
-            let at = claim.first_at as usize * self.kinds + claim.kind.index();
-            let runs_more = self.held[at] > self.gangs[at];
-            let advantage = if runs_more { self.entrants[claim.first_at as usize].turn_rounds } else { 0.0 };
-            if claim.dev + advantage > NOISE && claim.dev < 1.0 {
-                rest.push((claim.dev + advantage, i));
+        gangs.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, index) in gangs {
+            let claim = &mut claims[index as usize];
+            if self.serve_one(claim) {
+                claim.dev -= 1.0;
             }
         }
-        rest.sort_unstable_by(by_size);
-        for (_, i) in rest {
-            let claim = &mut claims[i as usize];
-            claim.dev -= f64::from(self.serve(claim, 1));
-        }
-        for claim in claims {
+        for claim in claims.iter_mut() {
             let entrant = &mut self.entrants[claim.first_at as usize];
-            let most = MOST_SAVED + claim.share + entrant.turn_rounds;
+            let most = MOST_SAVED * f64::from(entrant.class.gang) + claim.share + entrant.turn_rounds;
             claim.dev = claim.dev.clamp(-most, most);
+            entrant.share += claim.share;
             entrant.saved += claim.dev;
+            entrant.owed += claim.dev.max(0.0);
+        }
+        self.forgive(claims);
+    }
+
+    /// A class can catch up only by running more jobs than its share. What it could not catch up with in
+    /// [`REPAID_WITHIN`] rounds lapses, in proportion: a class that is owed all its jobs all the time can never be
+    /// repaid, and kept, its claims would grow and starve large gangs.
+    fn forgive(&mut self, claims: &mut [Claim]) {
+        for claim in claims {
+            let entrant = &self.entrants[claim.first_at as usize];
+            let excess = entrant.saved - (f64::from(entrant.jobs) - entrant.share).max(0.0) * REPAID_WITHIN;
+            if claim.dev > 0.0 && excess > 0.0 {
+                claim.dev *= (1.0 - excess / entrant.owed).max(0.0);
+            }
         }
     }
 
-    /// Up to `gangs` of a claim; returns how many were served.
-    fn serve(&mut self, claim: &Claim, gangs: u32) -> u32 {
-        let first = claim.first_at as usize;
+    /// One gang of a claim, if there is room and somebody to run; `true` if it was served.
+    fn serve_one(&mut self, claim: &Claim) -> bool {
+        let (first, j) = (claim.first_at as usize, claim.kind.index());
         let class = self.entrants[first].class;
-        let j = claim.kind.index();
-        if gangs == 0 || class.rates[j] <= 0.0 {
-            return 0;
+        if self.entrants[first].idle == 0 || self.free_gpus[j] < class.gang || class.rates[j] <= 0.0 {
+            return false;
         }
-        let room = self.free_gpus[j] / class.gang;
-        match claim.second_at.map(|s| s as usize) {
-            None => {
-                let served = gangs.min(room).min(self.entrants[first].idle);
-                self.entrants[first].idle -= served;
-                self.gangs[first * self.kinds + j] += served;
-                self.free_gpus[j] -= served * class.gang;
-                served
-            }
+        match claim.second_at {
+            None => self.gangs[first * self.kinds + j] += 1,
             Some(second) => {
-                let jobs = match first == second {
-                    true => self.entrants[first].idle / 2,
-                    false => self.entrants[first].idle.min(self.entrants[second].idle),
-                };
-                let served = gangs.min(room).min(jobs);
-                self.entrants[first].idle -= served;
-                self.entrants[second].idle -= served;
-                self.free_gpus[j] -= served;
-                if served > 0 {
-                    self.pairs.push((first as u32, second as u32, claim.kind, served));
+                let needed = if second == claim.first_at { 2 } else { 1 };
+                if self.entrants[second as usize].idle < needed {
+                    return false;
                 }
-                served
+                self.entrants[second as usize].idle -= 1;
+                self.pairs.push((claim.first_at, second, claim.kind));
             }
         }
+        self.entrants[first].idle -= 1;
+        self.free_gpus[j] -= class.gang;
+        true
     }
 
     /// Gives free GPUs to classes with idle jobs: largest saved claim first, each its fastest kind with room.
@@ -275,7 +285,7 @@ impl<'a> Quota<'a> {
     /// Moves gangs to faster kinds that would stay free, where the gain pays for a restart; `true` if any did.
     fn upgrade(&mut self, view: &View<'_>) -> bool {
         let mut moved = false;
-        for to in 0..self.kinds {
+        for to in (0..self.kinds).filter(|&to| self.free_gpus[to] > 0).collect::<Vec<_>>() {
             for c in 0..self.entrants.len() {
                 let class = self.entrants[c].class;
                 if self.free_gpus[to] < class.gang || class.seen_rates[to] <= 0.0 {

@@ -46,9 +46,8 @@ impl RoundingPlacer {
         self.chosen.clear();
         self.couples.clear();
         let mut coupled = Vec::new();
-        for &(first, second, kind, count) in &quota.pairs {
-            let classes = (quota.class(first), quota.class(second));
-            couple(view, classes, kind, count, &mut coupled, &mut self.couples);
+        for &(first, second, kind) in &quota.pairs {
+            couple(view, (quota.class(first), quota.class(second)), kind, &mut coupled, &mut self.couples);
         }
         for (class, gangs) in quota.classes() {
             let wanted: u32 = gangs.iter().sum();
@@ -102,6 +101,9 @@ fn take_turns(
         turns.select_nth_unstable_by(wanted, by_service);
         turns.truncate(wanted);
     }
+    if let Some(only) = only_kind(gangs) {
+        return chosen.extend(turns.drain(..).map(|(_, slot)| (slot, only)));
+    }
     let mut kinds: Vec<usize> = (0..gangs.len()).filter(|&j| gangs[j] > 0).collect();
     kinds.sort_by(|&a, &b| class.seen_rates[b].total_cmp(&class.seen_rates[a]).then(a.cmp(&b)));
     for (i, &j) in kinds.iter().enumerate() {
@@ -117,45 +119,36 @@ fn take_turns(
     }
 }
 
-/// Picks `count` couples of jobs, one of each class: those that share a GPU already, then whoever is due.
+/// Picks a couple of jobs, one of each class: two that share a GPU already, else whoever is due.
 fn couple(
     view: &View<'_>,
     classes: (&Class, &Class),
     kind: KindId,
-    count: u32,
     coupled: &mut Vec<bool>,
     couples: &mut Vec<(Slot, Slot, KindId)>,
 ) {
-    let most = classes.0.jobs.iter().chain(&classes.1.jobs).max().map_or(0, |&s| s as usize + 1);
-    if coupled.len() < most {
-        coupled.resize(most, false);
-    }
-    let mut left = count;
-    let mut join = |a: Slot, b: Slot, coupled: &mut Vec<bool>| {
+    coupled.resize(view.jobs.slots(), false);
+    let free = |slot: Slot| !coupled[slot as usize] && view.plannable(slot);
+    let together = |a: Slot| {
+        let gang = view.jobs.get(a).phase.held().filter(|g| g.kind == kind)?;
+        let mut others = view.seats.on(gang.gpus[0]).filter(|&b| b != a && free(b));
+        others.find(|&b| classes.1.jobs.contains(&b)).map(|b| (a, b))
+    };
+    let due = |jobs: &[Slot], not: Option<Slot>| {
+        let by_service = |x: &Slot, y: &Slot| {
+            let service = |slot: Slot| service(view, slot, Some(kind));
+            service(*x).total_cmp(&service(*y)).then(x.cmp(y))
+        };
+        jobs.iter().copied().filter(|&s| Some(s) != not && free(s)).min_by(by_service)
+    };
+    let settled = classes.0.jobs.iter().copied().filter(|&a| free(a)).find_map(together);
+    let pair = settled.or_else(|| {
+        let a = due(&classes.0.jobs, None)?;
+        Some((a, due(&classes.1.jobs, Some(a))?))
+    });
+    if let Some((a, b)) = pair {
         coupled[a as usize] = true;
         coupled[b as usize] = true;
         couples.push((a, b, kind));
-    };
-    for &a in &classes.0.jobs {
-        let Some(gang) = view.jobs.get(a).phase.held().filter(|g| g.kind == kind) else { continue };
-        let partner = view.seats.on(gang.gpus[0]).find(|&b| b != a && classes.1.jobs.contains(&b));
-        let Some(b) = partner.filter(|&b| view.jobs.get(b).phase.held().is_some()) else { continue };
-        if left > 0 && !coupled[a as usize] && !coupled[b as usize] {
-            join(a, b, coupled);
-            left -= 1;
-        }
-    }
-    while left > 0 {
-        let due = |jobs: &[Slot], not: Option<Slot>, coupled: &[bool]| {
-            let free = |s: &&Slot| !coupled[**s as usize] && Some(**s) != not && view.plannable(**s);
-            jobs.iter()
-                .filter(free)
-                .copied()
-                .min_by(|&x, &y| service(view, x, Some(kind)).total_cmp(&service(view, y, Some(kind))).then(x.cmp(&y)))
-        };
-        let Some(a) = due(&classes.0.jobs, None, coupled) else { break };
-        let Some(b) = due(&classes.1.jobs, Some(a), coupled) else { break };
-        join(a, b, coupled);
-        left -= 1;
     }
 }

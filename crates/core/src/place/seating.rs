@@ -53,6 +53,9 @@ impl Seating {
                 _ => homeless.push((job.spec.gang, std::cmp::Reverse(slot), kind)),
             }
         }
+        if homeless.is_empty() && parted.is_empty() && !self.any_spread(view, &placement) {
+            return placement;
+        }
         self.fill_shelves(view);
         for (a, b, kind) in parted {
             self.seat_couple(view, a, b, kind, &mut placement);
@@ -162,13 +165,10 @@ impl Seating {
 
     /// Takes `count` free GPUs of a node.
     fn take_from(&mut self, view: &View<'_>, node: NodeId, count: u32, gpus: &mut Vec<GpuId>) {
-        let free = view.cluster.node(node).gpu_range().filter(|&g| self.free[g as usize]);
-        let taken: Vec<GpuId> = free.take(count as usize).map(GpuId).collect();
-        for &gpu in &taken {
-            self.free[gpu.index()] = false;
-        }
-        self.reshelve(view, node, self.room[node.index()] - taken.len() as u32);
-        gpus.extend(taken);
+        let free = &mut self.free;
+        let range = view.cluster.node(node).gpu_range();
+        gpus.extend(range.filter(|&g| std::mem::take(&mut free[g as usize])).take(count as usize).map(GpuId));
+        self.reshelve(view, node, self.room[node.index()] - count);
     }
 
     /// The node with least room that holds `gang` GPUs.
@@ -280,6 +280,10 @@ impl Seating {
     fn cost_of_room(&self, view: &View<'_>, node: NodeId, gang: u32) -> Option<f64> {
         let victims = self.victims(view, node, gang);
         (!victims.is_empty()).then(|| victims.iter().map(|v| v.0).sum())
+    }
+
+    fn any_spread(&self, view: &View<'_>, placement: &Placement) -> bool {
+        placement.keep.iter().any(|&slot| view.jobs.get(slot).phase.held().is_some_and(|g| g.spread))
     }
 
     /// Moves running gangs that are spread onto one node where there is room and the gain pays.

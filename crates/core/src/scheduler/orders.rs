@@ -90,8 +90,11 @@ impl Scheduler {
         let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
         self.seats.leave(slot, &gang.gpus);
         for gpu in gang.gpus {
-            for waiter in self.awaiting[gpu.index()].clone() {
+            let mut next = 0;
+            while let Some(&waiter) = self.awaiting[gpu.index()].get(next) {
                 self.try_start(waiter, out);
+                // One that could start is no longer in the list; one that could not is passed over.
+                next += usize::from(self.awaiting[gpu.index()].get(next) == Some(&waiter));
             }
         }
         self.try_start(slot, out);
@@ -160,13 +163,15 @@ impl Scheduler {
 
     pub(super) fn confirm_start(&mut self, slot: Slot) {
         let job = self.jobs.get_mut(slot);
-        if let Phase::Starting(gang, _) = &job.phase {
-            let gang = gang.clone();
-            job.phase = Phase::Running(gang);
-            job.first_started.get_or_insert(self.now);
-            job.credited = self.now;
-            self.unconfirmed.remove(&slot);
-        }
+        job.phase = match std::mem::replace(&mut job.phase, Phase::Waiting) {
+            Phase::Starting(gang, _) => {
+                job.first_started.get_or_insert(self.now);
+                job.credited = self.now;
+                self.unconfirmed.remove(&slot);
+                Phase::Running(gang)
+            }
+            other => other,
+        };
     }
 
     /// A gang is known to be gone, its work not done.

@@ -245,6 +245,7 @@ impl<'a> Toy<'a> {
             jobs_completed: jobs.len() as u64,
             rounds: self.samples.len() as u64,
             migrations: sum(|j| f64::from(j.restarts)) as u64,
+            peak_live_jobs: 0,
             mixed_gangs: 0,
             tenants: self.tenants(jobs),
             wall_seconds: 123.456,

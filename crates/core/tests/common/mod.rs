@@ -1,0 +1,141 @@
+//! A perfect engine for tests: it does at once what it is ordered, and keeps its own account of who holds what.
+
+use arles_core::allocate::{Policy, PolicyEntry, find_policy};
+use arles_core::estimate::{Ask, Estimate, Row, Source};
+use arles_core::scheduler::{Event, Fate, NodeSeen, Order, Report, Settings, Survey};
+use arles_core::{
+    Cluster, GpuId, Input, JobId, JobSpec, KindId, Library, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work,
+    WorkloadId,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Rates of one workload on each kind, for a gang of one; a gang of g has g times as much.
+pub(crate) type Rates = Vec<f64>;
+
+pub(crate) struct Perfect {
+    pub(crate) scheduler: Scheduler,
+    policy: Box<dyn Policy>,
+    entry: &'static PolicyEntry,
+    rates: Vec<Rates>,
+    pub(crate) now: Time,
+    pub(crate) held: BTreeMap<JobId, Vec<GpuId>>,
+    /// Rounds each job has held each kind.
+    pub(crate) rounds_held: BTreeMap<(JobId, KindId), u64>,
+    pub(crate) starts: u64,
+    pub(crate) notes: Vec<Event>,
+    round_seconds: f64,
+}
+
+pub(crate) fn cluster(counts: &[u32], per_node: u32) -> Cluster {
+    let names = ["a100", "v100", "p100", "t4", "k80"];
+    let kinds = names[..counts.len()].iter().map(|n| Library::builtin().kind(n).expect("in the library").clone());
+    Cluster::uniform(kinds.collect(), counts, per_node).expect("a cluster")
+}
+
+pub(crate) fn job(id: u64, workload: u32, gang: u32) -> JobSpec {
+    JobSpec {
+        id: JobId(id),
+        tenant: TenantId(0),
+        workload: WorkloadId(workload),
+        gang,
+        work: Work::Steps(1e12),
+        floor: None,
+        weight: 1.0,
+        restart_seconds: 0.0,
+        kinds: Vec::new(),
+        arrived: Time(id),
+    }
+}
+
+impl Perfect {
+    pub(crate) fn new(cluster: Cluster, policy: &str, rates: Vec<Rates>) -> Self {
+        let entry = find_policy(policy).expect("in the table");
+        let tenants = vec![Tenant { name: "default".into(), weight: 1.0 }];
+        // Nobody looks again, so that nobody must be missed.
+        let settings = Settings { survey_seconds: 1e9, lease_seconds: 1e9, ..Settings::with_round(60.0) };
+        let mut engine = Self {
+            scheduler: Scheduler::new(cluster, tenants, entry, settings),
+            policy: (entry.make)(),
+            entry,
+            rates,
+            now: Time::ZERO,
+            held: BTreeMap::new(),
+            rounds_held: BTreeMap::new(),
+            starts: 0,
+            notes: Vec::new(),
+            round_seconds: settings.round_seconds,
+        };
+        engine.survey();
+        engine
+    }
+
+    /// A look at all nodes. Gangs are not listed, so it can only be taken while there are none.
+    pub(crate) fn survey(&mut self) {
+        assert!(self.held.is_empty(), "a survey without gangs would make the scheduler miss them");
+        let nodes = (0..self.scheduler.cluster().nodes().len() as u32).map(|n| NodeSeen { node: NodeId(n), up: true });
+        self.tell(Input::Surveyed(Survey { at: self.now, nodes: nodes.collect(), gangs: Vec::new() }));
+    }
+
+    /// One round passes.
+    pub(crate) fn round(&mut self) {
+        self.tell(Input::Tick);
+        for (&job, gpus) in &self.held {
+            let kind = self.scheduler.cluster().kind_of(gpus[0]);
+            *self.rounds_held.entry((job, kind)).or_default() += 1;
+        }
+        self.now = self.now.after(self.round_seconds);
+    }
+
+    pub(crate) fn tell(&mut self, input: Input) {
+        let mut queue = VecDeque::from([input]);
+        while let Some(input) = queue.pop_front() {
+            for output in self.scheduler.step(self.now, input) {
+                match output {
+                    Output::Solve(problem) => {
+                        queue.push_back(Input::Allocated(problem.round, self.policy.allocate(&problem)));
+                    }
+                    Output::Estimate(ask) => queue.push_back(Input::Estimated(vec![self.row(&ask)])),
+                    Output::Order(order) => queue.extend(self.obey(order)),
+                    Output::Note(event) => self.notes.push(event),
+                }
+            }
+        }
+    }
+
+    fn row(&self, ask: &Ask) -> Row {
+        let own = &self.rates[ask.workload.index()];
+        let cell = |j: usize| {
+            let rate = own[j] * f64::from(ask.gang);
+            let factor = if ask.partner.is_some() { 0.7 } else { 1.0 };
+            (rate > 0.0).then(|| Estimate {
+                rate: rate * factor,
+                spread_rate: rate * factor * 0.8,
+                partner_rate: ask.partner.map_or(0.0, |p| self.rates[p.index()][j] * factor),
+                watts: 200.0,
+                doubt: 0.0,
+                source: Source::Measured,
+            })
+        };
+        Row { ask: *ask, cells: (0..own.len()).map(cell).collect() }
+    }
+
+    fn obey(&mut self, order: Order) -> Option<Input> {
+        match order {
+            Order::Start(start) => {
+                self.starts += 1;
+                let most = if self.entry.pairs { 2 } else { 1 };
+                for gpu in &start.gpus {
+                    let there = self.held.values().filter(|gpus| gpus.contains(gpu)).count();
+                    assert!(there < most, "{gpu} was oversold to {}", start.job);
+                    assert_eq!(self.scheduler.cluster().kind_of(*gpu), start.kind, "{} is on mixed kinds", start.job);
+                }
+                assert!(self.held.insert(start.job, start.gpus).is_none(), "{} runs twice", start.job);
+                Some(Input::Reported(Report { job: start.job, fence: start.fence, fate: Fate::Started }))
+            }
+            Order::Stop { job, fence } => {
+                self.held.remove(&job)?;
+                Some(Input::Reported(Report { job, fence, fate: Fate::Stopped(0.0) }))
+            }
+        }
+    }
+}
