@@ -29,7 +29,7 @@ pub(crate) struct RunFlags {
     /// What the trace's names of kinds mean: G2=a100,G3=a10
     #[arg(long, value_name = "NAMES", help_heading = "Jobs")]
     kind_names: Option<String>,
-    /// Generate the jobs: KEY=VALUE,... with the keys of [generate] in the configuration file
+    /// Generate the jobs: jobs=1000,load=0.8,...; the keys are those of the configuration file
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Jobs")]
     generate: Option<String>,
     /// Leave out jobs that fit no kind, instead of refusing the trace
