@@ -1,2 +1,28 @@
-//! arles
-fn main() {}
+//! `arles`: the one binary. It reads settings, wires the crates below together and prints; it decides nothing.
+//!
+//! Results go to stdout, progress and remarks to stderr. A command either does all of its work or says in a
+//! sentence why not; it never panics on what a user gave it, and a reader that closes the pipe early is no error.
+
+mod cluster;
+mod commands;
+mod fault;
+mod files;
+mod flags;
+mod output;
+mod progress;
+mod quantity;
+mod results;
+mod runs;
+mod settings;
+mod setup;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = commands::Arguments::parse();
+    match commands::run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fault::report(&error),
+    }
+}

@@ -13,8 +13,8 @@ mod table;
 mod workloads;
 
 use crate::{Kind, Workload};
-pub use alias::UnknownName;
 use alias::{Aliases, Clash};
+pub use alias::{UnknownName, nearest};
 use std::sync::LazyLock;
 use table::Table;
 pub use table::TableError;

@@ -93,6 +93,15 @@ fn fold(name: &str) -> String {
     words.join("-")
 }
 
+/// The name most like `wrong`, case apart, if any is like it at all: for errors that say "did you mean".
+#[must_use]
+pub fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let wrong = wrong.to_lowercase();
+    let scored = names.into_iter().map(|name| (distance(&wrong, &name.to_lowercase()), name));
+    let best = scored.min_by_key(|(edits, _)| *edits)?;
+    (best.0 <= 1 + best.1.len() / 3).then_some(best.1)
+}
+
 /// Levenshtein's distance: fewest characters to insert, delete or replace.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -131,5 +140,12 @@ mod tests {
         check("abc", "", 3);
         check("kitten", "sitting", 3);
         check("v100", "v10", 1);
+    }
+
+    #[test]
+    fn the_nearest_name_is_found() {
+        assert_eq!(nearest("gnag", ["gang", "steps"]), Some("gang"));
+        assert_eq!(nearest("Arrival", ["arrival_seconds", "steps", "arrivals"]), Some("arrivals"));
+        assert_eq!(nearest("colour", ["gang", "steps"]), None);
     }
 }

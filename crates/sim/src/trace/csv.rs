@@ -6,8 +6,9 @@
 //! provided its names stand in order of first use and all are used, as they do in any trace that was read.
 
 use super::draft::Draft;
-use super::fields::{Allow, Field, Source, expect_fields, nearest, positions};
+use super::fields::{Allow, Field, Source, expect_fields, positions};
 use super::{Floor, Length, Trace, TraceError, TraceJob};
+use arles_core::library::nearest;
 use std::collections::HashSet;
 use std::io::{self, BufRead, Write};
 

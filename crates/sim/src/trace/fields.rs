@@ -203,27 +203,6 @@ pub(super) fn positions<const N: usize>(header: &[Field<'_>], names: [&str; N]) 
     names.map(|name| header.iter().position(|field| field.text.trim() == name))
 }
 
-/// The name most like `wrong`, if any is like it at all.
-pub(super) fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let scored = names.into_iter().map(|name| (edits(wrong, name), name));
-    scored.min_by_key(|(edits, _)| *edits).filter(|(edits, name)| *edits <= 1 + name.len() / 3).map(|(_, name)| name)
-}
-
-/// Letters to insert, remove or replace to get from one word to the other (Levenshtein), case apart.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.to_lowercase().chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,12 +242,5 @@ mod tests {
         let source = Source { origin: "f", text: "\u{feff}é,x\ny" };
         assert_eq!(source.error(source.text.find('x').unwrap(), "").column, 3);
         assert_eq!(source.error(source.text.find('y').unwrap(), "").line, 2);
-    }
-
-    #[test]
-    fn the_nearest_name_is_found() {
-        assert_eq!(nearest("gnag", ["gang", "steps"]), Some("gang"));
-        assert_eq!(nearest("Arrival", ["arrival_seconds", "steps", "arrivals"]), Some("arrivals"));
-        assert_eq!(nearest("colour", ["gang", "steps"]), None);
     }
 }

@@ -11,11 +11,12 @@ mod openb;
 mod philly;
 
 use super::draft::Draft;
-use super::fields::{Field, Source, nearest, positions};
+use super::fields::{Field, Source, positions};
 use super::generate::default_workloads;
 use super::mix::form;
 use super::{Length, Mix, OptionError, Trace, TraceError, TraceJob, csv};
 use crate::rng::Rng;
+use arles_core::library::nearest;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
@@ -47,7 +48,8 @@ pub static FORMATS: &[Format] = &[ARLES, gavel::FORMAT, philly::FORMAT, openb::F
 const ARLES: Format = Format {
     name: "arles",
     about: "our own CSV, with a header",
-    detect: |line| line.contains("job_id") && line.contains("arrival_seconds"),
+    // One sure column is enough: a slip in another then gets a sentence about that column.
+    detect: |line| line.split(',').any(|field| field.trim() == "job_id"),
     read: |source, _| {
         let trace = csv::from_text(source.text, source.origin)?;
         let (dropped, changed) = (BTreeMap::new(), BTreeMap::new());

@@ -1,7 +1,7 @@
 //! Things drawn at random in stated proportions, and how a user states them: `1:70,2:15,4:10,8:5`.
 
-use super::fields::nearest;
 use crate::rng::Rng;
+use arles_core::library::nearest;
 use std::fmt;
 use std::str::FromStr;
 

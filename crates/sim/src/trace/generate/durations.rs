@@ -11,9 +11,9 @@
 //!
 //! Both grow with μ, so bisection finds it. So an offered load holds for any shape of the distribution.
 
-use super::super::fields::nearest;
 use super::super::mix::{OptionError, number};
 use crate::rng::Rng;
+use arles_core::library::nearest;
 use std::str::FromStr;
 
 /// How long jobs are. As text: `mean=7200,sigma=1.5,tail=0.05,alpha=1.5,cap=604800`, each part optional.

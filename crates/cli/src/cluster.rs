@@ -1,0 +1,134 @@
+//! Clusters and outages as users write them: `v100:36,p100:36` and `v100-003@1h..2h`.
+
+use crate::quantity;
+use arles_core::{Cluster, Library, NodeId};
+use arles_sim::drive::NodeEvent;
+
+/// GPUs by kind, in the order given; the kinds by the library's names.
+pub(crate) type Counts = Vec<(String, u32)>;
+
+/// Most GPUs a cluster may have; more is a slip of the finger.
+const MOST_GPUS: u64 = 10_000_000;
+
+/// Reads `v100:36,p100:36`; also Slurm's `gpu:v100:36`.
+pub(crate) fn counts(text: &str) -> Result<Counts, String> {
+    let mut counts = Counts::new();
+    for part in text.split(',').map(str::trim) {
+        let bare = part.strip_prefix("gpu:").unwrap_or(part);
+        let (name, count) = bare
+            .rsplit_once(':')
+            .ok_or_else(|| format!("'{part}' names no number of GPUs; expected KIND:COUNT such as v100:36"))?;
+        let kind = Library::builtin().kind(name).map_err(|e| format!("{e}; 'arles kinds' lists all"))?;
+        let count: u32 = count.trim().parse().map_err(|_| {
+            format!("'{count}' in '{part}' is no number of GPUs; expected a whole number such as {name}:36")
+        })?;
+        if counts.iter().any(|(known, _)| *known == kind.name) {
+            return Err(format!("kind '{}' is listed twice in '{text}'; add its counts up", kind.name));
+        }
+        counts.push((kind.name.clone(), count));
+    }
+    match counts.iter().map(|(_, count)| u64::from(*count)).sum() {
+        0 => Err(format!("'{text}' is a cluster with no GPUs; give at least one, for instance v100:4")),
+        n if n > MOST_GPUS => Err(format!("'{text}' has {n} GPUs; expected at most {MOST_GPUS}")),
+        _ => Ok(counts),
+    }
+}
+
+/// A cluster of equal nodes. Kinds of which there are no GPUs are left out.
+pub(crate) fn build(counts: &Counts, per_node: u32) -> Result<Cluster, String> {
+    let there = counts.iter().filter(|(_, count)| *count > 0);
+    let (names, counts): (Vec<&String>, Vec<u32>) = there.map(|(name, count)| (name, *count)).unzip();
+    let kinds = names.iter().map(|name| Library::builtin().kind(name).cloned());
+    let kinds = kinds.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    Cluster::uniform(kinds, &counts, per_node).map_err(|e| e.to_string())
+}
+
+/// "36 × v100, 36 × p100 on 18 nodes".
+pub(crate) fn in_words(cluster: &Cluster) -> String {
+    let parts: Vec<String> =
+        cluster.kinds().iter().zip(cluster.counts()).map(|(kind, n)| format!("{n} × {}", kind.name)).collect();
+    format!("{} on {} nodes", parts.join(", "), cluster.nodes().len())
+}
+
+/// A node that is away for a while.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Outage {
+    node: String,
+    from_seconds: f64,
+    until_seconds: f64,
+}
+
+/// Reads `v100-003@1h..2h,p100-000@30m..45m`.
+///
+/// Every outage ends: a node that never came back could leave jobs that wait for ever.
+pub(crate) fn outages(text: &str) -> Result<Vec<Outage>, String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(outage).collect()
+}
+
+fn outage(text: &str) -> Result<Outage, String> {
+    let form = || format!("'{text}' is no outage; expected NODE@FROM..UNTIL such as v100-003@1h..2h");
+    let (node, span) = text.rsplit_once('@').ok_or_else(form)?;
+    let (from, until) = span.split_once("..").ok_or_else(form)?;
+    let outage = Outage {
+        node: node.trim().to_owned(),
+        from_seconds: quantity::seconds(from)?,
+        until_seconds: quantity::seconds(until)?,
+    };
+    if outage.until_seconds <= outage.from_seconds {
+        return Err(format!("'{text}' ends before it begins; expected a later time after the dots"));
+    }
+    Ok(outage)
+}
+
+/// The events of outages on the nodes of a cluster.
+pub(crate) fn script(outages: &[Outage], cluster: &Cluster) -> Result<Vec<NodeEvent>, String> {
+    let mut events = Vec::new();
+    for (i, outage) in outages.iter().enumerate() {
+        let at = cluster.nodes().iter().position(|node| node.name == outage.node);
+        let node = NodeId(at.ok_or_else(|| no_such_node(&outage.node, cluster))? as u32);
+        let meets = |o: &Outage| {
+            o.node == outage.node && o.from_seconds < outage.until_seconds && outage.from_seconds < o.until_seconds
+        };
+        if outages[..i].iter().any(meets) {
+            return Err(format!("two outages of node '{}' overlap; make them one", outage.node));
+        }
+        events.push(NodeEvent { at_seconds: outage.from_seconds, node, up: false });
+        events.push(NodeEvent { at_seconds: outage.until_seconds, node, up: true });
+    }
+    Ok(events)
+}
+
+fn no_such_node(name: &str, cluster: &Cluster) -> String {
+    let names = || cluster.nodes().iter().map(|node| node.name.as_str());
+    let near = arles_core::library::nearest(name, names()).or_else(|| names().next()).unwrap_or_default();
+    format!("there is no node '{name}' in this cluster; nodes are called KIND-NUMBER, for instance {near}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_read() {
+        assert_eq!(counts("v100:2, gpu:k80:1").unwrap(), [("v100".to_owned(), 2), ("k80".to_owned(), 1)]);
+        let cluster = build(&counts("v100:5,k80:0,t4:1").unwrap(), 4).unwrap();
+        assert_eq!(in_words(&cluster), "5 × v100, 1 × t4 on 3 nodes");
+        for wrong in ["", "v100", "v100:x", "v100:-1", "v101:3", "v100:0", "v100:1,Tesla-V100:1", "v100:4000000000"] {
+            assert!(counts(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn outages_are_read_and_placed() {
+        let cluster = build(&counts("v100:5").unwrap(), 4).unwrap();
+        let events = script(&outages("v100-001@1h..2h, v100-000@5..6").unwrap(), &cluster).unwrap();
+        assert_eq!(events.len(), 4);
+        assert_eq!((events[0].node, events[0].at_seconds, events[0].up), (NodeId(1), 3600.0, false));
+        for wrong in ["v100-001", "v100-001@1h", "v100-001@2h..1h", "v100-001@x..1h"] {
+            assert!(outages(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["v100-009@1..2", "v100-000@1..5,v100-000@4..6"] {
+            assert!(script(&outages(wrong).unwrap(), &cluster).is_err(), "{wrong}");
+        }
+    }
+}

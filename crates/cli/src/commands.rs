@@ -1,0 +1,66 @@
+//! The commands, one file each.
+
+mod allocate;
+mod check_config;
+mod check_model;
+mod compare;
+mod demo;
+mod generate;
+mod import;
+mod kinds;
+mod policies;
+mod replay;
+mod simulate;
+mod workloads;
+
+use crate::fault::EXIT_CODES;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::io::{self, BufWriter, Write};
+
+/// Schedules machine-learning jobs on clusters of mixed GPU kinds, and shows what that is worth.
+#[derive(Parser)]
+#[command(name = "arles", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Demo(demo::Demo),
+    Simulate(simulate::Simulate),
+    Compare(compare::Compare),
+    Allocate(allocate::Allocate),
+    Generate(generate::Generate),
+    Import(import::Import),
+    Replay(replay::Replay),
+    Policies(policies::Policies),
+    Kinds(kinds::Kinds),
+    Workloads(workloads::Workloads),
+    CheckModel(check_model::CheckModel),
+    CheckConfig(check_config::CheckConfig),
+}
+
+/// Does what was asked; results go to stdout.
+pub(crate) fn run(command: Command) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let done = match command {
+        Command::Demo(command) => command.run(&mut out),
+        Command::Simulate(command) => command.run(&mut out),
+        Command::Compare(command) => command.run(&mut out),
+        Command::Allocate(command) => command.run(&mut out),
+        Command::Generate(command) => command.run(&mut out),
+        Command::Import(command) => command.run(&mut out),
+        Command::Replay(command) => command.run(&mut out),
+        Command::Policies(command) => command.run(&mut out),
+        Command::Kinds(command) => command.run(&mut out),
+        Command::Workloads(command) => command.run(&mut out),
+        Command::CheckModel(command) => command.run(&mut out),
+        Command::CheckConfig(command) => command.run(&mut out),
+    };
+    // What was printed before an error is still worth reading.
+    let flushed = out.flush();
+    done?;
+    Ok(flushed?)
+}

@@ -1,0 +1,251 @@
+//! `arles compare`: policies over several seeds, against a baseline.
+//!
+//! Seeds are paired: every policy runs the same traces, and a ratio is taken seed by seed before it is averaged, so what
+//! the traces have in common cancels. Intervals are Student's, mean ± t·s/√n at 95 %.
+
+use super::simulate::{Staged, write_files};
+use crate::fault::{EXIT_CODES, Hinted};
+use crate::flags::{ResultFlags, RunFlags};
+use crate::output::{self, Cell, Column, Format, Table};
+use crate::quantity::shown;
+use crate::runs::{self, Task};
+use crate::settings::Settings;
+use crate::setup::Setup;
+use anyhow::Result;
+use arles_sim::record::{RunRecord, Summary};
+use clap::Args;
+use serde::Serialize;
+use std::io::Write;
+
+/// Compare policies over several seeds, against a baseline
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    run: RunFlags,
+    /// Policy that the others are measured against [default: fifo]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    baseline: Option<String>,
+    /// Runs of each policy, each from a seed of its own [default: 5 for a generated trace, 1 for a file]
+    #[arg(long, value_name = "N", help_heading = "Scheduling")]
+    seeds: Option<String>,
+    #[command(flatten)]
+    results: ResultFlags,
+}
+
+/// A number of a run that is worth comparing.
+struct Metric {
+    name: &'static str,
+    title: &'static str,
+    /// What the number is divided by for people.
+    unit: f64,
+    of: fn(&Summary) -> f64,
+}
+
+static METRICS: &[Metric] = &[
+    Metric { name: "mean_jct_seconds", title: "mean JCT, h", unit: 3600.0, of: |s| s.mean_jct_seconds },
+    Metric { name: "p50_jct_seconds", title: "median JCT, h", unit: 3600.0, of: |s| s.p50_jct_seconds },
+    Metric { name: "p99_jct_seconds", title: "p99 JCT, h", unit: 3600.0, of: |s| s.p99_jct_seconds },
+    Metric { name: "makespan_seconds", title: "makespan, h", unit: 3600.0, of: |s| s.makespan_seconds },
+    Metric { name: "utilisation_ratio", title: "utilisation, %", unit: 0.01, of: |s| s.utilisation_ratio },
+    Metric { name: "energy_kwh", title: "energy, kWh", unit: 1.0, of: |s| s.energy_kwh },
+    Metric { name: "sla_violation_ratio", title: "time late, %", unit: 0.01, of: |s| s.sla_violation_ratio },
+    Metric { name: "migrations", title: "migrations", unit: 1.0, of: |s| s.migrations as f64 },
+];
+
+/// A mean and the half width of its 95 % interval; the latter is missing where there is one value.
+#[derive(Clone, Copy, Serialize)]
+struct Spread {
+    mean: f64,
+    half_width: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    metric: &'static str,
+    policy: &'static str,
+    #[serde(flatten)]
+    spread: Spread,
+    /// Over the baseline, seed by seed; missing where the baseline has a 0.
+    ratio: Option<Spread>,
+}
+
+/// The document of `-o json`: the comparison, and every run that it rests on.
+#[derive(Serialize)]
+struct Document<'r> {
+    baseline: &'static str,
+    seeds: Vec<u64>,
+    metrics: Vec<Line>,
+    runs: Vec<Seeded<'r>>,
+}
+
+#[derive(Serialize)]
+struct Seeded<'r> {
+    seed: u64,
+    #[serde(flatten)]
+    summary: &'r Summary,
+}
+
+impl Compare {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let mut settings = self.run.settings()?;
+        for (flag, key, value) in
+            [("--baseline", "compare.baseline", &self.baseline), ("--seeds", "compare.seeds", &self.seeds)]
+        {
+            if let Some(value) = value {
+                settings.put(key, value, flag)?;
+            }
+        }
+        // The baseline is always run, and stands first.
+        let baseline = settings.baseline;
+        settings.policies.retain(|policy| policy.name != baseline.name);
+        settings.policies.insert(0, baseline);
+        let setup = Setup::new(&settings)?;
+        let drafts = self.results.drafts()?;
+        let (seeds, staged) = stage(&settings, &setup, drafts.need_details())?;
+        staged[0].remark();
+        let tasks: Vec<Task<'_>> = staged.iter().flat_map(|staged| staged.tasks(&settings)).collect();
+        let runs = runs::run_all(&tasks, settings.threads)?;
+        let first = &runs[..settings.policies.len()];
+        write_files(drafts, || staged[0].head(&setup, "arles compare", seeds[0]), first)?;
+        let document = Document {
+            baseline: baseline.name,
+            metrics: compared(&settings, &runs),
+            runs: seeded(&seeds, settings.policies.len(), &runs),
+            seeds,
+        };
+        output::print(out, self.results.output, &table(&document), &document)?;
+        if self.results.output == Format::Table {
+            legend(out, &document)?;
+        }
+        Ok(())
+    }
+}
+
+/// Scenarios of all seeds; only the first keeps details, since only that one is reported.
+fn stage(settings: &Settings, setup: &Setup<'_>, details: bool) -> Result<(Vec<u64>, Vec<Staged>)> {
+    let count = match settings.seeds {
+        0 if settings.trace.is_none() => 5,
+        0 => 1,
+        count => count,
+    };
+    if count > 1
+        && settings.trace.is_some()
+        && setup.trace(settings.seed)?.trace == setup.trace(settings.seed.wrapping_add(1))?.trace
+    {
+        let sentence =
+            format!("this trace is the same for every seed, so {count} seeds would be {count} times the same run");
+        return Err(Hinted::new(sentence, "leave --seeds out, or generate the trace with --generate").into());
+    }
+    let seeds: Vec<u64> = (0..count).map(|i| settings.seed.wrapping_add(i)).collect();
+    let staged = seeds
+        .iter()
+        .enumerate()
+        .map(|(i, &seed)| Staged::new(setup, seed, details && i == 0))
+        .collect::<Result<_>>()?;
+    Ok((seeds, staged))
+}
+
+fn seeded<'r>(seeds: &[u64], policies: usize, runs: &'r [RunRecord]) -> Vec<Seeded<'r>> {
+    let each = seeds.iter().zip(runs.chunks(policies));
+    each.flat_map(|(&seed, runs)| runs.iter().map(move |run| Seeded { seed, summary: &run.summary })).collect()
+}
+
+/// Every metric of every policy. Runs stand seed by seed, the baseline first.
+fn compared(settings: &Settings, runs: &[RunRecord]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for metric in METRICS {
+        for (p, policy) in settings.policies.iter().enumerate() {
+            let rounds = || runs.chunks(settings.policies.len());
+            let values: Vec<f64> = rounds().map(|runs| (metric.of)(&runs[p].summary)).collect();
+            let ratios: Vec<f64> =
+                rounds().map(|runs| (metric.of)(&runs[p].summary) / (metric.of)(&runs[0].summary)).collect();
+            let ratio = ratios.iter().all(|ratio| ratio.is_finite()).then(|| Spread::of(&ratios));
+            lines.push(Line { metric: metric.name, policy: policy.name, spread: Spread::of(&values), ratio });
+        }
+    }
+    lines
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Self {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let half_width = (values.len() > 1).then(|| student(values.len() - 1) * (squares / (n - 1.0) / n).sqrt());
+        Self { mean, half_width }
+    }
+}
+
+/// The 97.5 % quantile of Student's distribution; above 30 degrees of freedom by Cornish and Fisher's expansion.
+fn student(freedom: usize) -> f64 {
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    ];
+    const Z: f64 = 1.959_964;
+    let n = freedom as f64;
+    let first = (Z.powi(3) + Z) / (4.0 * n);
+    let second = (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / (96.0 * n * n);
+    TABLE.get(freedom - 1).copied().unwrap_or(Z + first + second)
+}
+
+fn table(document: &Document<'_>) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("metric", "metric"),
+        Column::left("policy", "policy"),
+        Column::right("mean", "mean"),
+        Column::right("± 95 %", "half_width"),
+        Column::right("ratio", "ratio"),
+        Column::right("± 95 %", "ratio_half_width"),
+    ]);
+    let mut last = "";
+    for line in &document.metrics {
+        let metric = METRICS.iter().find(|metric| metric.name == line.metric);
+        let (title, unit) = metric.map_or((line.metric, 1.0), |metric| (metric.title, metric.unit));
+        let first = last != line.metric;
+        if first {
+            table.gap();
+        }
+        last = line.metric;
+        let scaled = |value: Option<f64>| value.map_or(Cell::from(""), |v| Cell::number(shown(v / unit, 3), v));
+        let plain = |value: Option<f64>| value.map_or(Cell::from(""), |v| Cell::number(format!("{v:.3}"), v));
+        let own = line.policy == document.baseline;
+        let ratio = line.ratio.filter(|_| !own);
+        table.row(vec![
+            Cell::named(if first { title } else { "" }, line.metric),
+            line.policy.into(),
+            scaled(Some(line.spread.mean)),
+            scaled(line.spread.half_width),
+            if own { Cell::named("1", "1") } else { plain(ratio.map(|r| r.mean)) },
+            plain(ratio.and_then(|r| r.half_width)),
+        ]);
+    }
+    table
+}
+
+fn legend(out: &mut dyn Write, document: &Document<'_>) -> Result<()> {
+    let text = match document.seeds.len() {
+        1 => format!("One run of each policy; ratios are to {}. An interval needs several seeds.", document.baseline),
+        n => format!(
+            "{n} seeds, the same for every policy. Ratios are to {}, seed by seed; ± is the half width of the 95 % interval of a mean.",
+            document.baseline
+        ),
+    };
+    output::paragraph(out, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_students() {
+        let spread = Spread::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(spread.mean, 3.0);
+        // s = √2.5, n = 5: 2.776 · √(2.5/5)
+        assert!((spread.half_width.unwrap() - 2.776 * 0.5f64.sqrt()).abs() < 1e-12);
+        assert!(Spread::of(&[7.0]).half_width.is_none());
+        assert!((student(31) - 2.0395).abs() < 1e-3 && (student(120) - 1.9799).abs() < 1e-3);
+    }
+}

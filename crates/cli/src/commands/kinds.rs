@@ -1,0 +1,72 @@
+//! `arles kinds`: the GPU kinds that arles knows without having measured anything.
+
+use crate::fault::EXIT_CODES;
+use crate::output::{self, Cell, Column, OutputFlag, Table};
+use anyhow::Result;
+use arles_core::{Kind, Library};
+use clap::Args;
+use std::io::Write;
+
+/// List the GPU kinds, or all that is known of one
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Kinds {
+    /// Any name of a kind: ours, Slurm's, Kubernetes' or the driver's
+    name: Option<String>,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+impl Kinds {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        match &self.name {
+            None => output::print(out, self.output.output, &table(), &Library::builtin().kinds()),
+            Some(name) => {
+                let kind = Library::builtin().kind(name)?;
+                output::print(out, self.output.output, &details(kind), kind)
+            }
+        }
+    }
+}
+
+fn table() -> Table {
+    let mut table = Table::new(vec![
+        Column::left("kind", "name"),
+        Column::right("year", "year"),
+        Column::right("memory\nGiB", "memory_gib"),
+        Column::right("band\nGB/s", "bandwidth_gbps"),
+        Column::right("fp32\nTFLOP/s", "fp32_tflops"),
+        Column::right("fp16\nTFLOP/s", "fp16_tflops"),
+        Column::right("8-bit\nTOP/s", "int8_tops"),
+        Column::right("link\nGB/s", "link_gbps"),
+        Column::right("idle\nW", "idle_watts"),
+        Column::right("most\nW", "max_watts"),
+    ]);
+    for kind in Library::builtin().kinds() {
+        let number = |value: f64| Cell::number(value.to_string(), value);
+        let numbers =
+            [kind.memory_gib, kind.bandwidth_gbps, kind.fp32_tflops, kind.fp16_tflops, kind.int8_tops, kind.link_gbps];
+        let mut row = vec![kind.name.as_str().into(), kind.year.into()];
+        row.extend(numbers.into_iter().chain([kind.idle_watts, kind.max_watts]).map(number));
+        table.row(row);
+    }
+    table
+}
+
+fn details(kind: &Kind) -> Table {
+    let mut table = Table::new(vec![Column::left("what", "what"), Column::prose("value", "value")]);
+    let mut line = |what: &str, value: String| table.row(vec![what.into(), value.into()]);
+    line("kind", kind.name.clone());
+    line("product", kind.product.clone());
+    line("year", kind.year.to_string());
+    line("memory", format!("{} GiB at {} GB/s", kind.memory_gib, kind.bandwidth_gbps));
+    line("fp32", format!("{} TFLOP/s", kind.fp32_tflops));
+    line("tf32", format!("{} TFLOP/s", kind.tf32_tflops));
+    line("fp16", format!("{} TFLOP/s", kind.fp16_tflops));
+    line("8-bit", if kind.int8_tops > 0.0 { format!("{} TOP/s", kind.int8_tops) } else { "none".into() });
+    line("link", format!("{} GB/s to a GPU of the same node", kind.link_gbps));
+    line("power", format!("{} W idle, {} W at most", kind.idle_watts, kind.max_watts));
+    line("sharing", format!("{} jobs on one GPU at most", kind.max_jobs));
+    line("also", kind.aliases.join(", "));
+    table
+}

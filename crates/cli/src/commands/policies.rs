@@ -1,0 +1,46 @@
+//! `arles policies`: the table of policies, as it is compiled in.
+
+use crate::fault::EXIT_CODES;
+use crate::output::{self, Column, OutputFlag, Table};
+use anyhow::Result;
+use arles_core::allocate::POLICIES;
+use clap::Args;
+use serde::Serialize;
+use std::io::Write;
+
+/// List the policies with what they promise
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Policies {
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    promises: Vec<&'static str>,
+    summary: &'static str,
+}
+
+impl Policies {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let mut table = Table::new(vec![
+            Column::left("policy", "policy"),
+            Column::words("promises", "promises", 17),
+            Column::prose("what it does", "summary"),
+        ]);
+        let rows: Vec<Row> = POLICIES
+            .iter()
+            .map(|policy| Row {
+                name: policy.name,
+                promises: policy.promises.iter().map(|promise| promise.name()).collect(),
+                summary: policy.summary,
+            })
+            .collect();
+        for row in &rows {
+            table.row(vec![row.name.into(), row.promises.join(" ").into(), row.summary.into()]);
+        }
+        output::print(out, self.output.output, &table, &rows)
+    }
+}

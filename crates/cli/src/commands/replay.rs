@@ -1,0 +1,124 @@
+//! `arles replay`: feeds a journal to a fresh scheduler and compares every decision.
+
+use crate::fault::{EXIT_CODES, Failed};
+use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use anyhow::{Result, anyhow};
+use arles_core::scheduler::{Event, Order};
+use arles_core::{Output, Time};
+use arles_sim::journal;
+use clap::Args;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::PathBuf;
+
+/// Replay a journal and compare every decision
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Replay {
+    /// The journal, as 'arles simulate --journal' writes it
+    file: PathBuf,
+    /// Print every order and event
+    #[arg(long)]
+    events: bool,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+/// An order or event, for people.
+#[derive(Serialize)]
+struct Line {
+    at_seconds: f64,
+    what: &'static str,
+    who: String,
+    detail: String,
+}
+
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    replay: journal::Replay,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<Vec<Line>>,
+}
+
+impl Replay {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let path = self.file.display();
+        let file = File::open(&self.file)
+            .map_err(|error| anyhow!("{path}: cannot read this file ({error}); give the path of a journal"))?;
+        let mut events = self.events.then(Vec::new);
+        let watch = |at: Time, _: &_, outputs: &[Output]| {
+            if let Some(events) = &mut events {
+                events.extend(outputs.iter().filter_map(|output| line(at, output)));
+            }
+        };
+        let replay = journal::replay(BufReader::new(file), watch).map_err(|error| anyhow!("{path}: {error}"))?;
+        let difference = replay.first_difference;
+        let document = Document { replay, events };
+        if let Some(events) = &document.events
+            && self.output.output != Format::Json
+        {
+            output::print(out, self.output.output, &listed(events), &())?;
+            writeln!(out)?;
+        }
+        output::print(out, self.output.output, &counts(&document.replay), &document)?;
+        match difference {
+            None => Ok(()),
+            Some(line) => {
+                let sentence = format!("{path}: the decision at line {line} differs from the recorded one");
+                Err(Failed(sentence).into())
+            }
+        }
+    }
+}
+
+fn counts(replay: &journal::Replay) -> Table {
+    let columns = ["policy", "inputs", "rounds", "starts", "stops", "completed", "same"];
+    let mut table = Table::new(
+        columns.map(|name| if name == "policy" { Column::left(name, name) } else { Column::right(name, name) }).into(),
+    );
+    let same = if replay.first_difference.is_none() { "yes" } else { "no" };
+    let numbers = [replay.inputs, replay.rounds, replay.starts, replay.stops, replay.completed];
+    let cells = numbers.into_iter().map(Cell::from);
+    table.row(std::iter::once(replay.policy.as_str().into()).chain(cells).chain([same.into()]).collect());
+    table
+}
+
+fn listed(events: &[Line]) -> Table {
+    let mut table = Table::new(vec![
+        Column::right("at s", "at_seconds"),
+        Column::left("what", "what"),
+        Column::left("who", "who"),
+        Column::prose("detail", "detail"),
+    ]);
+    for event in events {
+        let at = Cell::number(format!("{:.0}", event.at_seconds), event.at_seconds);
+        table.row(vec![at, event.what.into(), event.who.as_str().into(), event.detail.as_str().into()]);
+    }
+    table
+}
+
+/// What an output says; questions to policy and estimator are no decisions.
+fn line(at: Time, output: &Output) -> Option<Line> {
+    let (what, who, detail) = match output {
+        Output::Solve(_) | Output::Estimate(_) => return None,
+        Output::Order(Order::Start(start)) => {
+            let gpus: Vec<String> = start.gpus.iter().map(|gpu| gpu.0.to_string()).collect();
+            let spread = if start.spread { ", spread" } else { "" };
+            ("start", start.job.to_string(), format!("GPU {}{spread}", gpus.join(" ")))
+        }
+        Output::Order(Order::Stop { job, .. }) => ("stop", job.to_string(), String::new()),
+        Output::Note(event) => match event {
+            Event::Rejected { job, why } => ("rejected", job.to_string(), why.clone()),
+            Event::Completed { job } => ("completed", job.to_string(), String::new()),
+            Event::GaveUp { job, why } => ("gave up", job.to_string(), why.clone()),
+            Event::Cancelled { job } => ("cancelled", job.to_string(), String::new()),
+            Event::Requeued { job, why } => ("requeued", job.to_string(), why.clone()),
+            Event::NodeLost { node } => ("node lost", node.to_string(), String::new()),
+            Event::NoAllocation { round, why } => ("no answer", round.to_string(), why.clone()),
+            Event::BadPlan { round, why } => ("bad plan", round.to_string(), why.clone()),
+        },
+    };
+    Some(Line { at_seconds: at.seconds(), what, who, detail })
+}

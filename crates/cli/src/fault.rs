@@ -1,0 +1,68 @@
+//! Errors on their way to the terminal, and the exit codes they end in.
+//!
+//! 0: done. 1: the work failed (a file could not be written, a replay differs). 2: wrong usage or wrong input.
+//! Wherever input is read, what is wrong with it becomes a sentence; so an [`io::Error`] that is still in an error's
+//! chain is one of writing, and that is how the two codes are told apart.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What `--help` says about exit codes.
+pub(crate) const EXIT_CODES: &str =
+    "Exit codes: 0 done; 1 the work failed (a file could not be written, a replay differs); 2 wrong usage or input.";
+
+const FAILED: u8 = 1;
+const WRONG: u8 = 2;
+
+/// A sentence, and one that says what to do about it.
+#[derive(Debug)]
+pub(crate) struct Hinted {
+    sentence: String,
+    hint: String,
+}
+
+impl Hinted {
+    pub(crate) fn new(sentence: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), hint: hint.into() }
+    }
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Hinted {}
+
+/// Input and usage were right, and still the work could not be done.
+#[derive(Debug)]
+pub(crate) struct Failed(pub(crate) String);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// Prints an error and says how the program ends.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    let written = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    if written.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    remark(format_args!("error: {error:#}"));
+    if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
+        remark(format_args!("hint: {}", hinted.hint));
+    }
+    let failed = written.is_some() || error.chain().any(<dyn std::error::Error>::is::<Failed>);
+    ExitCode::from(if failed { FAILED } else { WRONG })
+}
+
+/// A line on stderr; where there is none to write to, nobody wanted to read it.
+pub(crate) fn remark(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -1,0 +1,61 @@
+//! Files that are there whole or not at all.
+//!
+//! What is written goes to a temporary file beside the target, made *before* the work begins, so that a folder that
+//! cannot be written is known at once; only [`Draft::keep`] gives it its name. Dropped before that, it is removed.
+
+use crate::fault::Failed;
+use anyhow::{Context, Result};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file in the making.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    target: PathBuf,
+    temporary: PathBuf,
+    out: Option<BufWriter<File>>,
+}
+
+impl Draft {
+    /// Begins a file that will be called `target`.
+    pub(crate) fn create(target: &Path) -> Result<Self> {
+        let name = target.file_name().map(|n| n.to_string_lossy().into_owned());
+        let name = name.filter(|_| !target.is_dir()).ok_or_else(|| {
+            Failed(format!("cannot write '{}': it names no file; give the path of one", target.display()))
+        })?;
+        let temporary = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let file = File::create(&temporary).map_err(|error| {
+            Failed(format!("cannot write '{}' ({error}); give a path in a folder you can write", target.display()))
+        })?;
+        Ok(Self { target: target.to_owned(), temporary, out: Some(BufWriter::new(file)) })
+    }
+
+    /// Where to write.
+    pub(crate) fn out(&mut self) -> &mut BufWriter<File> {
+        self.out.as_mut().expect("only keep() takes it, and takes the draft with it")
+    }
+
+    /// Gives the file its name, replacing what had it before.
+    pub(crate) fn keep(mut self) -> Result<()> {
+        let what = || format!("cannot write '{}'", self.target.display());
+        if let Some(mut out) = self.out.take() {
+            out.flush().with_context(what)?;
+        }
+        fs::rename(&self.temporary, &self.target).with_context(what)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After keep() there is nothing under this name.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// The text of a file, or a sentence; `what` says what it should have been.
+pub(crate) fn read(path: &Path, what: &str) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| {
+        anyhow::anyhow!("{}: cannot read this file ({error}); give the path of {what}", path.display())
+    })
+}

@@ -1,0 +1,79 @@
+//! The numbers of runs: as a table, as JSON, and every job as CSV.
+
+use crate::output::{Cell, Column, Table};
+use crate::quantity::{hours, percent, shown};
+use arles_sim::record::{RunRecord, Summary};
+use arles_sim::report;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// The document of `-o json`.
+#[derive(Serialize)]
+pub(crate) struct Document<'r> {
+    pub(crate) runs: Vec<&'r Summary>,
+}
+
+impl<'r> Document<'r> {
+    pub(crate) fn of(runs: &'r [RunRecord]) -> Self {
+        Self { runs: runs.iter().map(|run| &run.summary).collect() }
+    }
+}
+
+/// One line per run, in 80 columns.
+pub(crate) fn table(runs: &[RunRecord]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("policy", "policy"),
+        Column::right("mean\nJCT h", "mean_jct_seconds"),
+        Column::right("p50\nJCT h", "p50_jct_seconds"),
+        Column::right("p99\nJCT h", "p99_jct_seconds"),
+        Column::right("span\nh", "makespan_seconds"),
+        Column::right("util\n%", "utilisation_ratio"),
+        Column::right("active\nkWh", "energy_active_kwh"),
+        Column::right("idle\nkWh", "energy_idle_kwh"),
+        Column::right("late\n%", "sla_violation_ratio"),
+        Column::right("moves", "migrations"),
+        Column::hidden("energy_kwh"),
+        Column::hidden("energy_restart_kwh"),
+        Column::hidden("jobs_completed"),
+        Column::hidden("rounds"),
+        Column::hidden("mixed_gangs"),
+    ]);
+    for run in runs {
+        let s = &run.summary;
+        let time = |seconds: f64| Cell::number(hours(seconds), seconds);
+        let energy = |kwh: f64| Cell::number(shown(kwh, 3), kwh);
+        let ratio = |ratio: f64| Cell::number(percent(ratio), ratio);
+        table.row(vec![
+            s.policy.as_str().into(),
+            time(s.mean_jct_seconds),
+            time(s.p50_jct_seconds),
+            time(s.p99_jct_seconds),
+            time(s.makespan_seconds),
+            ratio(s.utilisation_ratio),
+            energy(s.energy_active_kwh),
+            energy(s.energy_idle_kwh),
+            ratio(s.sla_violation_ratio),
+            s.migrations.into(),
+            energy(s.energy_kwh),
+            energy(s.energy_restart_kwh),
+            s.jobs_completed.into(),
+            s.rounds.into(),
+            s.mixed_gangs.into(),
+        ]);
+    }
+    table
+}
+
+/// What the columns of [`table`] mean.
+pub(crate) const LEGEND: &str = "JCT: job completion time, from arrival to end. span: until the last end. util: GPU time in use. \
+    active, idle: energy of computing, and of being switched on. late: time below a promised rate. moves: starts on other GPUs.";
+
+/// Every job of every run, under one header.
+pub(crate) fn write_jobs(runs: &[RunRecord], out: &mut dyn Write) -> io::Result<()> {
+    for (i, run) in runs.iter().enumerate() {
+        let text = report::jobs_csv(run);
+        let header = if i == 0 { 0 } else { text.find('\n').map_or(text.len(), |end| end + 1) };
+        out.write_all(&text.as_bytes()[header..])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The configuration file: TOML with sections, every key known.
+
+use super::{SETTINGS, Settings, unknown_key};
+use anyhow::{Result, anyhow};
+use arles_core::library::nearest;
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+
+/// Sets what the text says, key by key, and returns it; `origin` names it in errors.
+pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result<Vec<(String, String)>> {
+    let place = |span: Range<usize>| format!("{origin}:{}", line_of(text, span.start));
+    let sections = DeTable::parse(text).map_err(|error| {
+        let at = place(error.span().unwrap_or_default());
+        anyhow!(
+            "{at}: this is no TOML ({}); expected sections such as [cluster] and lines such as round = \"6m\"",
+            error.message()
+        )
+    })?;
+    let mut given = Vec::new();
+    for (section, body) in sections.get_ref() {
+        let (name, at) = (section.get_ref().as_ref(), place(section.span()));
+        let DeValue::Table(body) = body.get_ref() else {
+            return Err(anyhow!("{at}: '{name}' stands outside of any section; put it below one such as [simulation]"));
+        };
+        if !sections_known().contains(&name) {
+            return Err(anyhow!("{at}: {}", unknown_section(name)));
+        }
+        for (key, value) in body {
+            let (at, full) = (place(key.span()), format!("{name}.{}", key.get_ref()));
+            if SETTINGS.iter().all(|setting| setting.key != full) {
+                return Err(anyhow!("{at}: {}", unknown_key(name, key.get_ref())));
+            }
+            let text = plain(value.get_ref()).ok_or_else(|| {
+                anyhow!("{at}: {full} cannot be used; expected a text, a number, true, false or a list of texts")
+            })?;
+            settings.put(&full, &text, &format!("{at}: {full}"))?;
+            given.push((full, text));
+        }
+    }
+    Ok(given)
+}
+
+/// A value as it would be written behind a flag.
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(truth) => Some(truth.to_string()),
+        DeValue::Array(list) => {
+            let parts: Option<Vec<String>> = list.iter().map(|part| plain(part.get_ref())).collect();
+            parts.map(|parts| parts.join(","))
+        }
+        _ => None,
+    }
+}
+
+fn sections_known() -> Vec<&'static str> {
+    let mut sections: Vec<&str> = SETTINGS.iter().filter_map(|s| s.key.split_once('.')).map(|(name, _)| name).collect();
+    sections.dedup();
+    sections
+}
+
+fn unknown_section(name: &str) -> String {
+    let known = sections_known();
+    let near = nearest(name, known.iter().copied()).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+    format!("there is no section [{name}]{near}; expected one of {}", known.join(", "))
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+}

@@ -1,0 +1,90 @@
+//! What the commands print, kept in files. `ARLES_BLESS=1 cargo test` writes them anew; read the difference before
+//! you commit it.
+
+#[path = "support/arles.rs"]
+mod support;
+
+use std::path::Path;
+use support::{arles, folder};
+
+const TRACE: &str = "\
+job_id,tenant,weight,workload,gang,arrival_seconds,steps,period_seconds,floor_fraction
+1,vision,2,resnet50-b64,1,0,20000,,
+2,vision,2,resnet50-b64,2,60,20000,,
+3,search,1,lm-b20,1,120,,3600,0.5
+4,search,1,lm-b20,1,600,50000,,
+";
+
+const QUESTION: &str = r#"{"kinds": [{"name": "v100", "count": 2}, {"name": "k80", "count": 2}],
+ "users": [{"name": "ann", "weight": 2, "rates": [4, 1]}, {"name": "bob", "rates": [2, 1], "gpus_max": 1.5}]}"#;
+
+/// Compares, or writes anew.
+fn check(name: &str, printed: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("ARLES_BLESS").is_some() {
+        std::fs::write(&path, printed).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == printed,
+        "{name} differs; ARLES_BLESS=1 writes it anew\n--- expected\n{expected}\n--- printed\n{printed}"
+    );
+}
+
+fn stdout(folder: &Path, command: &str, input: &str) -> String {
+    let ran = arles(folder, &command.split_whitespace().collect::<Vec<_>>(), input);
+    assert_eq!(ran.code, 0, "arles {command}\n{}", ran.stderr);
+    ran.stdout
+}
+
+#[test]
+fn help_texts() {
+    let folder = folder("golden-help");
+    check("help.txt", &stdout(&folder, "--help", ""));
+    let commands = [
+        "demo",
+        "simulate",
+        "compare",
+        "allocate",
+        "generate",
+        "import",
+        "replay",
+        "policies",
+        "kinds",
+        "workloads",
+        "check-model",
+        "check-config",
+    ];
+    for command in commands {
+        check(&format!("help-{command}.txt"), &stdout(&folder, &format!("{command} --help"), ""));
+    }
+}
+
+#[test]
+fn tables() {
+    let folder = folder("golden-tables");
+    check("policies.txt", &stdout(&folder, "policies", ""));
+    check("policies.json", &stdout(&folder, "policies -o json", ""));
+    check("kind.txt", &stdout(&folder, "kinds v100", ""));
+    check("workload.txt", &stdout(&folder, "workloads resnet50-b64 --kind v100", ""));
+}
+
+#[test]
+fn a_tiny_simulation() {
+    let folder = folder("golden-simulate");
+    std::fs::write(folder.join("trace.csv"), TRACE).unwrap();
+    let command = "simulate --trace trace.csv --cluster v100:2,k80:2 --gpus-per-node 2 --policy fifo --round 1m";
+    check("simulate.txt", &stdout(&folder, command, ""));
+    let json = stdout(&folder, &format!("{command} -o json"), "");
+    let timeless: String =
+        json.lines().filter(|line| !line.contains("wall_seconds")).map(|line| format!("{line}\n")).collect();
+    check("simulate.json", &timeless);
+}
+
+#[test]
+fn an_allocation() {
+    let folder = folder("golden-allocate");
+    check("allocate.txt", &stdout(&folder, "allocate -o table", QUESTION));
+    check("allocate-fifo.json", &stdout(&folder, "allocate --policy fifo", QUESTION));
+}

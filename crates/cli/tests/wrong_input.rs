@@ -1,0 +1,217 @@
+//! Every wrong input gets a sentence, exit code 2, and leaves nothing behind.
+
+#[path = "support/arles.rs"]
+mod support;
+
+use support::{arles, folder};
+
+const HEADER: &str = "job_id,workload,arrival_seconds,steps\n";
+
+/// Files that are there when a wrong command runs.
+fn files() -> Vec<(&'static str, String)> {
+    vec![
+        ("good.csv", format!("{HEADER}1,resnet50-b64,0,100\n")),
+        ("number.csv", format!("{HEADER}1,resnet50-b64,soon,100\n")),
+        ("twice.csv", format!("{HEADER}1,resnet50-b64,0,100\n1,resnet50-b64,5,100\n")),
+        ("back.csv", format!("{HEADER}1,resnet50-b64,60,100\n2,resnet50-b64,5,100\n")),
+        ("workload.csv", format!("{HEADER}1,resnet51-b64,0,100\n")),
+        ("column.csv", "job_id,workload,arival_seconds,steps\n1,resnet50-b64,0,100\n".into()),
+        ("big.csv", "job_id,workload,gang,arrival_seconds,steps\n7,resnet50-b64,64,0,100\n".into()),
+        ("fat.csv", format!("{HEADER}7,gpt2-xl-b1,0,100\n")),
+        ("empty.csv", String::new()),
+        ("jobless.csv", HEADER.into()),
+        ("endless.csv", format!("{HEADER}5,resnet50-b64,0,1e300\n")),
+        ("never.csv", format!("{HEADER}5,resnet50-b64,1e300,1\n")),
+        ("odd.csv", "hello\n".into()),
+        ("bytes.csv", "\u{0}\u{1}".into()),
+        ("nan.json", r#"{"v100": {"('A3C', 1)": {"null": NaN}}}"#.into()),
+        ("minus.json", r#"{"v100": {"('A3C', 1)": {"null": -1.0}}}"#.into()),
+        ("none.json", "{}".into()),
+        ("few.json", r#"{"v100": {"('A3C', 1)": {"null": 1.0}}}"#.into()),
+        ("key.toml", "[simulation]\nruond = \"6m\"\n".into()),
+        ("section.toml", "[simulations]\n".into()),
+        ("value.toml", "[cluster]\ngpus-per-node = 0\n".into()),
+        ("type.toml", "[simulation]\nseed = 1979-05-27\n".into()),
+        ("broken.toml", "[simulation\n".into()),
+        ("journal.jsonl", "{}\n".into()),
+        ("nothing.jsonl", String::new()),
+        ("outages.txt", "v100-000@1h..2h\nv100-000@soon..3h\n".into()),
+    ]
+}
+
+/// The command, and what its sentence must say.
+const CASES: &[(&str, &str)] = &[
+    // Usage.
+    ("", "Usage: arles <COMMAND>"),
+    ("simulte", "unrecognized subcommand 'simulte'"),
+    ("simulate --polcy fifo", "unexpected argument '--polcy'"),
+    ("simulate -o yaml", "invalid value 'yaml'"),
+    ("simulate --trace good.csv --generate jobs=3", "cannot be used with"),
+    // Files.
+    ("simulate --trace missing.csv", "missing.csv: cannot read this file"),
+    ("simulate --trace empty.csv", "empty.csv: this file is empty"),
+    ("simulate --trace odd.csv", "odd.csv:1:1: the first line fits no trace format"),
+    ("simulate --trace bytes.csv", "bytes.csv:1:1: the first line fits no trace format"),
+    ("simulate --trace good.csv --rates missing.json", "missing.json: cannot read this file as a rate table"),
+    ("simulate --config missing.toml", "missing.toml: cannot read this file"),
+    ("simulate --node-events missing.txt", "missing.txt: cannot read this file"),
+    ("import missing.csv", "missing.csv: cannot read this file"),
+    ("replay missing.jsonl", "missing.jsonl: cannot read this file"),
+    ("allocate missing.json", "missing.json: cannot read this file"),
+    ("check-config", "arles.toml: cannot read this file"),
+    ("check-model --rates missing.json", "missing.json: cannot read this file"),
+    // Traces.
+    ("simulate --trace number.csv", "number.csv:2:16: arrival_seconds"),
+    ("simulate --trace twice.csv", "twice.csv:3:1: job_id 1 occurs twice"),
+    ("simulate --trace back.csv", "back.csv:3:16: job 2 arrives at 5 s, before the job above it (60 s)"),
+    (
+        "simulate --trace column.csv",
+        "column.csv:1:17: there is no column 'arival_seconds' (did you mean arrival_seconds?)",
+    ),
+    ("simulate --trace jobless.csv", "there is no job in this trace"),
+    ("simulate --trace endless.csv", "job 5 (resnet50-b64) would take more than 30 years"),
+    ("simulate --trace never.csv", "job 5 (resnet50-b64) arrives after more than 30 years"),
+    ("simulate --trace workload.csv", "no workload is called 'resnet51-b64'; the nearest names are resnet50-b64"),
+    ("simulate --trace big.csv --cluster v100:8", "job 7 (resnet50-b64) fits no kind of this cluster: a gang of 64"),
+    ("simulate --trace fat.csv --cluster k80:8", "job 7 (gpt2-xl-b1) fits no kind of this cluster: it needs"),
+    ("simulate --trace good.csv --format gavle", "--format: there is no trace format 'gavle' (did you mean gavel?)"),
+    ("simulate --trace good.csv --tenants robin:3", "--tenants: 'robin:3' is not known"),
+    ("simulate --tenants round-robin:3", "--tenants is about the import of a trace"),
+    ("import twice.csv -o out.csv", "twice.csv:3:1: job_id 1 occurs twice"),
+    ("import number.csv -o out.csv", "number.csv:2:16:"),
+    // Rates.
+    ("simulate --rates nan.json", "nan.json:1:34: NaN is no number in JSON"),
+    ("simulate --rates minus.json", "minus.json:1:"),
+    ("simulate --rates none.json", "none.json: there is no rate in this table"),
+    (
+        "simulate --trace good.csv --rates few.json --cluster v100:4",
+        "workload 'resnet50-b64' is not among the 1 of the rate table",
+    ),
+    ("simulate --rates few.json --cluster t4:4 --generate workloads=A3C", "kind 't4' is not in the rate table"),
+    ("check-model --rates few.json --exclude Recommendation", "--exclude: 'Recommendation' names no cells"),
+    ("check-model --rates few.json --exclude LM@k80", "--exclude: 'LM@k80' fits no cell"),
+    // Clusters.
+    ("simulate --cluster v101:4", "--cluster: no kind is called 'v101'; the nearest names are v100"),
+    ("simulate --cluster v100:0", "--cluster: 'v100:0' is a cluster with no GPUs"),
+    ("simulate --cluster v100", "--cluster: 'v100' names no number of GPUs"),
+    ("simulate --cluster v100:-4", "--cluster: '-4' in 'v100:-4' is no number of GPUs"),
+    ("simulate --cluster v100:4,v100:4", "--cluster: kind 'v100' is listed twice"),
+    ("simulate --gpus-per-node 0", "--gpus-per-node: '0' cannot be used; expected a whole number, 1 or more"),
+    ("simulate --reference t4", "--reference: there is no t4 in this cluster"),
+    ("simulate --fail v100-000@2h..1h", "--fail: 'v100-000@2h..1h' ends before it begins"),
+    ("simulate --fail v100-999@1h..2h", "--fail: there is no node 'v100-999'"),
+    ("simulate --node-events outages.txt", "outages.txt:2: 'soon' is no span of time"),
+    // Policies and numbers.
+    (
+        "simulate --policy max-min-fairnes",
+        "--policy: there is no policy 'max-min-fairnes' (did you mean max-min-fairness?)",
+    ),
+    ("simulate --policy fifo,fifo", "--policy: policy 'fifo' is listed twice"),
+    ("simulate --round 0s", "--round: '0s' is too short; expected a second or more"),
+    ("simulate --round 1e300", "--round: '1e300' is too long"),
+    ("simulate --round six", "--round: 'six' is no span of time"),
+    ("simulate --restart -3s", "unexpected argument '-3'"),
+    ("simulate --restart=-3s", "--restart: '-3s' is no span of time"),
+    ("simulate --seed NaN", "--seed: 'NaN' cannot be used; expected a whole number"),
+    ("simulate --generate load=NaN", "--generate load: 'NaN' cannot be used"),
+    ("simulate --generate jbos=3", "--generate: [generate] has no key 'jbos' (did you mean jobs?)"),
+    ("simulate --generate jobs=0", "--generate jobs: '0' cannot be used; expected a whole number, 1 or more"),
+    ("simulate --generate jobs=5,gangs=0:1", "a gang of 0 GPUs cannot run"),
+    ("simulate --generate tenants=a,a", "tenant 'a' occurs twice"),
+    ("simulate --generate workloads=resnet51-b64", "no workload is called 'resnet51-b64'"),
+    ("generate jobs=ten -o out.csv", "generate jobs: 'ten' cannot be used"),
+    ("simulate --journal out.jsonl", "--journal is of one run, and 5 policies were asked for"),
+    ("compare --baseline fif", "--baseline: there is no policy 'fif' (did you mean fifo?)"),
+    ("compare --trace good.csv --seeds 3", "this trace is the same for every seed"),
+    // Names.
+    ("kinds v101", "no kind is called 'v101'; the nearest names are v100"),
+    ("workloads resnet51-b64", "no workload is called 'resnet51-b64'; the nearest names are resnet50-b64"),
+    ("workloads --kind v101", "no kind is called 'v101'"),
+    // Configuration.
+    ("simulate --config key.toml", "key.toml:2: [simulation] has no key 'ruond' (did you mean round?)"),
+    ("check-config section.toml", "section.toml:1: there is no section [simulations] (did you mean simulation?)"),
+    ("check-config value.toml", "value.toml:2: cluster.gpus-per-node: '0' cannot be used"),
+    ("check-config type.toml", "type.toml:2: simulation.seed cannot be used; expected a text, a number"),
+    ("check-config broken.toml", "broken.toml:1: this is no TOML"),
+    // Journals.
+    ("replay journal.jsonl", "journal.jsonl: line 1: this is not the head of a journal"),
+    ("replay nothing.jsonl", "nothing.jsonl: line 1: the journal is empty"),
+    // Questions to a policy, from an empty stdin.
+    ("allocate", "standard input: this is no JSON"),
+    ("allocate --policy oef", "--policy: there is no policy 'oef'"),
+];
+
+#[test]
+fn every_wrong_input_gets_a_sentence() {
+    let folder = folder("wrong-input");
+    for (name, text) in files() {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let listing = || {
+        let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = listing();
+    let mut faults = Vec::new();
+    for (command, sentence) in CASES {
+        let mut words: Vec<&str> = command.split_whitespace().collect();
+        // Wherever a command could leave a file, ask for one.
+        if ["simulate", "compare"].contains(words.first().unwrap_or(&"")) {
+            words.extend(["--report", "out.html", "--jobs-csv", "jobs.csv"]);
+        }
+        let ran = arles(&folder, &words, "");
+        let mut wrong = |what: &str| faults.push(format!("arles {command}\n  {what}\n  {}", ran.stderr));
+        if ran.code != 2 {
+            wrong(&format!("ended in {}", ran.code));
+        }
+        if !ran.stderr.contains(sentence) {
+            wrong(&format!("expected: {sentence}"));
+        }
+        if ran.stderr.contains("panicked") {
+            wrong("panicked");
+        }
+        if !ran.stdout.is_empty() {
+            wrong("printed a result");
+        }
+        assert_eq!(listing(), before, "arles {command} left a file behind");
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn wrong_questions_get_a_sentence() {
+    let kinds = r#""kinds":[{"name":"v100","count":2},{"name":"k80","count":2}]"#;
+    let user = |user: &str| format!("{{{kinds},\"users\":[{user}]}}");
+    let cases = [
+        (user(r#"{"name":"a","rates":[1,NaN]}"#), "NaN is no number in JSON"),
+        (user(r#"{"name":"a","rates":[1e300,1]}"#), "rates of user 'a' on 'v100' is 1e+300; expected 0, or"),
+        (user(r#"{"name":"a","rates":[1]}"#), "has 1 numbers for 2 kinds"),
+        (user(r#"{"name":"a","rates":[0,0]}"#), "has a rate of 0 on every kind"),
+        (user(r#"{"name":"a","rates":[1,1],"weight":0}"#), "weight of user 'a' is 0; expected a number above 0"),
+        (user(r#"{"name":"a","rate":[1,1]}"#), "unknown field 'rate' (did you mean rates?)"),
+        (r#"{"kinds":[{"name":"v100","count":-2}],"users":[]}"#.into(), "the count of kind 'v100' is -2"),
+        (r#"{"kinds":[{"name":"v100","count":0}],"users":[{"name":"a","rates":[1]}]}"#.into(), "there are no GPUs"),
+    ];
+    let folder = folder("wrong-questions");
+    for (question, sentence) in cases {
+        let ran = arles(&folder, &["allocate"], &question);
+        assert_eq!(ran.code, 2, "{question}\n{}", ran.stderr);
+        assert!(
+            ran.stderr.starts_with("error: standard input: ") && ran.stderr.contains(sentence),
+            "{question}\n{}",
+            ran.stderr
+        );
+        assert!(!ran.stderr.contains("panicked") && ran.stdout.is_empty(), "{question}\n{}", ran.stderr);
+    }
+}
+
+#[test]
+fn work_that_fails_is_told_apart_from_wrong_input() {
+    let folder = folder("failed-work");
+    let ran = arles(&folder, &["simulate", "--generate", "jobs=3", "--report", "no/such/folder/out.html"], "");
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: cannot write 'no/such/folder/out.html'"), "{}", ran.stderr);
+    let ran = arles(&folder, &["demo", "--report", "."], "");
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+}
