@@ -1,6 +1,7 @@
 //! Tasks of this repository that are not part of the program: `cargo xtask TASK`.
 
 mod chaos;
+mod test;
 
 use std::process::ExitCode;
 
@@ -11,7 +12,10 @@ struct Task {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const TASKS: &[Task] = &[Task { name: "chaos", usage: chaos::USAGE, run: chaos::run }];
+const TASKS: &[Task] = &[
+    Task { name: "test", usage: test::USAGE, run: test::run },
+    Task { name: "chaos", usage: chaos::USAGE, run: chaos::run },
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

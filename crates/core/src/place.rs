@@ -1,7 +1,7 @@
 //! Placement: shares become whole GPUs for one round.
 //!
 //! A placer sees the live state and an allocation and names, for every job that shall run this round, the
-//! GPUs it shall run on. A [`Placement`] exists only through [`Placement::check`]: every gang whole and on
+//! GPUs it shall run on. A [`Placement`] exists only through its checker: every gang whole and on
 //! one kind, no GPU oversold, nobody on a node that is not usable.
 
 use crate::allocate::{Allocation, Problem};

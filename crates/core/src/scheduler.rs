@@ -6,11 +6,11 @@
 //! decision.
 //!
 //! Safety rests on three rules, each kept at one place:
-//! - a GPU is given to a new gang only after the old one is *known* to be gone ([`orders`]);
+//! - a GPU is given to a new gang only after the old one is *known* to be gone (`orders`);
 //! - a gang is known by the fence of its start order, so late orders and late reports cannot touch a newer
 //!   gang of the same job;
 //! - a node that has not been seen for longer than the lease has stopped its gangs by itself, and only then
-//!   are they given up ([`survey`]).
+//!   are they given up (`survey`).
 
 use crate::allocate::{AllocateError, Allocation, ClassId, PairRates, PolicyEntry, Problem, User};
 use crate::estimate::{Ask, Estimates, Row};

@@ -246,20 +246,3 @@ proptest! {
         check_charts(&charts(&runs));
     }
 }
-
-/// Writes sample reports to look at: `ARLES_PREVIEW=folder cargo test --release -p arles-sim preview -- --ignored`.
-#[test]
-#[ignore = "writes files for a person to look at"]
-fn preview() {
-    let Ok(folder) = std::env::var("ARLES_PREVIEW") else { return };
-    let write =
-        |name: &str, text: &str| std::fs::write(format!("{folder}/{name}"), text).expect("the folder is writable");
-    let usual = runs(Size { jobs: 400, ..SMALL });
-    write("usual.html", &html(&head(), &usual));
-    write("alone.html", &html(&head(), &usual[3..4]));
-    write("many.html", &html(&head(), &runs(Size { jobs: 6000, tenants: 60, gpus_per_kind: 64 })));
-    write("twenty.html", &html(&head(), &runs(Size { jobs: 900, tenants: 20, gpus_per_kind: 16 })));
-    write("ten.html", &html(&head(), &usual.iter().chain(&usual[..4]).cloned().collect::<Vec<_>>()));
-    write("jobs.csv", &jobs_csv(&usual[0]));
-    charts(&usual).iter().for_each(|c| write(&format!("{}.svg", c.name), &c.svg));
-}
