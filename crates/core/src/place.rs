@@ -20,6 +20,10 @@ pub struct View<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) now: Time,
     pub(crate) round_seconds: f64,
+    /// Whether the policy may put two jobs on one GPU.
+    pub(crate) pairs: bool,
+    /// Rounds since the last plan in which it simply went on.
+    pub(crate) skipped_rounds: u32,
     pub(crate) jobs: &'a Jobs,
     pub(crate) classes: &'a Classes,
     pub(crate) seats: &'a Seats,
@@ -43,6 +47,8 @@ impl View<'_> {
 const MOST_OVERHEAD: f64 = 0.05;
 /// Shortest turn, in rounds.
 const LEAST_ROUNDS: f64 = 4.0;
+/// A plan that nothing has disturbed stands for this many rounds before the next is made: half a turn.
+pub(crate) const PLAN_LASTS: u32 = 2;
 
 /// One gang's place.
 #[derive(Clone, PartialEq, Debug)]
@@ -107,7 +113,7 @@ impl Placement {
             if gpus.len() != spec.gang as usize {
                 return Err(PlaceError::NotWhole(spec.id.0));
             }
-            let most = if spec.gang == 1 { view.cluster.kind(kind).max_jobs.min(2) } else { 1 };
+            let most = if spec.gang == 1 && view.pairs { view.cluster.kind(kind).max_jobs.min(2) } else { 1 };
             for &gpu in gpus {
                 if view.cluster.kind_of(gpu) != kind {
                     return Err(PlaceError::Mixed(spec.id.0));

@@ -15,7 +15,7 @@
 use crate::allocate::{AllocateError, Allocation, ClassId, PairRates, PolicyEntry, Problem, User};
 use crate::estimate::{Ask, Estimates, Row};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Seats, Slot};
-use crate::place::{Placer, RoundingPlacer, Standing, View};
+use crate::place::{PLAN_LASTS, Placer, RoundingPlacer, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -84,6 +84,8 @@ pub struct Scheduler {
     changed: bool,
     outstanding: Option<Arc<Problem>>,
     placed: bool,
+    /// Rounds since the last plan was made.
+    skipped_rounds: u32,
     last_error: Option<AllocateError>,
 }
 
@@ -119,6 +121,7 @@ impl Scheduler {
             changed: false,
             outstanding: None,
             placed: true,
+            skipped_rounds: 0,
             last_error: None,
         }
     }
@@ -297,6 +300,9 @@ impl Scheduler {
             let problem = Arc::new(self.problem());
             self.outstanding = Some(Arc::clone(&problem));
             out.push(Output::Solve(problem));
+        } else if self.skipped_rounds + 1 < PLAN_LASTS && self.undisturbed() {
+            self.skipped_rounds += 1;
+            self.placed = true;
         } else {
             // Nothing new, or the solver is not done: the last shares still hold.
             self.place(out);
@@ -319,6 +325,11 @@ impl Scheduler {
         {
             out.push(Output::Solve(Arc::clone(problem)));
         }
+    }
+
+    /// Whether the last plan is carried out and stands as it was made.
+    fn undisturbed(&self) -> bool {
+        !self.changed && self.outstanding.is_none() && self.unconfirmed.is_empty() && self.strangers.is_empty()
     }
 
     /// Counts every running job's service until now.
@@ -449,12 +460,16 @@ impl Scheduler {
             cluster: &self.cluster,
             now: self.now,
             round_seconds: self.settings.round_seconds,
+            pairs: self.policy.pairs,
+            skipped_rounds: self.skipped_rounds,
             jobs: &self.jobs,
             classes: &self.classes,
             seats: &self.seats,
             usable: &usable,
         };
-        match self.placer.place(&view).check(&view) {
+        let plan = self.placer.place(&view).check(&view);
+        self.skipped_rounds = 0;
+        match plan {
             Ok(placement) => self.carry_out(placement, &usable, out),
             // A wrong plan is a bug; what runs goes on running, and the note says what was wrong.
             Err(error) => out.push(Output::Note(Event::BadPlan { round: self.round, why: error.to_string() })),

@@ -16,53 +16,135 @@
 use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
 use crate::KindId;
 use arles_lp::{Budget, maxmin};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 pub(super) struct MaxMin {
-    pub(super) aware: bool,
+    aware: bool,
+    /// Memory of the solver; the answer does not depend on what was solved in it before.
+    workspace: Mutex<maxmin::Workspace>,
 }
+
+impl MaxMin {
+    pub(super) fn new(aware: bool) -> Self {
+        Self { aware, workspace: Mutex::default() }
+    }
+}
+
+/// Relative gap at which the structured solver's answer is taken; the general solver is asked otherwise.
+const GAP: f64 = 1e-6;
 
 impl Policy for MaxMin {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
-        let (n, k) = (problem.users.len(), problem.kinds());
-        let gpus: f64 = problem.capacity.iter().sum();
-        let mut w = Vec::with_capacity(n * k);
-        let (mut beta, mut caps, mut rows) = (Vec::with_capacity(n), Vec::with_capacity(n), Vec::with_capacity(n));
-        for (u, user) in problem.users.iter().enumerate() {
-            let rate = |j: usize| match problem.rates(u)[j] {
-                r if r > 0.0 && problem.capacity[j] >= f64::from(user.gang) => {
-                    if self.aware {
-                        r
-                    } else {
-                        1.0
-                    }
-                }
-                _ => 0.0,
-            };
-            let equal_split = (0..k).map(|j| rate(j) * problem.capacity[j]).sum::<f64>() / gpus;
-            if equal_split > 0.0 {
-                rows.push(u);
-                w.extend((0..k).map(rate));
-                beta.push(f64::from(user.jobs) * user.job_weight * user.tenant_weight * equal_split);
-                caps.push(f64::from(user.jobs) * f64::from(user.gang));
-            }
-        }
-        if rows.is_empty() {
+        let rows = Rows::new(problem, self.aware);
+        if rows.beta.is_empty() {
             return Allocation::check(problem, Proposal::default());
         }
-        let question = maxmin::MaxMin { w: &w, beta: &beta, caps: &caps, capacity: &problem.capacity };
-        let level = maxmin::solve_or_general(&question, Budget::default())
-            .map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
-        let mut grants = Vec::with_capacity(rows.len() * k);
-        for (&u, x) in rows.iter().zip(level.x.chunks_exact(k)) {
-            let gang = f64::from(problem.users[u].gang);
+        let Rows { w, beta, caps, .. } = &rows;
+        let question = maxmin::MaxMin { w, beta, caps, capacity: &problem.capacity };
+        let no_answer = |refusal: maxmin::Refusal| AllocateError::NoAnswer { status: refusal.to_string() };
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let general;
+        let level = match workspace.solve(&question, Budget::default(), GAP) {
+            Ok(level) if level.bound.gap() <= GAP => level,
+            _ => {
+                general = maxmin::solve_or_general(&question, Budget::default()).map_err(no_answer)?;
+                &general
+            }
+        };
+        let k = problem.kinds();
+        let mut grants = Vec::with_capacity(rows.members.len() * k);
+        for member in &rows.members {
+            let x = &level.x[member.row * k..(member.row + 1) * k];
+            let part = member.beta / beta[member.row] / f64::from(problem.users[member.user].gang);
             let held = x.iter().enumerate().filter(|&(_, &gpus)| gpus > 0.0);
             grants.extend(held.map(|(j, gpus)| Grant {
                 kind: KindId(j as u16),
-                members: Members::One(u as u32),
-                gangs: gpus / gang,
+                members: Members::One(member.user as u32),
+                gangs: gpus * part,
             }));
         }
         let certificate = Some(Certificate { lower: level.bound.lower, upper: level.bound.upper });
         Allocation::check(problem, Proposal { grants, objective: Some(level.t), certificate })
+    }
+}
+
+/// A user and the row it shares.
+struct Member {
+    user: usize,
+    row: usize,
+    beta: f64,
+}
+
+/// The rows of the program. Users with the same speed-ups and the same cap for what they are measured against have one
+/// row together and divide its GPUs in proportion to β: exact, since each could have the other's part scaled. For the
+/// agnostic policy that is nearly everybody.
+struct Rows {
+    w: Vec<f64>,
+    beta: Vec<f64>,
+    caps: Vec<f64>,
+    /// Cap over β of each of the row's users.
+    ratio: Vec<f64>,
+    members: Vec<Member>,
+}
+
+impl Rows {
+    fn new(problem: &Problem, aware: bool) -> Self {
+        let k = problem.kinds();
+        let gpus: f64 = problem.capacity.iter().sum();
+        let n = problem.users.len();
+        let mut rows = Self {
+            w: Vec::with_capacity((n + 1) * k),
+            beta: Vec::with_capacity(n),
+            caps: Vec::with_capacity(n),
+            ratio: Vec::with_capacity(n),
+            members: Vec::with_capacity(n),
+        };
+        // By a fingerprint of the row; a row that only looks like another one merely stays apart.
+        let mut known: BTreeMap<u64, usize> = BTreeMap::new();
+        for (u, user) in problem.users.iter().enumerate() {
+            let usable = |j: usize| problem.rates(u)[j] > 0.0 && problem.capacity[j] >= f64::from(user.gang);
+            let best = (0..k).filter(|&j| usable(j)).map(|j| problem.rates(u)[j]).fold(0.0, f64::max);
+            // Speed-ups over the best kind: a user's own unit of work drops out.
+            let speed = |j: usize| match usable(j) {
+                true if aware => problem.rates(u)[j] / best,
+                true => 1.0,
+                false => 0.0,
+            };
+            let tail = rows.w.len();
+            rows.w.extend((0..k).map(speed));
+            let equal_split = rows.w[tail..].iter().zip(&problem.capacity).map(|(w, m)| w * m).sum::<f64>() / gpus;
+            if best == 0.0 || equal_split <= 0.0 {
+                rows.w.truncate(tail);
+                continue;
+            }
+            let beta = f64::from(user.jobs) * user.job_weight * user.tenant_weight * equal_split;
+            let cap = f64::from(user.jobs) * f64::from(user.gang);
+            let print = rows.w[tail..]
+                .iter()
+                .chain([&(cap / beta)])
+                .fold(0u64, |hash, x| (hash.rotate_left(5) ^ x.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let like = known
+                .get(&print)
+                .copied()
+                .filter(|&row| rows.ratio[row] == cap / beta && rows.w[row * k..(row + 1) * k] == rows.w[tail..]);
+            let row = match like {
+                Some(row) => {
+                    rows.w.truncate(tail);
+                    row
+                }
+                None => {
+                    known.insert(print, rows.beta.len());
+                    rows.ratio.push(cap / beta);
+                    rows.beta.push(0.0);
+                    rows.caps.push(0.0);
+                    rows.beta.len() - 1
+                }
+            };
+            rows.beta[row] += beta;
+            rows.caps[row] += cap;
+            rows.members.push(Member { user: u, row, beta });
+        }
+        rows
     }
 }

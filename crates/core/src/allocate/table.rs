@@ -100,7 +100,7 @@ pub static POLICIES: &[PolicyEntry] = &[
         blind: false,
         pairs: false,
         promises: &[Promise::ScaleFree, Promise::MaxMin, Promise::SharingIncentive],
-        make: || Box::new(MaxMin { aware: true }),
+        make: || Box::new(MaxMin::new(true)),
     },
     PolicyEntry {
         name: "max-min-agnostic",
@@ -110,7 +110,7 @@ pub static POLICIES: &[PolicyEntry] = &[
         blind: true,
         pairs: false,
         promises: &[Promise::ScaleFree],
-        make: || Box::new(MaxMin { aware: false }),
+        make: || Box::new(MaxMin::new(false)),
     },
 ];
 
