@@ -144,6 +144,10 @@ impl Jobs {
         self.by_id.get(&id).copied()
     }
 
+    pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.by_id.keys().copied()
+    }
+
     pub(crate) fn get(&self, slot: Slot) -> &Job {
         self.slots[slot as usize].as_ref().expect("a live slot")
     }

@@ -36,11 +36,15 @@ impl View<'_> {
         self.jobs.get(slot).plannable(self.now, self.usable)
     }
 
-    /// How long a job should run before another takes its place: so long that restarts cost a small part of
-    /// the time, and never less than a few rounds.
     fn turn_seconds(&self, restart_seconds: f64) -> f64 {
-        (restart_seconds / MOST_OVERHEAD).max(LEAST_ROUNDS * self.round_seconds)
+        turn_seconds(restart_seconds, self.round_seconds)
     }
+}
+
+/// How long a job should run before another takes its place: so long that restarts cost a small part of the time, and
+/// never less than a few rounds.
+pub(crate) fn turn_seconds(restart_seconds: f64, round_seconds: f64) -> f64 {
+    (restart_seconds / MOST_OVERHEAD).max(LEAST_ROUNDS * round_seconds)
 }
 
 /// Largest part of the time that taking turns may cost in restarts.

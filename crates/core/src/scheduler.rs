@@ -154,6 +154,11 @@ impl Scheduler {
         self.jobs.len()
     }
 
+    /// Ids of jobs that are not over, in order.
+    pub fn live(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.ids()
+    }
+
     /// Ids of live jobs that hold nothing.
     pub fn waiting(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.iter().filter(|(_, job)| job.phase == Phase::Waiting).map(|(_, job)| job.spec.id)

@@ -76,7 +76,7 @@ pub fn check(seed: u64, verbose: bool) -> Outcome {
         first.violation = Some(Violation { at, what });
         return first;
     }
-    let what = match journal::replay(text.as_slice(), |_, _, _| {}) {
+    let what = match journal::replay(text.as_slice(), None, |_, _, _| {}).map(|(replay, _)| replay) {
         Ok(replay) => replay.first_difference.map(|line| format!("the journal's line {line} replays to other outputs")),
         Err(error) => Some(format!("the journal cannot be read: {error}")),
     };

@@ -144,11 +144,16 @@ pub struct Replay {
     pub first_difference: Option<usize>,
 }
 
-/// Feeds a journal to a fresh scheduler and compares every answer; `watch` sees each of them.
+/// Feeds a journal to a fresh scheduler and compares every answer; `watch` sees each of them. Ends before the first
+/// input later than `until`, if that is given, and returns the scheduler as it then stands.
 ///
 /// # Errors
 /// A sentence when a line cannot be read.
-pub fn replay(input: impl BufRead, mut watch: impl FnMut(Time, &Input, &[Output])) -> Result<Replay, ReplayError> {
+pub fn replay(
+    input: impl BufRead,
+    until: Option<Time>,
+    mut watch: impl FnMut(Time, &Input, &[Output]),
+) -> Result<(Replay, Scheduler), ReplayError> {
     let fail = |line: usize, what: String| ReplayError { line, what };
     let mut lines = input.lines().enumerate().map(|(i, text)| (i + 1, text));
     let Some((_, first)) = lines.next() else {
@@ -171,6 +176,9 @@ pub fn replay(input: impl BufRead, mut watch: impl FnMut(Time, &Input, &[Output]
     for (number, text) in lines {
         let text = text.map_err(|e| fail(number, e.to_string()))?;
         let line: LineIn = serde_json::from_str(&text).map_err(|e| fail(number, format!("not an input: {e}")))?;
+        if until.is_some_and(|until| line.t > until) {
+            break;
+        }
         found.inputs += 1;
         found.rounds += u64::from(line.i == Input::Tick);
         let outputs = scheduler.step(line.t, line.i.clone());
@@ -187,5 +195,5 @@ pub fn replay(input: impl BufRead, mut watch: impl FnMut(Time, &Input, &[Output]
         }
         watch(line.t, &line.i, &outputs);
     }
-    Ok(found)
+    Ok((found, scheduler))
 }

@@ -142,6 +142,8 @@ pub struct Summary {
     pub migrations: u64,
     /// Gangs that were placed on more than one kind.
     pub mixed_gangs: u64,
+    /// Decisions for which the policy had no usable answer, so that the last one stayed in force.
+    pub rounds_unanswered: u64,
     /// By tenant.
     pub tenants: Vec<TenantRecord>,
     /// CPU-bound time of the simulation itself. The one number that differs between runs.

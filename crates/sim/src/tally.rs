@@ -39,6 +39,8 @@ pub(crate) struct Tally {
     due_seconds: f64,
     violated_seconds: f64,
     migrations: u64,
+    mixed_gangs: u64,
+    unanswered: u64,
     rounds: u64,
     peak_live: usize,
     timeline: Vec<Sample>,
@@ -71,6 +73,8 @@ impl Tally {
             due_seconds: 0.0,
             violated_seconds: 0.0,
             migrations: 0,
+            mixed_gangs: 0,
+            unanswered: 0,
             rounds: 0,
             peak_live: 0,
             timeline: Vec::new(),
@@ -86,7 +90,10 @@ impl Tally {
         self.over
     }
 
-    pub(crate) fn no_allocation(&mut self) {}
+    /// The policy had no usable answer.
+    pub(crate) fn no_allocation(&mut self) {
+        self.unanswered += 1;
+    }
 
     /// A round has been decided.
     pub(crate) fn sample(&mut self, now: Time, world: &World) {
@@ -116,6 +123,10 @@ impl Tally {
 
     /// An order is about to be carried out.
     pub(crate) fn before_order(&mut self, now: Time, order: &Order, world: &World) {
+        if let Order::Start(start) = order {
+            let mixed = start.gpus.iter().any(|&gpu| world.cluster().kind_of(gpu) != start.kind);
+            self.mixed_gangs += u64::from(mixed);
+        }
         if self.jobs.is_none() || self.gantt.len() >= MOST_STRETCHES {
             return;
         }
@@ -255,7 +266,8 @@ impl Tally {
             rounds: self.rounds,
             peak_live_jobs: self.peak_live as u64,
             migrations: self.migrations,
-            mixed_gangs: 0,
+            mixed_gangs: self.mixed_gangs,
+            rounds_unanswered: self.unanswered,
             tenants: self.tenant_records(),
             wall_seconds: 0.0,
         };

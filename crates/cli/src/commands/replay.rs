@@ -2,9 +2,10 @@
 
 use crate::fault::{EXIT_CODES, Failed};
 use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::quantity;
 use anyhow::{Result, anyhow};
-use arles_core::scheduler::{Event, Order};
-use arles_core::{Output, Time};
+use arles_core::scheduler::{Event, Order, Verdict};
+use arles_core::{Output, Scheduler, Time};
 use arles_sim::journal;
 use clap::Args;
 use serde::Serialize;
@@ -21,6 +22,9 @@ pub(crate) struct Replay {
     /// Print every order and event
     #[arg(long)]
     events: bool,
+    /// Print who runs and who waits at this time of the journal, and why
+    #[arg(long, value_name = "TIME", value_parser = quantity::seconds, conflicts_with = "events")]
+    queue_at: Option<f64>,
     #[command(flatten)]
     output: OutputFlag,
 }
@@ -32,6 +36,15 @@ struct Line {
     what: &'static str,
     who: String,
     detail: String,
+}
+
+/// A live job at one moment.
+#[derive(Serialize)]
+struct Queued {
+    job: u64,
+    state: &'static str,
+    reason: String,
+    verdict: Verdict,
 }
 
 #[derive(Serialize)]
@@ -53,7 +66,13 @@ impl Replay {
                 events.extend(outputs.iter().filter_map(|output| line(at, output)));
             }
         };
-        let replay = journal::replay(BufReader::new(file), watch).map_err(|error| anyhow!("{path}: {error}"))?;
+        let until = self.queue_at.map(Time::from_seconds);
+        let (replay, scheduler) =
+            journal::replay(BufReader::new(file), until, watch).map_err(|error| anyhow!("{path}: {error}"))?;
+        if self.queue_at.is_some() {
+            let queue = queue(&scheduler);
+            return output::print(out, self.output.output, &queue_table(&queue), &queue);
+        }
         let difference = replay.first_difference;
         let document = Document { replay, events };
         if let Some(events) = &document.events
@@ -71,6 +90,36 @@ impl Replay {
             }
         }
     }
+}
+
+/// Every live job, those that wait first.
+fn queue(scheduler: &Scheduler) -> Vec<Queued> {
+    let mut queue: Vec<Queued> = Vec::new();
+    for job in scheduler.live() {
+        let verdict = scheduler.explain(job);
+        let (state, reason) = match &verdict {
+            Verdict::Unknown => continue,
+            Verdict::Runs { kind, gpus, nodes } => ("runs", format!("{gpus} × {kind} on {nodes} node(s)")),
+            Verdict::Starts => ("starts", String::new()),
+            Verdict::Stops => ("stops", String::new()),
+            Verdict::Waits(reason) => ("waits", reason.to_string()),
+        };
+        queue.push(Queued { job: job.0, state, reason, verdict });
+    }
+    queue.sort_by_key(|q| (q.state != "waits", q.job));
+    queue
+}
+
+fn queue_table(queue: &[Queued]) -> Table {
+    let mut table = Table::new(vec![
+        Column::right("job", "job"),
+        Column::left("state", "state"),
+        Column::prose("reason", "reason"),
+    ]);
+    for q in queue {
+        table.row(vec![q.job.into(), q.state.into(), q.reason.as_str().into()]);
+    }
+    table
 }
 
 fn counts(replay: &journal::Replay) -> Table {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Work;
+use crate::place::turn_seconds;
 use serde::Serialize;
 use std::fmt;
 
@@ -134,7 +135,7 @@ impl fmt::Display for Reason {
             }
             Self::Turns { gangs, jobs, ahead, seconds } => write!(
                 f,
-                "{jobs} jobs like it share {gangs:.2} gangs at a time and {ahead} go first; its turn is in about {}",
+                "{jobs} job(s) like it share {gangs:.2} gangs at a time, {ahead} before it; its turn is in about {}",
                 span(*seconds)
             ),
             Self::Queued { ahead, gang, free, seconds } => {
@@ -247,7 +248,9 @@ impl Scheduler {
                 s != slot && (other.virtual_seconds, s) < (job.virtual_seconds, slot) && other.phase == Phase::Waiting
             };
             let ahead = class.jobs.iter().filter(sooner).count();
-            let seconds = (ahead as f64 + 1.0) / gangs * self.settings.round_seconds;
+            // Each of the gangs at a time is passed on once in a turn.
+            let turn = turn_seconds(job.spec.restart_seconds, self.settings.round_seconds);
+            let seconds = (ahead as f64 + 1.0) / gangs * turn;
             return Reason::Turns { gangs, jobs: class.jobs.len(), ahead, seconds };
         }
         let earlier = |j: &Job| (j.spec.arrived, j.spec.id) < (job.spec.arrived, job.spec.id);

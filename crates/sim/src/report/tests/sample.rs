@@ -247,6 +247,7 @@ impl<'a> Toy<'a> {
             migrations: sum(|j| f64::from(j.restarts)) as u64,
             peak_live_jobs: 0,
             mixed_gangs: 0,
+            rounds_unanswered: 0,
             tenants: self.tenants(jobs),
             wall_seconds: 123.456,
         }
