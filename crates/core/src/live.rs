@@ -215,6 +215,8 @@ pub(crate) struct Class {
     pub(crate) spread_rates: Vec<f64>,
     /// The rates as the placer may see them: all 1 for a policy that is blind to speed.
     pub(crate) seen_rates: Vec<f64>,
+    /// Kinds in the order of these rates, fastest first.
+    pub(crate) fastest_first: Vec<KindId>,
 }
 
 impl Class {

@@ -261,6 +261,7 @@ impl Scheduler {
             rates: vec![0.0; kinds],
             spread_rates: vec![0.0; kinds],
             seen_rates: vec![0.0; kinds],
+            fastest_first: (0..kinds as u16).map(KindId).collect(),
         };
         fill_rates(&mut class, spec, &self.estimates, self.policy.blind);
         self.classes.insert(id, class);
@@ -507,4 +508,6 @@ fn fill_rates(class: &mut Class, spec: &JobSpec, estimates: &Estimates, blind: b
         class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
         class.seen_rates[j] = if blind { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
     }
+    let seen = &class.seen_rates;
+    class.fastest_first.sort_by(|a, b| seen[b.index()].total_cmp(&seen[a.index()]).then(a.cmp(b)));
 }

@@ -466,10 +466,10 @@ impl World {
         let life = self.jobs.get_mut(&job).expect("it holds something");
         let steps = life.steps;
         let gang = life.gang.take().expect("it holds something");
-        life.last_gpus.clone_from(&gang.gpus);
         if gang.ended.is_none() {
             self.unseat(now, job, &gang);
         }
+        self.jobs.get_mut(&job).expect("it held something").last_gpus = gang.gpus;
         steps
     }
 

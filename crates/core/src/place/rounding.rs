@@ -104,12 +104,9 @@ fn take_turns(
     if let Some(only) = only_kind(gangs) {
         return chosen.extend(turns.drain(..).map(|(_, slot)| (slot, only)));
     }
-    let mut kinds: Vec<usize> = (0..gangs.len()).filter(|&j| gangs[j] > 0).collect();
-    kinds.sort_by(|&a, &b| class.seen_rates[b].total_cmp(&class.seen_rates[a]).then(a.cmp(&b)));
-    for (i, &j) in kinds.iter().enumerate() {
-        let kind = KindId(j as u16);
-        let count = (gangs[j] as usize).min(turns.len());
-        if i + 1 < kinds.len() && count < turns.len() {
+    for &kind in &class.fastest_first {
+        let count = (gangs[kind.index()] as usize).min(turns.len());
+        if count > 0 && count < turns.len() {
             for turn in turns.iter_mut() {
                 turn.0 = service(view, turn.1, Some(kind));
             }
