@@ -1,5 +1,5 @@
 //! Speed beside a peer: whole runs of the anchor traces, from reading the files to the numbers, against the CPU time that
-//! Gavel's own simulator took for them (recorded in shared/data/gavel/anchor/ORIGIN.md on a machine of this kind).
+//! Gavel's own simulator took for them (recorded in shared/data/gavel/anchor/ORIGIN.md on two shared cores).
 //!
 //! `cargo bench -p arles-sim --bench anchor`. Mean CPU time of this thread over 25 runs, and the least wall time of one.
 

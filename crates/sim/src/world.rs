@@ -401,8 +401,24 @@ impl World {
         told(Fate::Stopped(self.release(now, job)))
     }
 
-    /// Brings a gang's progress and energy up to date, its partner's with it.
+    /// Brings a gang's progress and energy up to date, its partner's with it. The end of a restart divides the time, so
+    /// that every stretch is wholly one thing or the other.
     fn settle(&mut self, now: Time, job: JobId) {
+        let gang = |id: JobId| self.jobs.get(&id).and_then(|l| l.gang.as_ref());
+        let Some(own) = gang(job) else { return };
+        let partner = own.partner.and_then(gang);
+        let mut cuts = [own.productive_from, partner.map_or(own.productive_from, |p| p.productive_from)];
+        cuts.sort_unstable();
+        let from = own.settled;
+        for cut in cuts {
+            if from < cut && cut < now {
+                self.settle_stretch(cut, job);
+            }
+        }
+        self.settle_stretch(now, job);
+    }
+
+    fn settle_stretch(&mut self, now: Time, job: JobId) {
         let Some(gang) = self.jobs.get(&job).and_then(|l| l.gang.as_ref()) else { return };
         if gang.ended.is_some() {
             return;
@@ -435,8 +451,9 @@ impl World {
         let life = self.jobs.get_mut(&job).expect("a resident lives");
         let gang = life.gang.as_mut().expect("a resident has a gang");
         let seconds = now.since(gang.settled);
-        let restarting = gang.productive_from.min(now).since(gang.settled);
-        let productive = if gang.stopping { 0.0 } else { seconds - restarting };
+        // Loading, restoring or saving: it holds its GPUs and makes no steps.
+        let moving = gang.stopping || now <= gang.productive_from;
+        let productive = if moving { 0.0 } else { seconds };
         life.steps += gang.rate * productive;
         if let Work::Steps(total) = life.spec.work {
             life.steps = life.steps.min(total);
@@ -455,9 +472,12 @@ impl World {
             gang.safe_at = Time(now.0 - Time::from_seconds(unsafe_seconds).0.min(now.0));
         }
         gang.settled = now;
-        let active = gang.watts * (productive + restart_activity * (seconds - productive));
         let alone = life.paces[gang.kind.index()].map_or(1.0, |p| p[0].rate);
-        (Resident { job, activity: gang.rate / alone, restarting: restarting > 0.5 * seconds && seconds > 0.0 }, active)
+        let (active, activity) = match moving {
+            true => (gang.watts * restart_activity * seconds, restart_activity),
+            false => (gang.watts * seconds, gang.rate / alone),
+        };
+        (Resident { job, activity, restarting: moving }, active)
     }
 
     /// Takes a gang off its GPUs; returns the job's steps.

@@ -102,3 +102,18 @@ fn a_gang_that_saves_works_until_then_and_leaves_whatever_its_pace() {
     let Fate::Stopped(steps) = told.fate else { panic!("{told:?}") };
     assert!((steps - total / 2.0).abs() < 1e-6 * total, "{steps} of {total}");
 }
+
+/// A long run after a short restart used to count the whole as running, and restarts seemed to cost nothing.
+#[test]
+fn the_energy_of_a_restart_is_told_from_that_of_the_run_after_it() {
+    let mut world = world(Habits { restart_activity: 0.5, ..Habits::default() });
+    world.jobs.get_mut(&JobId(1)).unwrap().spec.restart_seconds = 20.0;
+    assert!(world.apply(at(0.0), &start(1)).is_ok());
+    assert!(world.apply(at(10.0), &stop(1)).is_ok());
+    assert!(world.apply(at(10.0), &start(2)).is_ok());
+    world.close_books(at(70.0));
+    let charge = world.life(JobId(1)).unwrap().charge;
+    let active_watts = charge.active_joules / 50.0;
+    assert!((charge.restart_joules - 0.5 * active_watts * 20.0).abs() < 1e-6 * charge.restart_joules, "{charge:?}");
+    assert!(charge.restart_joules > 0.0);
+}
