@@ -99,7 +99,7 @@ fn queue(scheduler: &Scheduler) -> Vec<Queued> {
         let verdict = scheduler.explain(job);
         let (state, reason) = match &verdict {
             Verdict::Unknown => continue,
-            Verdict::Runs { kind, gpus, nodes } => ("runs", format!("{gpus} × {kind} on {nodes} node(s)")),
+            Verdict::Runs { .. } => ("runs", verdict.to_string().trim_start_matches("runs on ").to_owned()),
             Verdict::Starts => ("starts", String::new()),
             Verdict::Stops => ("stops", String::new()),
             Verdict::Waits(reason) => ("waits", reason.to_string()),

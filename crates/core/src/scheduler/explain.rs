@@ -135,11 +135,13 @@ impl fmt::Display for Reason {
             }
             Self::Turns { gangs, jobs, ahead, seconds } => write!(
                 f,
-                "{jobs} job(s) like it share {gangs:.2} gangs at a time, {ahead} before it; its turn is in about {}",
+                "{} like it share {gangs:.2} gangs at a time, {ahead} before it; its turn is in about {}",
+                count(*jobs, "job"),
                 span(*seconds)
             ),
             Self::Queued { ahead, gang, free, seconds } => {
-                write!(f, "{ahead} jobs came earlier; its gang needs {gang} GPUs and {free} that fit are free")?;
+                let (jobs, gpus) = (count(*ahead, "job"), count(*gang as usize, "GPU"));
+                write!(f, "{jobs} came earlier; its gang needs {gpus} and {free} that fit are free")?;
                 match seconds {
                     Some(s) => write!(f, "; enough jobs end in about {}", span(*s))?,
                     None => write!(f, "; too few running jobs have a known end to say when")?,
@@ -157,12 +159,17 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => write!(f, "no such job is live: it is over, or never was"),
-            Self::Runs { kind, gpus, nodes } => write!(f, "runs on {gpus} × {kind} on {nodes} node(s)"),
+            Self::Runs { kind, gpus, nodes } => write!(f, "runs on {gpus} × {kind} on {}", count(*nodes, "node")),
             Self::Starts => write!(f, "is being started"),
             Self::Stops => write!(f, "is being stopped"),
             Self::Waits(reason) => write!(f, "waits: {reason}"),
         }
     }
+}
+
+/// A number of things: `1 job`, `2 jobs`.
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A span of time for people.
