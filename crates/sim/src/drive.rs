@@ -293,12 +293,7 @@ impl Run<'_> {
             while let Some(report) = self.world.advance(self.now) {
                 self.tell(Input::Reported(report))?;
             }
-            while script.last().is_some_and(|e| Time::from_seconds(e.at_seconds) <= self.now) {
-                let event = script.pop().expect("looked at above");
-                match event.up {
-                    true => self.world.restore_node(self.now, event.node),
-                    false => self.world.fail_node(self.now, event.node),
-                }
+            if self.play(&mut script) {
                 self.look()?;
             }
             while let Some(i) = arrivals.clone().next()
@@ -322,6 +317,19 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lets nodes go and come that are due (the next event is the last of `script`); `true` if any did.
+    fn play(&mut self, script: &mut Vec<NodeEvent>) -> bool {
+        let mut any = false;
+        while let Some(event) = script.pop_if(|e| Time::from_seconds(e.at_seconds) <= self.now) {
+            any = true;
+            match event.up {
+                true => self.world.restore_node(self.now, event.node),
+                false => self.world.fail_node(self.now, event.node),
+            }
+        }
+        any
     }
 
     fn look(&mut self) -> std::io::Result<()> {
