@@ -56,7 +56,7 @@ impl Tally {
         let mut gantt_labels = Vec::new();
         for (j, _) in cluster.kinds().iter().enumerate() {
             let nodes = cluster.nodes().iter().filter(|n| n.kind.index() == j);
-            let gpus = nodes.flat_map(|n| n.gpu_range().map(move |g| (g, format!("{}/{}", n.name, g - n.first_gpu.0))));
+            let gpus = nodes.flat_map(|n| n.gpu_range().map(move |g| (g, n.name.clone())));
             gantt_labels.extend(gpus.take(if details { GANTT_GPUS as usize } else { 0 }));
         }
         Self {
