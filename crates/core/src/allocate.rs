@@ -67,8 +67,9 @@ pub struct PairRates {
     pub rate_b: f64,
 }
 
-/// What there is to divide, and among whom. Everything a policy may know.
+/// What there is to divide, and among whom. Everything a policy may know. Made by [`Problem::new`], which checks it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Problem {
     /// The decision this belongs to.
     pub round: Round,
@@ -83,6 +84,60 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// A problem of `users` with their `rates` (users × kinds) on `capacity`; no pairs yet.
+    ///
+    /// # Errors
+    /// A sentence about the first number that makes no sense.
+    pub fn new(round: Round, capacity: Vec<f64>, users: Vec<User>, rates: Vec<f64>) -> Result<Self, ProblemError> {
+        Self { round, capacity, users, rates, pairs: Vec::new() }.checked()
+    }
+
+    /// The same with what is known of two jobs on one GPU.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn with_pairs(mut self, mut pairs: Vec<PairRates>) -> Result<Self, ProblemError> {
+        pairs.sort_by_key(|p| (p.a, p.b, p.kind));
+        self.pairs = pairs;
+        self.checked()
+    }
+
+    /// Every number finite and of the right sign, every list of the right length.
+    fn checked(self) -> Result<Self, ProblemError> {
+        let refuse = |what: String| Err(ProblemError(what));
+        let amount = |x: f64| x.is_finite() && x >= 0.0;
+        if let Some((j, m)) = self.capacity.iter().enumerate().find(|(_, m)| !amount(**m)) {
+            return refuse(format!("kind {j} has {m} GPUs; expected 0 or more"));
+        }
+        let wanted = self.users.len() * self.capacity.len();
+        if self.rates.len() != wanted {
+            return refuse(format!(
+                "there are {} rates; expected {wanted}, one for each user and kind",
+                self.rates.len()
+            ));
+        }
+        if let Some((i, r)) = self.rates.iter().enumerate().find(|(_, r)| !amount(**r)) {
+            let (user, kind) = (i / self.capacity.len(), i % self.capacity.len());
+            return refuse(format!("user {user} has rate {r} on kind {kind}; expected 0 or more"));
+        }
+        for (i, user) in self.users.iter().enumerate() {
+            let weight = user.tenant_weight * user.job_weight;
+            if !(weight.is_finite() && weight > 0.0) {
+                return refuse(format!("user {i} has weight {weight}; expected more than 0"));
+            }
+            if user.gang == 0 {
+                return refuse(format!("user {i} has a gang of 0 GPUs; expected at least 1"));
+            }
+        }
+        for pair in &self.pairs {
+            let known = pair.a <= pair.b && pair.kind.index() < self.capacity.len();
+            if !known || !amount(pair.rate_a) || !amount(pair.rate_b) {
+                return refuse(format!("the pair of {} and {} on {} makes no sense", pair.a, pair.b, pair.kind));
+            }
+        }
+        Ok(self)
+    }
+
     /// Number of kinds.
     #[must_use]
     pub fn kinds(&self) -> usize {
@@ -104,6 +159,18 @@ impl Problem {
         Some(if first == a { (pair.rate_a, pair.rate_b) } else { (pair.rate_b, pair.rate_a) })
     }
 }
+
+/// A problem that makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProblemError(String);
+
+impl fmt::Display for ProblemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ProblemError {}
 
 /// Who is in a bundle: one user's gang, or the jobs of two users on one GPU. Indices into [`Problem::users`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -36,14 +36,13 @@ fn problem(single: bool) -> impl Strategy<Value = Problem> {
 }
 
 fn build(capacity: &[u32], drafts: &[Draft], single: bool) -> Problem {
-    let mut problem =
-        Problem { round: Round(7), capacity: capacity.iter().map(|&c| f64::from(c)).collect(), ..Problem::default() };
+    let (mut users, mut all_rates) = (Vec::new(), Vec::new());
     for (i, (gang, jobs, weight, attained, rates)) in drafts.iter().enumerate() {
         // The scheduler leaves out users that fit nowhere.
         if rates.iter().all(|&r| r == 0.0) {
             continue;
         }
-        problem.users.push(User {
+        users.push(User {
             class: ClassId(i as u32),
             tenant: TenantId((i % 3) as u32),
             tenant_weight: *weight,
@@ -57,22 +56,24 @@ fn build(capacity: &[u32], drafts: &[Draft], single: bool) -> Problem {
             attained_gpu_seconds: *attained,
             held: None,
         });
-        problem.rates.extend_from_slice(rates);
+        all_rates.extend_from_slice(rates);
     }
-    problem
+    let capacity = capacity.iter().map(|&c| f64::from(c)).collect();
+    Problem::new(Round(7), capacity, users, all_rates).expect("a sound problem")
 }
 
 /// Pair rates of between half and all of what each has alone.
-fn with_pairs(mut problem: Problem) -> Problem {
+fn with_pairs(problem: Problem) -> Problem {
+    let mut pairs = Vec::new();
     for a in 0..5u32 {
         for b in a..5 {
             for kind in 0..problem.kinds() as u16 {
                 let (a, b) = (WorkloadId(a), WorkloadId(b));
-                problem.pairs.push(PairRates { a, b, kind: KindId(kind), rate_a: 0.7, rate_b: 0.6 });
+                pairs.push(PairRates { a, b, kind: KindId(kind), rate_a: 0.7, rate_b: 0.6 });
             }
         }
     }
-    problem
+    problem.with_pairs(pairs).expect("sound pairs")
 }
 
 fn served(problem: &Problem, grants: &[Grant]) -> (Vec<f64>, Vec<f64>) {
@@ -237,8 +238,23 @@ fn nonsense_is_refused_with_a_sentence() {
 #[test]
 fn no_users_is_no_problem() {
     for entry in POLICIES {
-        let empty = Problem { capacity: vec![4.0, 4.0], ..Problem::default() };
+        let empty = Problem::new(Round(1), vec![4.0, 4.0], Vec::new(), Vec::new()).expect("a sound problem");
         let answer = (entry.make)().allocate(&empty).expect(entry.name);
         assert!(answer.grants().is_empty());
     }
+}
+
+#[test]
+fn a_problem_that_makes_no_sense_is_refused_with_a_sentence() {
+    let check = |capacity: [f64; 2], weight: f64, gang: u32, rates: &[f64], expect: &str| {
+        let mut users = build(&[4, 4], &[(1, 1, 1.0, 0.0, vec![1.0, 2.0])], false).users;
+        (users[0].job_weight, users[0].gang) = (weight, gang);
+        let error = Problem::new(Round(1), capacity.to_vec(), users, rates.to_vec()).expect_err(expect);
+        assert_eq!(error.to_string(), expect);
+    };
+    check([4.0, -1.0], 1.0, 1, &[1.0, 2.0], "kind 1 has -1 GPUs; expected 0 or more");
+    check([4.0, 4.0], 1.0, 1, &[f64::NAN, 2.0], "user 0 has rate NaN on kind 0; expected 0 or more");
+    check([4.0, 4.0], 1.0, 1, &[1.0], "there are 1 rates; expected 2, one for each user and kind");
+    check([4.0, 4.0], 0.0, 1, &[1.0, 2.0], "user 0 has weight 0; expected more than 0");
+    check([4.0, 4.0], 1.0, 0, &[1.0, 2.0], "user 0 has a gang of 0 GPUs; expected at least 1");
 }

@@ -14,7 +14,7 @@ use crate::quantity::{percent, shown};
 use crate::settings;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::{Allocation, Certificate, ClassId, Members, PolicyEntry, Problem, Promise, User};
-use arles_core::{TenantId, Time, WorkloadId};
+use arles_core::{Round, TenantId, Time, WorkloadId};
 use clap::Args;
 use question::Question;
 use serde::Serialize;
@@ -82,7 +82,7 @@ impl Allocate {
         };
         let question = Question::read(&text).map_err(|sentence| anyhow!("{origin}: {sentence}"))?;
         let scale = if policy.promises.contains(&Promise::Whole) { 1.0 } else { question.parts() };
-        let problem = problem(&question, scale);
+        let problem = problem(&question, scale)?;
         let allocation =
             (policy.make)().allocate(&problem).map_err(|e| Failed(format!("{} found no answer: {e}", policy.name)))?;
         let answer = answer(policy, &question, &allocation, scale);
@@ -103,7 +103,7 @@ fn standard_input() -> Result<String> {
 }
 
 /// The question as a policy sees it, with GPUs counted in parts of 1/scale.
-fn problem(question: &Question, scale: f64) -> Problem {
+fn problem(question: &Question, scale: f64) -> Result<Problem> {
     let all: f64 = question.kinds.iter().map(|kind| f64::from(kind.count)).sum();
     let user = |(i, user): (usize, &question::User)| {
         let jobs = (user.gpus_max.unwrap_or(all).min(all) * scale + 1e-9).floor();
@@ -131,7 +131,7 @@ fn problem(question: &Question, scale: f64) -> Problem {
         }
     }
     let capacity = question.kinds.iter().map(|kind| f64::from(kind.count) * scale).collect();
-    Problem { capacity, users, rates, ..Problem::default() }
+    Ok(Problem::new(Round(0), capacity, users, rates)?)
 }
 
 fn answer(policy: &'static PolicyEntry, question: &Question, allocation: &Allocation, scale: f64) -> Answer {
