@@ -192,7 +192,7 @@ fn conforms(single: bool, problem: &Problem) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn policies_over_jobs_keep_their_promises(problem in problem(true)) {

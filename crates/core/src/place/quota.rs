@@ -236,14 +236,14 @@ impl<'a> Quota<'a> {
         self.forgive(claims);
     }
 
-    /// A class can catch up only by running more jobs than its share. What it could not catch up with in
-    /// [`REPAID_WITHIN`] rounds lapses, in proportion: a class that is owed all its jobs all the time can never be
-    /// repaid, and kept, its claims would grow and starve large gangs.
+    /// A class can catch up only by running more jobs than its share. While all its jobs run, what it could not catch up
+    /// with in [`REPAID_WITHIN`] rounds lapses, in proportion: a class that is owed all its jobs all the time can never
+    /// be repaid, and kept, its claims would grow and starve large gangs.
     fn forgive(&mut self, claims: &mut [Claim]) {
         for claim in claims {
             let entrant = &self.entrants[claim.first_at as usize];
             let excess = entrant.saved - (f64::from(entrant.jobs) - entrant.share).max(0.0) * REPAID_WITHIN;
-            if claim.dev > 0.0 && excess > 0.0 {
+            if entrant.idle == 0 && claim.dev > 0.0 && excess > 0.0 {
                 claim.dev *= (1.0 - excess / entrant.owed).max(0.0);
             }
         }
