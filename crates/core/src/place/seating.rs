@@ -9,6 +9,7 @@ use super::quota::HORIZON_SECONDS;
 use super::{Placement, Seat, View};
 use crate::live::{Class, Slot};
 use crate::{GpuId, KindId, NodeId};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Room on the nodes while a round is being planned.
@@ -27,6 +28,14 @@ pub(super) struct Seating {
 }
 
 const NONE: Slot = Slot::MAX;
+
+/// A gang that needs a place; the largest comes first, then whoever has the lesser slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Homeless {
+    gang: u32,
+    slot: Reverse<Slot>,
+    kind: KindId,
+}
 
 impl Seating {
     /// Seats everybody chosen. The quotas have made sure that there are enough GPUs of every kind.
@@ -50,7 +59,7 @@ impl Seating {
             let job = view.jobs.get(slot);
             match job.phase.held() {
                 Some(gang) if gang.kind == kind && self.keep(view, slot, &gang.gpus) => placement.keep.push(slot),
-                _ => homeless.push((job.spec.gang, std::cmp::Reverse(slot), kind)),
+                _ => homeless.push(Homeless { gang: job.spec.gang, slot: Reverse(slot), kind }),
             }
         }
         if homeless.is_empty() && parted.is_empty() && !self.any_spread(view, &placement) {
@@ -61,10 +70,10 @@ impl Seating {
             self.seat_couple(view, a, b, kind, &mut placement);
         }
         self.gather_spread(view, &mut placement);
-        while let Some((gang, std::cmp::Reverse(slot), kind)) = homeless.pop() {
-            let (gpus, spread) = self.find(view, slot, gang, kind, &mut placement, &mut homeless);
-            if gpus.len() == gang as usize {
-                placement.seats.push(Seat { job: slot, kind, gpus, spread });
+        while let Some(next) = homeless.pop() {
+            let (gpus, spread) = self.find(view, next, &mut placement, &mut homeless);
+            if gpus.len() == next.gang as usize {
+                placement.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread });
             }
         }
         placement
@@ -180,20 +189,20 @@ impl Seating {
         Some(gpus)
     }
 
+    /// GPUs for a gang, and whether they lie on more nodes than it needs.
     fn find(
         &mut self,
         view: &View<'_>,
-        slot: Slot,
-        gang: u32,
-        kind: KindId,
+        who: Homeless,
         placement: &mut Placement,
-        homeless: &mut BinaryHeap<(u32, std::cmp::Reverse<Slot>, KindId)>,
+        homeless: &mut BinaryHeap<Homeless>,
     ) -> (Vec<GpuId>, bool) {
+        let Homeless { gang, kind, .. } = who;
         if let Some(gpus) = self.fit_one_node(view, kind, gang) {
             return (gpus, false);
         }
         if gang > 1
-            && self.push_off(view, slot, gang, kind, placement, homeless)
+            && self.push_off(view, who, placement, homeless)
             && let Some(gpus) = self.fit_one_node(view, kind, gang)
         {
             return (gpus, false);
@@ -213,13 +222,12 @@ impl Seating {
     fn push_off(
         &mut self,
         view: &View<'_>,
-        slot: Slot,
-        gang: u32,
-        kind: KindId,
+        who: Homeless,
         placement: &mut Placement,
-        homeless: &mut BinaryHeap<(u32, std::cmp::Reverse<Slot>, KindId)>,
+        homeless: &mut BinaryHeap<Homeless>,
     ) -> bool {
-        let class = class_of(view, slot);
+        let Homeless { gang, slot, kind } = who;
+        let class = class_of(view, slot.0);
         let (packed, spread) = (class.rates[kind.index()], class.spread_rates[kind.index()]);
         let gain = (1.0 - spread / packed) * f64::from(gang) * HORIZON_SECONDS;
         if gain <= 0.0 {
@@ -247,7 +255,7 @@ impl Seating {
             self.reshelve(view, node, self.room[node.index()] + held.gpus.len() as u32);
             let at = placement.keep.iter().position(|&k| k == victim).expect("victims were kept");
             placement.keep.swap_remove(at);
-            homeless.push((held.gpus.len() as u32, std::cmp::Reverse(victim), kind));
+            homeless.push(Homeless { gang: held.gpus.len() as u32, slot: Reverse(victim), kind });
         }
         true
     }
