@@ -11,11 +11,13 @@ use crate::{JobId, KindId, Round, TenantId, Time, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+mod entitle;
 mod fifo;
 mod las;
 mod max_min;
 mod table;
 
+pub use entitle::Entitlement;
 pub use table::{Grouping, POLICIES, PolicyEntry, Promise, find_policy};
 
 /// Jobs that a policy may treat as one: same tenant, workload, gang and promises. Never reused.
@@ -48,6 +50,10 @@ pub struct User {
     pub arrived: Time,
     /// GPU seconds held so far, all jobs together.
     pub attained_gpu_seconds: f64,
+    /// Steps done so far, as far as is known, all jobs together.
+    pub steps_done: f64,
+    /// Steps still to do, all jobs together.
+    pub steps_left: f64,
     /// The kind the only job holds now, where the policy asked for [`Grouping::Single`].
     pub held: Option<KindId>,
 }
@@ -73,8 +79,12 @@ pub struct PairRates {
 pub struct Problem {
     /// The decision this belongs to.
     pub round: Round,
+    /// When it is made.
+    pub now: Time,
     /// Usable GPUs of each kind.
     pub capacity: Vec<f64>,
+    /// What an hour of one GPU of each kind costs, in any currency.
+    pub hourly_cost: Vec<f64>,
     /// Who wants some.
     pub users: Vec<User>,
     /// Rate of one gang alone, in steps per second, by user and kind (row-major); 0 where it does not fit.
@@ -89,7 +99,24 @@ impl Problem {
     /// # Errors
     /// A sentence about the first number that makes no sense.
     pub fn new(round: Round, capacity: Vec<f64>, users: Vec<User>, rates: Vec<f64>) -> Result<Self, ProblemError> {
-        Self { round, capacity, users, rates, pairs: Vec::new() }.checked()
+        let hourly_cost = vec![1.0; capacity.len()];
+        Self { round, now: Time::ZERO, capacity, hourly_cost, users, rates, pairs: Vec::new() }.checked()
+    }
+
+    /// The same with what an hour of one GPU of each kind costs; 1 everywhere otherwise.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn with_costs(mut self, hourly_cost: Vec<f64>) -> Result<Self, ProblemError> {
+        self.hourly_cost = hourly_cost;
+        self.checked()
+    }
+
+    /// The same, decided at a moment; at time 0 otherwise.
+    #[must_use]
+    pub fn at(mut self, now: Time) -> Self {
+        self.now = now;
+        self
     }
 
     /// The same with what is known of two jobs on one GPU.
@@ -109,6 +136,13 @@ impl Problem {
         if let Some((j, m)) = self.capacity.iter().enumerate().find(|(_, m)| !amount(**m)) {
             return refuse(format!("kind {j} has {m} GPUs; expected 0 or more"));
         }
+        if self.hourly_cost.len() != self.capacity.len() {
+            let (costs, kinds) = (self.hourly_cost.len(), self.capacity.len());
+            return refuse(format!("there are {costs} hourly costs for {kinds} kinds; expected one for each"));
+        }
+        if let Some((j, c)) = self.hourly_cost.iter().enumerate().find(|(_, c)| !(c.is_finite() && **c > 0.0)) {
+            return refuse(format!("an hour of kind {j} costs {c}; expected more than 0"));
+        }
         let wanted = self.users.len() * self.capacity.len();
         if self.rates.len() != wanted {
             return refuse(format!(
@@ -127,6 +161,10 @@ impl Problem {
             }
             if user.gang == 0 {
                 return refuse(format!("user {i} has a gang of 0 GPUs; expected at least 1"));
+            }
+            if !(amount(user.steps_done) && amount(user.steps_left)) {
+                let (done, left) = (user.steps_done, user.steps_left);
+                return refuse(format!("user {i} has {done} steps done and {left} left; expected 0 or more"));
             }
         }
         for pair in &self.pairs {
@@ -148,6 +186,32 @@ impl Problem {
     #[must_use]
     pub fn rates(&self, user: usize) -> &[f64] {
         &self.rates[user * self.kinds()..(user + 1) * self.kinds()]
+    }
+
+    /// Rate of a user per GPU it holds, by kind; 0 on kinds that have fewer GPUs than its gang.
+    pub fn gpu_rates(&self, user: usize) -> impl Iterator<Item = f64> + Clone {
+        let gang = f64::from(self.users[user].gang);
+        let enough = move |(&rate, &gpus): (&f64, &f64)| if gpus >= gang { rate / gang } else { 0.0 };
+        self.rates(user).iter().zip(&self.capacity).map(enough)
+    }
+
+    /// Most GPUs that a user can hold: all its gangs at once.
+    #[must_use]
+    pub fn most_gpus(&self, user: usize) -> f64 {
+        f64::from(self.users[user].jobs) * f64::from(self.users[user].gang)
+    }
+
+    /// Speed-ups w, users × kinds: rate on one GPU of a kind over the rate on the slowest kind that the user fits on. 0
+    /// where it does not fit or the kind has fewer GPUs than its gang. The slowest kind counts even while none of it
+    /// is up, so that a failure elsewhere does not change what a user is worth.
+    #[must_use]
+    pub fn speedups(&self) -> Vec<f64> {
+        let mut w = Vec::with_capacity(self.rates.len());
+        for (u, user) in self.users.iter().enumerate() {
+            let slowest = self.rates(u).iter().copied().filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min);
+            w.extend(self.gpu_rates(u).map(|r| r * f64::from(user.gang) / slowest));
+        }
+        w
     }
 
     /// The rates of two workloads on one GPU of a kind, in the order asked.
@@ -219,6 +283,8 @@ pub struct Proposal {
     pub objective: Option<f64>,
     /// Bounds on the objective, where the solver gives them.
     pub certificate: Option<Certificate>,
+    /// How much the objective would rise with one more GPU of each kind, where the solver says; else empty.
+    pub prices: Vec<f64>,
 }
 
 /// Shares over bundles that keep every rule of the problem they were made for.
@@ -333,6 +399,12 @@ impl Allocation {
         self.proposal.objective
     }
 
+    /// Price of each kind in the policy's objective; empty where the solver gave none.
+    #[must_use]
+    pub fn prices(&self) -> &[f64] {
+        &self.proposal.prices
+    }
+
     /// Bounds on the objective, where the solver gave them.
     #[must_use]
     pub fn certificate(&self) -> Option<Certificate> {
@@ -370,7 +442,8 @@ fn check_grant(problem: &Problem, grant: &Grant) -> Result<(), AllocateError> {
     }
 }
 
-/// Turns a problem into shares. Pure: the same problem gives the same answer.
+/// Turns a problem into shares. A policy may keep its last answer to start the next from, but nothing else: the same
+/// problem has the same answer to within its certificate, and the same problems in the same order to the bit.
 pub trait Policy: Send + Sync {
     /// Divides the GPUs.
     ///

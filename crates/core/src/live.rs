@@ -78,6 +78,8 @@ pub(crate) struct Job {
     /// Service received, in seconds on its fastest kind, counted from the class's level when it joined: alike
     /// jobs take turns by it.
     pub(crate) virtual_seconds: f64,
+    /// Service received in seconds on its fastest kind, from its submission on.
+    pub(crate) served_seconds: f64,
     pub(crate) attained_gpu_seconds: f64,
     /// Until when its service has been counted.
     pub(crate) credited: Time,
@@ -104,6 +106,7 @@ impl Job {
         if let Phase::Running(gang) = &self.phase {
             let seconds = now.since(self.credited);
             self.virtual_seconds += seconds * gang.speed;
+            self.served_seconds += seconds * gang.speed;
             self.attained_gpu_seconds += seconds * f64::from(self.spec.gang);
             self.credited = now;
         }

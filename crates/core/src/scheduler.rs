@@ -16,7 +16,7 @@ use crate::allocate::{AllocateError, Allocation, ClassId, PairRates, PolicyEntry
 use crate::estimate::{Ask, Estimates, Row};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Seats, Slot};
 use crate::place::{PLAN_LASTS, Placer, RoundingPlacer, Standing, View};
-use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, WorkloadId};
+use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -210,6 +210,7 @@ impl Scheduler {
             phase: Phase::Waiting,
             target: None,
             virtual_seconds: level,
+            served_seconds: 0.0,
             attained_gpu_seconds: 0.0,
             credited: self.now,
             steps_done: 0.0,
@@ -353,7 +354,8 @@ impl Scheduler {
             let gpus = node.gpu_range().filter(|&g| usable[g as usize]).count();
             capacity[node.kind.index()] += gpus as f64;
         }
-        let mut problem = Problem { round: self.round, capacity, ..Problem::default() };
+        let hourly_cost = vec![1.0; capacity.len()];
+        let mut problem = Problem { round: self.round, now: self.now, capacity, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == crate::allocate::Grouping::Single;
         for (&class_id, class) in &self.classes {
             let jobs = class.jobs.iter().map(|&s| self.jobs.get(s));
@@ -362,6 +364,7 @@ impl Scheduler {
                 continue;
             }
             let first = self.jobs.get(class.jobs[0]);
+            let (steps_done, steps_left) = progress(jobs.clone(), class.best_rate());
             problem.users.push(User {
                 class: class_id,
                 tenant: first.spec.tenant,
@@ -374,6 +377,8 @@ impl Scheduler {
                 job: single.then_some(first.spec.id),
                 arrived: jobs.clone().map(|j| j.spec.arrived).min().unwrap_or_default(),
                 attained_gpu_seconds: jobs.map(|j| j.attained_gpu_seconds).sum(),
+                steps_done,
+                steps_left,
                 held: if single { first.phase.held().map(|g| g.kind) } else { None },
             });
             problem.rates.extend_from_slice(&class.rates);
@@ -496,6 +501,19 @@ impl Scheduler {
         self.changed = true;
         job
     }
+}
+
+/// Steps that jobs of one class have done and have left: what is known to be safe, and what the time that they have run
+/// should have given if that is more. `best_rate` is the class's on its fastest kind.
+fn progress<'j>(jobs: impl Iterator<Item = &'j Job>, best_rate: f64) -> (f64, f64) {
+    jobs.fold((0.0, 0.0), |(done, left), job| {
+        let all = match job.spec.work {
+            Work::Steps(steps) => steps,
+            Work::Period(seconds) => seconds * job.spec.floor.unwrap_or(best_rate),
+        };
+        let so_far = job.steps_done.max(job.served_seconds * best_rate).min(all);
+        (done + so_far, left + (all - so_far))
+    })
 }
 
 /// Sets a class's rates from the estimates, 0 for kinds it may not use.

@@ -119,6 +119,8 @@ fn problem(question: &Question, scale: f64) -> Result<Problem> {
             job: None,
             arrived: Time::ZERO,
             attained_gpu_seconds: 0.0,
+            steps_done: 0.0,
+            steps_left: 1000.0,
             held: None,
         }
     };

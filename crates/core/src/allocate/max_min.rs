@@ -65,7 +65,10 @@ impl Policy for MaxMin {
             }));
         }
         let certificate = Some(Certificate { lower: level.bound.lower, upper: level.bound.upper });
-        Allocation::check(problem, Proposal { grants, objective: Some(level.t), certificate })
+        Allocation::check(
+            problem,
+            Proposal { grants, objective: Some(level.t), certificate, prices: level.prices.clone() },
+        )
     }
 }
 

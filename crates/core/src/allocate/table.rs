@@ -1,6 +1,6 @@
 //! The table of policies: `--policy`, `arles policies` and the conformance suite all come from here.
 
-use super::{Policy, fifo::Fifo, las::LeastAttained, max_min::MaxMin};
+use super::{Entitlement, Policy, fifo::Fifo, las::LeastAttained, max_min::MaxMin};
 
 /// How jobs are presented to a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,8 +18,18 @@ pub enum Promise {
     ScaleFree,
     /// No GPU stays free while a job that fits it has nothing.
     WorkConserving,
-    /// Nobody falls below what an equal division of every kind would give it.
+    /// Nobody falls below what an equal division of every kind, by entitlement, would give it.
     SharingIncentive,
+    /// Nobody would be better off with what another got, scaled by entitlement.
+    EnvyFree,
+    /// Nobody could have more without another having less.
+    ParetoEfficient,
+    /// Overstating one's speed-ups never raises one's true utility.
+    InflationProof,
+    /// Every floor that can be kept together with the others is kept.
+    FloorsKept,
+    /// The objective is what the general solver finds, to a millionth.
+    Optimal,
     /// The least normalised rate is as large as it can be.
     MaxMin,
     /// Grants are whole gangs, never shares of time.
@@ -34,6 +44,11 @@ impl Promise {
             Self::ScaleFree => "scale-free",
             Self::WorkConserving => "work-conserving",
             Self::SharingIncentive => "sharing-incentive",
+            Self::EnvyFree => "envy-free",
+            Self::ParetoEfficient => "pareto-efficient",
+            Self::InflationProof => "inflation-proof",
+            Self::FloorsKept => "floors-kept",
+            Self::Optimal => "optimal",
             Self::MaxMin => "max-min",
             Self::Whole => "whole-gangs",
         }
@@ -54,6 +69,8 @@ pub struct PolicyEntry {
     pub blind: bool,
     /// Whether it may put two jobs on one GPU.
     pub pairs: bool,
+    /// What users are owed relative to each other, in its promises and in audits.
+    pub entitlement: Entitlement,
     /// What it promises.
     pub promises: &'static [Promise],
     /// Makes one.
@@ -69,6 +86,7 @@ pub static POLICIES: &[PolicyEntry] = &[
         every_round: false,
         blind: false,
         pairs: false,
+        entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
         make: || Box::new(Fifo { packing: false }),
     },
@@ -79,6 +97,7 @@ pub static POLICIES: &[PolicyEntry] = &[
         every_round: false,
         blind: false,
         pairs: true,
+        entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
         make: || Box::new(Fifo { packing: true }),
     },
@@ -89,6 +108,7 @@ pub static POLICIES: &[PolicyEntry] = &[
         every_round: true,
         blind: false,
         pairs: false,
+        entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
         make: || Box::new(LeastAttained),
     },
@@ -99,6 +119,7 @@ pub static POLICIES: &[PolicyEntry] = &[
         every_round: false,
         blind: false,
         pairs: false,
+        entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree, Promise::MaxMin, Promise::SharingIncentive],
         make: || Box::new(MaxMin::new(true)),
     },
@@ -109,6 +130,7 @@ pub static POLICIES: &[PolicyEntry] = &[
         every_round: false,
         blind: true,
         pairs: false,
+        entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree],
         make: || Box::new(MaxMin::new(false)),
     },
