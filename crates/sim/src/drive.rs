@@ -285,6 +285,7 @@ impl Run<'_> {
             if self.scheduler.live_jobs() == 0 {
                 // Nothing to decide until somebody comes: skip the empty rounds in between.
                 let Some(arrival) = arrival else { break };
+                self.tally.granted(self.now, None);
                 next_tick = next_tick.max(Time(arrival.0.div_ceil(round) * round));
             }
             let node_event = script.last().map(|e| Time::from_seconds(e.at_seconds));
@@ -357,6 +358,9 @@ impl Run<'_> {
         match output {
             Output::Solve(problem) => {
                 let answer = self.policy.allocate(&problem);
+                if let Ok(allocation) = &answer {
+                    self.tally.granted(self.now, Some((&problem, allocation)));
+                }
                 self.queue.push_back(Input::Allocated(problem.round, answer));
             }
             Output::Estimate(ask) => self.queue.push_back(Input::Estimated(vec![self.estimator.estimate(&ask)])),

@@ -65,6 +65,8 @@ pub struct TenantRecord {
     pub share_ratio: f64,
     /// GPU seconds it held.
     pub gpu_seconds: f64,
+    /// GPU seconds that the policy granted it: the integral of its allocations over time.
+    pub granted_gpu_seconds: f64,
     /// Jobs it completed.
     pub jobs_completed: u64,
     /// Mean completion time of these.

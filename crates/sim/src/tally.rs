@@ -3,6 +3,7 @@
 use crate::record::{JobRecord, KindRecord, RunRecord, Sample, Stretch, Summary, TenantRecord};
 use crate::trace::Trace;
 use crate::world::{Life, World};
+use arles_core::allocate::{Allocation, Members, Problem};
 use arles_core::meter::Charge;
 use arles_core::scheduler::Order;
 use arles_core::{Cluster, GpuId, JobId, Time, Work};
@@ -19,6 +20,9 @@ const JOULES_PER_KWH: f64 = 3.6e6;
 #[derive(Clone, Default)]
 struct TenantTally {
     gpu_seconds: f64,
+    granted_gpu_seconds: f64,
+    /// GPUs that the allocation in force grants it.
+    granted_gpus: f64,
     completed: u64,
     jct_seconds: f64,
     joules: f64,
@@ -35,6 +39,7 @@ pub(crate) struct Tally {
     jobs: Option<Vec<JobRecord>>,
     over: u64,
     last_end: Time,
+    granted_until: Time,
     charge: Charge,
     due_seconds: f64,
     violated_seconds: f64,
@@ -69,6 +74,7 @@ impl Tally {
             jobs: details.then(Vec::new),
             over: 0,
             last_end: Time::ZERO,
+            granted_until: Time::ZERO,
             charge: Charge::default(),
             due_seconds: 0.0,
             violated_seconds: 0.0,
@@ -93,6 +99,27 @@ impl Tally {
     /// The policy had no usable answer.
     pub(crate) fn no_allocation(&mut self) {
         self.unanswered += 1;
+    }
+
+    /// A new allocation is in force from now on; none grants nothing.
+    pub(crate) fn granted(&mut self, now: Time, answer: Option<(&Problem, &Allocation)>) {
+        let seconds = now.since(self.granted_until);
+        self.granted_until = now;
+        for tenant in &mut self.by_tenant {
+            tenant.granted_gpu_seconds += seconds * tenant.granted_gpus;
+            tenant.granted_gpus = 0.0;
+        }
+        let Some((problem, allocation)) = answer else { return };
+        let mut grant = |user: u32, gpus: f64| {
+            self.by_tenant[problem.users[user as usize].tenant.index()].granted_gpus += gpus;
+        };
+        for g in allocation.grants() {
+            match g.members {
+                Members::One(u) => grant(u, g.gangs * f64::from(problem.users[u as usize].gang)),
+                // As with the energy of idle GPUs: each has half.
+                Members::Two(u, v) => [u, v].into_iter().for_each(|u| grant(u, g.gangs / 2.0)),
+            }
+        }
     }
 
     /// A round has been decided.
@@ -229,6 +256,7 @@ impl Tally {
     /// The record of the run that ended at `now`.
     pub(crate) fn finish(mut self, now: Time, mut world: World) -> RunRecord {
         world.close_books(now);
+        self.granted(now, None);
         let seconds = now.seconds().max(f64::MIN_POSITIVE);
         let gpus: f64 = self.kinds.iter().map(|(_, n)| f64::from(*n)).sum();
         let kinds: Vec<KindRecord> = (0..self.kinds.len())
@@ -293,6 +321,7 @@ impl Tally {
             entitlement_ratio: ratio(*weight, weights),
             share_ratio: ratio(tally.gpu_seconds, held),
             gpu_seconds: tally.gpu_seconds,
+            granted_gpu_seconds: tally.granted_gpu_seconds,
             jobs_completed: tally.completed,
             mean_jct_seconds: ratio(tally.jct_seconds, tally.completed as f64),
             energy_kwh: tally.joules / JOULES_PER_KWH,

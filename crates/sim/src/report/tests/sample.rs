@@ -268,6 +268,7 @@ impl<'a> Toy<'a> {
                 entitlement_ratio: weight(t) / weights,
                 share_ratio: gpu_seconds / all,
                 gpu_seconds,
+                granted_gpu_seconds: gpu_seconds,
                 jobs_completed: own.len() as u64,
                 mean_jct_seconds: mean,
                 energy_kwh: own.iter().map(|j| j.active_joules + j.idle_joules + j.restart_joules).sum::<f64>() / 3.6e6,
