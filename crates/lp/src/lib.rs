@@ -20,6 +20,7 @@ pub mod market;
 pub mod maxmin;
 mod model;
 pub mod nash;
+pub mod sharing;
 mod solver;
 
 pub use crate::certificate::Certificate;
