@@ -13,8 +13,12 @@ use std::fmt;
 
 mod entitle;
 mod fifo;
+mod finish_time;
+mod gandiva;
 mod las;
+mod makespan;
 mod max_min;
+mod program;
 mod table;
 
 pub use entitle::Entitlement;

@@ -1,6 +1,9 @@
 //! The table of policies: `--policy`, `arles policies` and the conformance suite all come from here.
 
-use super::{Entitlement, Policy, fifo::Fifo, las::LeastAttained, max_min::MaxMin};
+use super::{
+    Entitlement, Policy, fifo::Fifo, finish_time::FinishTime, gandiva::GandivaFair, las::LeastAttained,
+    makespan::MinMakespan, max_min::MaxMin,
+};
 
 /// How jobs are presented to a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +136,39 @@ pub static POLICIES: &[PolicyEntry] = &[
         entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree],
         make: || Box::new(MaxMin::new(false)),
+    },
+    PolicyEntry {
+        name: "gandiva-fair",
+        summary: "a ticket share of every kind, then fast GPUs are traded for slow ones where both sides gain",
+        grouping: Grouping::Alike,
+        every_round: false,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Tenants,
+        promises: &[Promise::ScaleFree, Promise::SharingIncentive],
+        make: || Box::new(GandivaFair),
+    },
+    PolicyEntry {
+        name: "finish-time-fairness",
+        summary: "Themis' measure, Gavel's program: nobody ends much later than with a part of the cluster of its own",
+        grouping: Grouping::Single,
+        every_round: true,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Jobs,
+        promises: &[],
+        make: || Box::new(FinishTime),
+    },
+    PolicyEntry {
+        name: "min-makespan",
+        summary: "Gavel's: the last of the jobs that are there now ends as early as it can",
+        grouping: Grouping::Single,
+        every_round: true,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Jobs,
+        promises: &[],
+        make: || Box::new(MinMakespan),
     },
 ];
 
