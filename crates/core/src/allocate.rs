@@ -11,6 +11,8 @@ use crate::{JobId, KindId, Round, TenantId, Time, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+mod allox;
+mod cost;
 mod entitle;
 mod fifo;
 mod finish_time;
@@ -19,7 +21,10 @@ mod las;
 mod makespan;
 mod max_min;
 mod program;
+mod sia;
+mod sum;
 mod table;
+mod throughput;
 
 pub use entitle::Entitlement;
 pub use table::{Grouping, POLICIES, PolicyEntry, Promise, find_policy};

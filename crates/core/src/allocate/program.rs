@@ -86,12 +86,16 @@ impl Served {
 
     /// Gives away what `x` leaves over, kind by kind, to whoever can use it, in proportion to how much more it can hold.
     pub(super) fn top_up(&self, problem: &Problem, x: &mut [f64]) {
+        self.top_up_beside(problem, x, &vec![0.0; problem.kinds()], &vec![0.0; self.users.len()]);
+    }
+
+    /// The same where `busy` GPUs of each kind are in other use and every user holds some GPUs `besides`.
+    pub(super) fn top_up_beside(&self, problem: &Problem, x: &mut [f64], busy: &[f64], besides: &[f64]) {
         let k = problem.kinds();
         for j in 0..k {
-            let used: f64 = x.iter().skip(j).step_by(k).sum();
-            let spare = problem.capacity[j] - used;
+            let spare = problem.capacity[j] - busy[j] - x.iter().skip(j).step_by(k).sum::<f64>();
             let room = |i: usize, x: &[f64]| match self.w[i * k + j] > 0.0 {
-                true => (self.caps[i] - x[i * k..(i + 1) * k].iter().sum::<f64>()).max(0.0),
+                true => (self.caps[i] - besides[i] - x[i * k..(i + 1) * k].iter().sum::<f64>()).max(0.0),
                 false => 0.0,
             };
             let rooms: f64 = (0..self.users.len()).map(|i| room(i, x)).sum();
@@ -119,4 +123,17 @@ impl Served {
         }
         grants
     }
+}
+
+/// Every job of every served user, as an index among the served: for policies that order jobs and were not given them one
+/// by one. Of a user's jobs no more than can run at once.
+pub(super) fn units(problem: &Problem, served: &Served) -> Vec<usize> {
+    let mut units = Vec::with_capacity(served.users.len());
+    for (i, &u) in served.users.iter().enumerate() {
+        let user = &problem.users[u];
+        let rooms = problem.gpu_rates(u).zip(&problem.capacity).filter(|(r, _)| *r > 0.0);
+        let most: f64 = rooms.map(|(_, m)| (m / f64::from(user.gang)).floor()).sum();
+        units.extend(std::iter::repeat_n(i, f64::from(user.jobs).min(most) as usize));
+    }
+    units
 }

@@ -1,8 +1,8 @@
 //! The table of policies: `--policy`, `arles policies` and the conformance suite all come from here.
 
 use super::{
-    Entitlement, Policy, fifo::Fifo, finish_time::FinishTime, gandiva::GandivaFair, las::LeastAttained,
-    makespan::MinMakespan, max_min::MaxMin,
+    Entitlement, Policy, allox::AlloX, cost::MinCost, fifo::Fifo, finish_time::FinishTime, gandiva::GandivaFair,
+    las::LeastAttained, makespan::MinMakespan, max_min::MaxMin, sia::Sia, throughput::MaxThroughput,
 };
 
 /// How jobs are presented to a policy.
@@ -169,6 +169,50 @@ pub static POLICIES: &[PolicyEntry] = &[
         entitlement: Entitlement::Jobs,
         promises: &[],
         make: || Box::new(MinMakespan),
+    },
+    PolicyEntry {
+        name: "max-throughput",
+        summary: "Gavel's: promised rates first, then the sum of all speed-ups, two to a GPU where that pays; not fair",
+        grouping: Grouping::Alike,
+        every_round: false,
+        blind: false,
+        pairs: true,
+        entitlement: Entitlement::Jobs,
+        promises: &[Promise::ScaleFree],
+        make: || Box::new(MaxThroughput),
+    },
+    PolicyEntry {
+        name: "min-cost",
+        summary: "Gavel's: promised rates first, then the sum of all speed-ups per dollar; not fair",
+        grouping: Grouping::Alike,
+        every_round: false,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Jobs,
+        promises: &[Promise::ScaleFree],
+        make: || Box::new(MinCost),
+    },
+    PolicyEntry {
+        name: "allox",
+        summary: "jobs matched to kinds and places in their queues for the least mean completion time; short jobs first",
+        grouping: Grouping::Single,
+        every_round: true,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Jobs,
+        promises: &[Promise::Whole],
+        make: || Box::new(AlloX),
+    },
+    PolicyEntry {
+        name: "sia",
+        summary: "Sia's program with fixed gangs: each round every job gets one kind or waits, early gains count most",
+        grouping: Grouping::Single,
+        every_round: true,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Jobs,
+        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
+        make: || Box::new(Sia),
     },
 ];
 
