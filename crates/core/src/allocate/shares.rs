@@ -3,14 +3,13 @@
 //! Programs over shares know users l with speed-ups w_lj, weights π_l and caps d_l, and answer with x_lj, GPUs of kind j
 //! that l holds. Users who can use nothing that is there are left out: no program needs to hear of them.
 
-use super::{Entitlement, Grant, Members, Problem};
-use crate::KindId;
+use super::{Entitlement, Grant, Problem, program};
 
 /// The users that take part, row by row.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Shares {
     /// Index of each in the problem.
-    pub(super) users: Vec<u32>,
+    pub(super) users: Vec<usize>,
     /// Speed-ups, users × kinds.
     pub(super) w: Vec<f64>,
     /// Entitlements.
@@ -26,7 +25,7 @@ impl Shares {
         for (u, user) in problem.users.iter().enumerate() {
             let row = &w[u * k..(u + 1) * k];
             if user.jobs > 0 && row.iter().any(|&w| w > 0.0) {
-                shares.users.push(u as u32);
+                shares.users.push(u);
                 shares.w.extend_from_slice(row);
                 shares.weight.push(weights[u]);
                 shares.caps.push(problem.most_gpus(u));
@@ -44,16 +43,6 @@ impl Shares {
 
     /// The grants that give everybody its row of x.
     pub(super) fn grants(&self, problem: &Problem, x: &[f64]) -> Vec<Grant> {
-        let mut grants = Vec::with_capacity(2 * self.users.len());
-        for (&u, row) in self.users.iter().zip(x.chunks_exact(problem.kinds().max(1))) {
-            let gang = f64::from(problem.users[u as usize].gang);
-            let held = row.iter().enumerate().filter(|&(_, &gpus)| gpus > 0.0);
-            grants.extend(held.map(|(j, gpus)| Grant {
-                kind: KindId(j as u16),
-                members: Members::One(u),
-                gangs: gpus / gang,
-            }));
-        }
-        grants
+        program::grants(problem, &self.users, x)
     }
 }
