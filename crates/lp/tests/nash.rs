@@ -128,7 +128,7 @@ fn weights_far_apart_cost_some_digits() {
         let instance = Instance::new(&recipe);
         let division = nash::solve(&problem(&instance), Budget::default()).unwrap();
         assert_feasible(&problem(&instance), &division);
-        assert!(division.welfare.gap() <= 1e-5, "{:e}", division.welfare.gap());
+        assert!(division.welfare.gap() <= 1e-3, "{:e}", division.welfare.gap());
     }
 }
 
