@@ -78,6 +78,9 @@ struct Share {
     r: f64,
     dx: f64,
     dr: f64,
+    /// θ and 1/r, 0 where absent
+    theta: f64,
+    inverse_r: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -233,13 +236,15 @@ impl Iterate {
     fn weigh(&mut self) -> [Row; MOST_RESOURCES] {
         let k = self.resources.len();
         let mut n = [[0.0; MOST_RESOURCES]; MOST_RESOURCES];
-        for (user, shares) in self.users.iter_mut().zip(self.shares.chunks_exact(k)) {
+        let (mut theta, mut z) = ([0.0; MOST_RESOURCES], [0.0; MOST_RESOURCES]);
+        for (user, shares) in self.users.iter_mut().zip(self.shares.chunks_exact_mut(k)) {
             let capped = user.cap.is_finite();
             let theta_c = if capped { user.c / user.mu } else { 0.0 };
-            let (mut theta, mut z) = ([0.0; MOST_RESOURCES], [0.0; MOST_RESOURCES]);
             let (mut sum, mut sum_w) = (theta_c, 0.0);
-            for (j, share) in shares.iter().enumerate() {
-                theta[j] = share.x / share.r;
+            for (j, share) in shares.iter_mut().enumerate() {
+                share.inverse_r = if share.w > 0.0 { 1.0 / share.r } else { 0.0 };
+                share.theta = share.x * share.inverse_r;
+                theta[j] = share.theta;
                 sum += theta[j];
                 sum_w += theta[j] * share.w;
             }
@@ -282,8 +287,8 @@ impl Iterate {
             if user.cap.is_finite() {
                 a2 = user.cap - (target - aim.bend * user.dc * user.d_mu) / user.mu;
             }
-            for (j, share) in shares.iter().enumerate().filter(|(_, share)| share.w > 0.0) {
-                let value = (target - aim.bend * share.dx * share.dr) / share.r;
+            for (j, share) in shares.iter().enumerate() {
+                let value = (target - aim.bend * share.dx * share.dr) * share.inverse_r;
                 a1 -= share.w * value;
                 a2 -= value;
                 a[j] += value;
@@ -291,8 +296,7 @@ impl Iterate {
             user.e = (a1 - user.mean * a2) * user.inverse_v;
             user.a2 = a2;
             for (j, share) in shares.iter().enumerate() {
-                let theta = share.x / share.r;
-                a[j] += theta * ((share.w - user.mean) * user.e + a2 * user.inverse_theta);
+                a[j] += share.theta * ((share.w - user.mean) * user.e + a2 * user.inverse_theta);
             }
         }
         a
@@ -305,17 +309,18 @@ impl Iterate {
             let target = aim.tau * user.weight;
             let (mut along_z, mut along_theta) = (0.0, 0.0);
             for (share, dp) in shares.iter().zip(dp) {
-                let theta_dp = share.x / share.r * dp;
+                let theta_dp = share.theta * dp;
                 along_z += theta_dp * (share.w - user.mean);
                 along_theta += theta_dp;
             }
             let d_lambda = user.e + along_z * user.inverse_v;
             let d_mu = user.mean * d_lambda - (user.a2 + along_theta) * user.inverse_theta;
-            for (share, dp) in shares.iter_mut().zip(dp).filter(|(share, _)| share.w > 0.0) {
+            for (share, dp) in shares.iter_mut().zip(dp) {
                 let dr = dp + d_mu - share.w * d_lambda;
-                let value = (target - aim.bend * share.dx * share.dr) / share.r;
-                share.dx = value - share.x - share.x / share.r * dr;
-                share.dr = dr;
+                let value = (target - aim.bend * share.dx * share.dr) * share.inverse_r;
+                // An absent share has x = θ = 0 and stays so; its r does not matter.
+                share.dx = value - share.x - share.theta * dr;
+                share.dr = if share.w > 0.0 { dr } else { 0.0 };
             }
             let value = (user.weight - aim.bend * user.du * user.d_lambda) / user.lambda;
             user.du = value - user.u - user.u / user.lambda * d_lambda;
@@ -336,10 +341,11 @@ impl Iterate {
     /// The length of the step to take: all of it, or most of the way to the nearest wall.
     fn reach(&self) -> f64 {
         let mut wall = 0.0;
-        // The greatest −dx/x is one over the distance of the nearest wall.
+        // The greatest −dx/x is one over the distance of the nearest wall; few are the greatest so far, so few divide.
         let mut ask = |value: f64, step: f64| {
-            let speed = -step / value;
-            wall = if speed > wall { speed } else { wall };
+            if -step > wall * value {
+                wall = -step / value;
+            }
         };
         for share in self.shares.iter().filter(|share| share.w > 0.0) {
             ask(share.x, share.dx);
