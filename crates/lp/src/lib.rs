@@ -16,6 +16,7 @@ mod clarabel;
 pub mod families;
 pub mod maxmin;
 mod model;
+pub mod simplex;
 mod solver;
 
 pub use crate::certificate::Certificate;
