@@ -55,16 +55,28 @@ pub enum End {
     Trouble,
 }
 
-/// How far a row may be broken, relative to its largest term.
+/// How far a row may be broken, relative to its largest term, as long as numbers do not get in the way.
 const FEASIBLE: f64 = 1e-10;
 /// How wrong the sign of a dual may become, relative to the largest cost.
-const DUAL: f64 = 1e-11;
-/// No pivot is smaller than this.
-const PIVOT: f64 = 1e-9;
+const DUAL: f64 = 1e-12;
+/// No pivot is smaller than this, unless there is no other; then none is smaller than the last.
+const PIVOT: f64 = 1e-7;
+const LAST_PIVOT: f64 = 1e-10;
 /// The right-hand side of our own row.
 const FAR: f64 = 1e9;
 /// Pivots between two looks at the residuals.
 const LOOK: u32 = 50;
+
+/// How many broken things are compared by their steepness.
+const SHORTLIST: usize = 6;
+/// Pivots between two looks at all rows.
+const SCAN: u32 = 12;
+/// A fall of the dual objective below this, relative to it, is none.
+const STEP: f64 = 1e-13;
+/// How often a solve that does not move is helped along.
+const SHAKES: u32 = 8;
+/// How often a solve that runs into trouble begins again.
+const RESTARTS: u32 = 4;
 
 /// Stands for "nowhere" among positions.
 const NONE: u32 = u32::MAX;
@@ -94,6 +106,16 @@ pub struct Simplex {
     started: bool,
     pivots: u32,
     since_look: u32,
+    /// Rows that were broken at the last scan, and pivots since.
+    broken: Vec<u32>,
+    since_scan: u32,
+    /// The least dual objective so far, pivots since it last fell, and how often those were too many.
+    least: f64,
+    still: u32,
+    shakes: u32,
+    restarts: u32,
+    /// How far a row may be broken, relative to its largest term.
+    licence: f64,
     rho: Vec<f64>,
     alpha: Vec<f64>,
     /// Columns whose α may not be 0, each once.
@@ -122,14 +144,14 @@ impl Rows {
     }
 
     /// How much the row is broken beyond what is allowed; at most 0 when it holds.
-    fn excess(&self, r: usize, v: &[f64], floor: f64) -> f64 {
+    fn excess(&self, r: usize, v: &[f64], licence: f64, floor: f64) -> f64 {
         let (mut value, mut largest) = (0.0, floor);
         for &(j, a) in self.terms(r) {
             let term = a * v[j as usize];
             value += term;
             largest = f64::max(largest, term);
         }
-        value - self.right[r] - FEASIBLE * f64::max(largest, self.right[r].abs())
+        value - self.right[r] - licence * f64::max(largest, self.right[r].abs())
     }
 }
 
@@ -150,7 +172,7 @@ enum Entering {
 impl Simplex {
     /// A programme without rows.
     #[must_use]
-    pub fn new(costs: Vec<f64>) -> Self {
+    pub fn new(costs: &[f64]) -> Self {
         let n = costs.len();
         let unit = costs.iter().fold(0.0, |a: f64, c| a.max(c.abs()));
         let cost_unit = if unit > 0.0 && unit.is_finite() { unit } else { 1.0 };
@@ -165,6 +187,8 @@ impl Simplex {
             d: vec![0.0; n],
             alpha: vec![0.0; n],
             is_touched: vec![false; n],
+            least: f64::INFINITY,
+            licence: FEASIBLE,
             ..Self::default()
         }
     }
@@ -206,6 +230,14 @@ impl Simplex {
         self.true_costs.iter().zip(&self.v).map(|(c, v)| c * v).sum::<f64>() * self.cost_unit
     }
 
+    /// What the duals prove: no values that satisfy the rows are worth more. The duals are feasible at any time, so
+    /// this holds however a solve ended, [`End::Infeasible`] and [`End::Unbounded`] excepted.
+    #[must_use]
+    pub fn dual_objective(&self) -> f64 {
+        let held = self.active.iter().zip(&self.y).map(|(&r, y)| self.rows.right[r as usize] * y.max(0.0));
+        held.sum::<f64>() * self.cost_unit
+    }
+
     /// Pivots so far, over all calls.
     #[must_use]
     pub fn pivots(&self) -> u32 {
@@ -220,6 +252,30 @@ impl Simplex {
 
     /// Pivots until the rows at hand hold, but no further than `most` pivots in all.
     pub fn solve(&mut self, most: u32) -> End {
+        loop {
+            let end = self.run(most);
+            if end != End::Trouble || self.restarts == RESTARTS {
+                return end;
+            }
+            self.restart();
+        }
+    }
+
+    /// Forgets the basis, and nudges the costs differently: the way through was through kernels that are all but
+    /// singular.
+    fn restart(&mut self) {
+        self.restarts += 1;
+        for list in [&mut self.active_at, &mut self.basic_at] {
+            list.fill(NONE);
+        }
+        self.active.clear();
+        self.basic.clear();
+        self.v.fill(0.0);
+        (self.started, self.shakes, self.still, self.least) = (false, self.restarts, 0, f64::INFINITY);
+        self.nudge_all();
+    }
+
+    fn run(&mut self, most: u32) -> End {
         if !self.started {
             self.start();
             self.started = true;
@@ -234,35 +290,37 @@ impl Simplex {
             }
             let Some(broken) = self.most_broken() else {
                 // Only a fresh inverse may say that nothing is left to do.
-                if self.since_look == 0 || self.look() {
-                    if self.most_broken().is_none() {
-                        return self.finish();
+                if self.since_look != 0 {
+                    if !self.look() {
+                        return End::Trouble;
                     }
                     continue;
                 }
-                return End::Trouble;
+                return self.finish();
             };
             if self.pivots >= most {
                 return End::BudgetSpent;
             }
             self.price(broken);
-            match self.choose() {
+            match self.choose(PIVOT).or_else(|| self.choose(LAST_PIVOT)) {
                 Some((entering, theta)) => {
                     if self.pivot(broken, entering, theta) {
                         repaired = false;
-                    } else if repaired || !self.refresh() {
+                        if self.is_stuck() && !self.shake() {
+                            return End::Trouble;
+                        }
+                        continue;
+                    }
+                    if repaired {
                         return End::Trouble;
-                    } else {
-                        repaired = true;
                     }
                 }
                 None if repaired || self.since_look == 0 => return End::Infeasible,
-                None => {
-                    repaired = true;
-                    if !self.refresh() {
-                        return End::Trouble;
-                    }
-                }
+                None => {}
+            }
+            repaired = true;
+            if !self.refresh() {
+                return End::Trouble;
             }
         }
     }
@@ -281,7 +339,7 @@ impl Simplex {
         let mut covered = vec![false; n];
         for r in 0..self.rows.len() {
             let terms = self.rows.terms(r);
-            if terms.is_empty() || terms.iter().any(|&(j, a)| a < 0.0 || covered[j as usize]) {
+            if self.far == Some(r) || terms.is_empty() || terms.iter().any(|&(j, a)| a < 0.0 || covered[j as usize]) {
                 continue;
             }
             terms.iter().for_each(|&(j, _)| covered[j as usize] = true);
@@ -296,7 +354,7 @@ impl Simplex {
         let best = loose.iter().max_by(|&&a, &&b| self.costs[a as usize].total_cmp(&self.costs[b as usize]));
         if let Some(&j) = best {
             let terms: Vec<(u32, f64)> = loose.iter().map(|&j| (j, 1.0)).collect();
-            let row = self.add_row(&terms, FAR);
+            let row = self.far.unwrap_or_else(|| self.add_row(&terms, FAR));
             self.far = Some(row);
             self.join(row, j as usize);
         }
@@ -313,9 +371,8 @@ impl Simplex {
     fn refresh(&mut self) -> bool {
         let Self { kernel, active, basic_at, rows, .. } = self;
         let entries = |a: usize| {
-            rows.terms(active[a] as usize)
-                .iter()
-                .filter_map(|&(j, g)| (basic_at[j as usize] != NONE).then(|| (basic_at[j as usize], g)))
+            let basic = rows.terms(active[a] as usize).iter().map(|&(j, g)| (basic_at[j as usize], g));
+            basic.filter(|entry| entry.0 != NONE)
         };
         if !kernel.invert(active.len(), entries) {
             return false;
@@ -373,51 +430,139 @@ impl Simplex {
         if worst > 1e-12 { self.refresh() } else { true }
     }
 
-    fn most_broken(&self) -> Option<Broken> {
+    /// What to repair next: of the most broken things the one that lies furthest outside, measured along its own
+    /// direction (`excess²/(1 + |ρ|²)`, steepest edge). Rows are looked at all together now and then; between, only
+    /// those that were broken at the last look.
+    fn most_broken(&mut self) -> Option<Broken> {
         let largest = self.v.iter().fold(1e-300, |a: f64, &v| a.max(v));
         let floor = 1e-3 * largest;
-        let (mut worst, mut broken) = (0.0, None);
+        let mut short = self.shortlist(floor);
+        if short.is_empty() || self.since_scan >= SCAN {
+            self.scan(floor);
+            short = self.shortlist(floor);
+        }
+        self.since_scan += 1;
+        if short.len() < 2 {
+            return short.first().map(|t| t.1);
+        }
+        let mut best: Option<(f64, Broken)> = None;
+        for (excess, broken) in short {
+            self.direction(broken);
+            let length = 1.0 + self.rho.iter().map(|x| x * x).sum::<f64>();
+            let steep = excess * excess / length;
+            if best.is_none_or(|b| steep > b.0) {
+                best = Some((steep, broken));
+            }
+        }
+        best.map(|b| b.1)
+    }
+
+    /// The rows that are broken now.
+    fn scan(&mut self, floor: f64) {
+        self.since_scan = 0;
+        self.broken.clear();
         for r in 0..self.rows.len() {
-            if self.active_at[r] == NONE {
-                let excess = self.rows.excess(r, &self.v, floor);
-                if excess > worst {
-                    (worst, broken) = (excess, Some(Broken::Row(r)));
-                }
+            if self.active_at[r] == NONE && self.rows.excess(r, &self.v, self.licence, floor) > 0.0 {
+                self.broken.push(r as u32);
+            }
+        }
+    }
+
+    /// The most broken columns and rows, of the rows that were broken at the last scan.
+    fn shortlist(&self, floor: f64) -> Vec<(f64, Broken)> {
+        let mut short: Vec<(f64, Broken)> = Vec::with_capacity(SHORTLIST + 1);
+        let mut offer = |excess: f64, broken: Broken| {
+            if excess > 0.0 && (short.len() < SHORTLIST || excess > short[SHORTLIST - 1].0) {
+                let at = short.iter().position(|t| t.0 < excess).unwrap_or(short.len());
+                short.insert(at, (excess, broken));
+                short.truncate(SHORTLIST);
+            }
+        };
+        for &r in &self.broken {
+            if self.active_at[r as usize] == NONE {
+                offer(self.rows.excess(r as usize, &self.v, self.licence, floor), Broken::Row(r as usize));
             }
         }
         for (b, &j) in self.basic.iter().enumerate() {
-            let excess = -self.v[j as usize] - FEASIBLE * floor;
-            if excess > worst {
-                (worst, broken) = (excess, Some(Broken::Basic(b)));
+            offer(-self.v[j as usize] - self.licence * floor, Broken::Basic(b));
+        }
+        short
+    }
+
+    /// `ρ` of what is broken.
+    fn direction(&mut self, broken: Broken) {
+        self.rho.clear();
+        self.rho.resize(self.active.len(), 0.0);
+        match broken {
+            Broken::Row(r) => {
+                for &(j, a) in self.rows.terms(r) {
+                    if self.basic_at[j as usize] != NONE {
+                        self.kernel.add_row(self.basic_at[j as usize] as usize, a, &mut self.rho);
+                    }
+                }
+            }
+            Broken::Basic(b) => self.kernel.add_row(b, -1.0, &mut self.rho),
+        }
+    }
+
+    /// Whether the dual objective has not fallen for long.
+    fn is_stuck(&mut self) -> bool {
+        let held = self.active.iter().zip(&self.y).map(|(&r, y)| self.rows.right[r as usize] * y).sum::<f64>();
+        if held < self.least - STEP * self.least.abs().min(1.0) {
+            self.least = held;
+            self.still = 0;
+        } else {
+            self.still += 1;
+        }
+        self.still > 60 + self.active.len() as u32
+    }
+
+    /// Nudges all costs, harder and differently with every shake.
+    fn nudge_all(&mut self) {
+        let strength = f64::from(1 << self.shakes);
+        let salt = self.shakes as usize * 0x5bd1_e995;
+        for (j, (cost, &c)) in self.costs.iter_mut().zip(&self.true_costs).enumerate() {
+            *cost = c + strength * (nudge(j + salt, c) - c);
+        }
+    }
+
+    /// After many pivots without progress (ties, or values that are only rounding) the costs are nudged harder,
+    /// differently each time, and rows get more licence. False if that was done too often.
+    fn shake(&mut self) -> bool {
+        self.shakes += 1;
+        self.still = 0;
+        self.least = f64::INFINITY;
+        self.licence = (self.licence * 4.0).min(1e-8);
+        if self.shakes > SHAKES || !self.refresh() {
+            return false;
+        }
+        self.nudge_all();
+        self.duals();
+        for (cost, d) in self.costs.iter_mut().zip(&mut self.d) {
+            if *d > 0.0 {
+                *cost -= *d;
+                *d = 0.0;
             }
         }
-        broken
+        true
     }
 
     /// `ρ` and `α` of what is broken.
     fn price(&mut self, broken: Broken) {
-        let s = self.active.len();
         for &j in &self.touched {
             self.alpha[j as usize] = 0.0;
             self.is_touched[j as usize] = false;
         }
         self.touched.clear();
-        self.rho.clear();
-        self.rho.resize(s, 0.0);
-        match broken {
-            Broken::Row(r) => {
-                for &(j, a) in self.rows.terms(r) {
-                    match self.basic_at[j as usize] {
-                        NONE => {
-                            self.alpha[j as usize] -= a;
-                            self.is_touched[j as usize] = true;
-                            self.touched.push(j);
-                        }
-                        at => self.kernel.add_row(at as usize, a, &mut self.rho),
-                    }
+        self.direction(broken);
+        if let Broken::Row(r) = broken {
+            for &(j, a) in self.rows.terms(r) {
+                if self.basic_at[j as usize] == NONE {
+                    self.alpha[j as usize] -= a;
+                    self.is_touched[j as usize] = true;
+                    self.touched.push(j);
                 }
             }
-            Broken::Basic(b) => self.kernel.add_row(b, -1.0, &mut self.rho),
         }
         for (&r, &rho) in self.active.iter().zip(&self.rho) {
             if rho.abs() > 1e-14 {
@@ -435,29 +580,29 @@ impl Simplex {
     }
 
     /// The ratio test in two passes (Harris): how far with a little licence, then the largest pivot within it.
-    fn choose(&self) -> Option<(Entering, f64)> {
+    fn choose(&self, pivot: f64) -> Option<(Entering, f64)> {
         let mut limit = f64::INFINITY;
         for (&rho, &y) in self.rho.iter().zip(&self.y) {
-            if rho > PIVOT {
+            if rho > pivot {
                 limit = limit.min((y.max(0.0) + DUAL) / rho);
             }
         }
         for &j in &self.touched {
             let alpha = self.alpha[j as usize];
-            if alpha > PIVOT {
+            if alpha > pivot {
                 limit = limit.min(((-self.d[j as usize]).max(0.0) + DUAL) / alpha);
             }
         }
         let (mut largest, mut found) = (0.0, None);
         for (a, (&rho, &y)) in self.rho.iter().zip(&self.y).enumerate() {
             let y = y.max(0.0);
-            if rho > PIVOT && rho > largest && y <= limit * rho {
+            if rho > pivot && rho > largest && y <= limit * rho {
                 (largest, found) = (rho, Some((Entering::Slack(a), y / rho)));
             }
         }
         for &j in &self.touched {
             let (alpha, d) = (self.alpha[j as usize], (-self.d[j as usize]).max(0.0));
-            if alpha > PIVOT && alpha > largest && d <= limit * alpha {
+            if alpha > pivot && alpha > largest && d <= limit * alpha {
                 (largest, found) = (alpha, Some((Entering::Column(j as usize), d / alpha)));
             }
         }
@@ -541,5 +686,5 @@ fn nudge(j: usize, cost: f64) -> f64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z ^= z >> 31;
     let part = (z >> 11) as f64 / (1u64 << 53) as f64;
-    cost - 1e-10 * (0.5 + part) * f64::max(cost.abs(), 1e-3)
+    cost - 1e-10 * (0.5 + part) * f64::max(cost.abs(), 0.03)
 }

@@ -14,7 +14,7 @@ struct Programme {
 
 impl Programme {
     fn simplex(&self) -> (End, Simplex) {
-        let mut simplex = Simplex::new(self.costs.clone());
+        let mut simplex = Simplex::new(&self.costs);
         self.rows.iter().for_each(|(row, right)| add(&mut simplex, row, *right));
         (simplex.solve(PIVOTS), simplex)
     }
@@ -82,7 +82,7 @@ fn rows_that_exclude_each_other_and_objectives_without_end_are_said_to_be_so() {
 fn a_spent_budget_says_so() {
     let rows = (0..6).map(|r| ((0..6).map(|j| if j == r { -1.0 } else { 0.3 }).collect(), -1.0)).collect();
     let programme = Programme { costs: vec![-1.0; 6], rows };
-    let mut simplex = Simplex::new(programme.costs.clone());
+    let mut simplex = Simplex::new(&programme.costs);
     programme.rows.iter().for_each(|(row, right)| add(&mut simplex, row, *right));
     assert_eq!(simplex.solve(2), End::BudgetSpent);
     assert_eq!(simplex.pivots(), 2);
@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn lazily_is_as_good_as_at_once(programme in programme()) {
         let (end, at_once) = programme.simplex();
-        let mut lazy = Simplex::new(programme.costs.clone());
+        let mut lazy = Simplex::new(&programme.costs);
         let mut last = lazy.solve(PIVOTS);
         for (row, right) in &programme.rows {
             add(&mut lazy, row, *right);

@@ -200,7 +200,7 @@ impl Factors {
                 }
             }
             let largest = inside.iter().fold(0.0, |a: f64, e| a.max(e.1.abs()));
-            if largest < 1e-11 {
+            if largest < 1e-14 {
                 return None;
             }
             let good = inside.iter().filter(|e| e.1.abs() >= 0.1 * largest);
