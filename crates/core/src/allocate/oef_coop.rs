@@ -1,0 +1,42 @@
+//! OEF for tenants who cooperate: as much speed in all as there is, while nobody would rather have another's GPUs.
+//!
+//! With w_l the speed-ups of user l over its slowest kind, π_l its weight and x_lj the GPUs of kind j that it holds:
+//!
+//!   maximise   Σ_l w_l·x_l
+//!   s.t.       Σ_l x_lj ≤ m_j                        every kind j
+//!              w_l·x_l / π_l ≥ w_l·x_i / π_i         all users l, i
+//!              x ≥ 0
+//!
+//! Averaged over i the rows say that everybody has at least what an equal division of the GPUs in use would give it:
+//! envy-freeness contains the sharing incentive. A user can hold d_l GPUs at most; one that has them all on its fastest
+//! kind is *filled*, lacks nothing and envies nobody. [`arles_lp::envy`] has the method and says who is filled how.
+//! The solver's answer is feasible and envy-free whenever it stops; its certificate says how far the sum may be from
+//! the largest.
+
+use super::shares::Shares;
+use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, Problem, Proposal};
+use arles_lp::envy::{self, EnvyFree};
+
+#[derive(Default)]
+pub(super) struct Cooperative;
+
+impl Policy for Cooperative {
+    fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
+        let shares = Shares::new(problem, Entitlement::Tenants);
+        if shares.users.is_empty() {
+            return Allocation::check(problem, Proposal::default());
+        }
+        let Shares { w, weight, caps, .. } = &shares;
+        let asked = EnvyFree { w, weight, caps, capacity: &problem.capacity };
+        let no_answer = |refusal: envy::Refusal| AllocateError::NoAnswer { status: refusal.to_string() };
+        let division = envy::solve(&asked, envy::PIVOTS).map_err(no_answer)?;
+        let bound = division.bound;
+        let proposal = Proposal {
+            grants: shares.grants(problem, &division.x(&asked)),
+            objective: Some(division.objective),
+            certificate: Some(Certificate { lower: bound.lower, upper: bound.upper }),
+            prices: division.prices,
+        };
+        Allocation::check(problem, proposal)
+    }
+}
