@@ -22,6 +22,7 @@ mod las;
 mod makespan;
 mod max_min;
 mod max_min_packed;
+mod oef_coop;
 mod oef_noncoop;
 mod program;
 mod shares;

@@ -46,7 +46,9 @@ struct Solved {
 fn main() {
     let mut arguments = std::env::args().skip_while(|a| a != "--python").skip(1);
     let python = arguments.next();
-    println!("program             n   k        ours       gap     Clarabel   ratio   cvxpy+ECOS   ratio  answers agree to");
+    println!(
+        "program             n   k        ours       gap     Clarabel   ratio   cvxpy+ECOS   ratio  answers agree to"
+    );
     for (program, users, resources, clarabel, ecos) in ROWS {
         let recipe = Recipe { family: Family::Rand, users, resources, load: 0.1, uncapped: 1.0, spread: 0.0, seed: 1 };
         let mut instance = Instance::new(&recipe);

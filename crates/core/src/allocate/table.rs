@@ -3,7 +3,7 @@
 use super::{
     Entitlement, Policy, allox::AlloX, ceei::Ceei, cost::MinCost, fifo::Fifo, finish_time::FinishTime,
     gandiva::GandivaFair, las::LeastAttained, makespan::MinMakespan, max_min::MaxMin, max_min_packed::MaxMinPacked,
-    oef_noncoop::NonCooperative, sia::Sia, throughput::MaxThroughput,
+    oef_coop::Cooperative, oef_noncoop::NonCooperative, sia::Sia, throughput::MaxThroughput,
 };
 
 /// How jobs are presented to a policy.
@@ -100,6 +100,13 @@ const DIVIDES_BY_TENANT: PolicyEntry = PolicyEntry { entitlement: Entitlement::T
 
 /// All policies: fairness among tenants, fairness among jobs, other aims, queues.
 pub static POLICIES: &[PolicyEntry] = &[
+    PolicyEntry {
+        name: "oef-coop",
+        summary: "OEF for tenants who are honest: most speed in all while nobody would rather have another's GPUs",
+        promises: &[Promise::ScaleFree, Promise::SharingIncentive, Promise::EnvyFree, Promise::Optimal],
+        make: || Box::<Cooperative>::default(),
+        ..DIVIDES_BY_TENANT
+    },
     PolicyEntry {
         name: "oef-noncoop",
         summary: "OEF for tenants who may lie: the same speed for everybody per weight; overstating never pays",
