@@ -34,22 +34,40 @@ impl Policy for Cooperative {
         if shares.users.is_empty() {
             return Allocation::check(problem, Proposal::default());
         }
-        let Shares { w, weight, caps, .. } = &shares;
-        let asked = EnvyFree { w, weight, caps, capacity: &problem.capacity };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let division = match &*last {
-            Some(last) => envy::solve_again(&asked, last, envy::PIVOTS),
-            None => envy::solve(&asked, envy::PIVOTS),
+        // Only kinds that are there: those that are away have no place in bundles.
+        let here: Vec<usize> = (0..problem.kinds()).filter(|&j| problem.capacity[j] > 0.0).collect();
+        let Shares { weight, caps, .. } = &shares;
+        let w: Vec<f64> = shares.w.chunks_exact(problem.kinds()).flat_map(|row| here.iter().map(|&j| row[j])).collect();
+        let capacity: Vec<f64> = here.iter().map(|&j| problem.capacity[j]).collect();
+        let asked = EnvyFree { w: &w, weight, caps, capacity: &capacity };
+        let division = self.solve(&asked)?;
+        let spread = |row: &[f64]| {
+            let mut wide = vec![0.0; problem.kinds()];
+            here.iter().zip(row).for_each(|(&j, &value)| wide[j] = value);
+            wide
         };
-        let division = division.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
+        let x: Vec<f64> = division.x(&asked).chunks_exact(here.len()).flat_map(spread).collect();
         let bound = division.bound;
         let proposal = Proposal {
-            grants: shares.grants(problem, &division.x(&asked)),
+            grants: shares.grants(problem, &x),
             objective: Some(division.objective),
             certificate: Some(Certificate { lower: bound.lower, upper: bound.upper }),
-            prices: division.prices.clone(),
+            prices: spread(&division.prices),
         };
-        *last = Some(division);
         Allocation::check(problem, proposal)
+    }
+}
+
+impl Cooperative {
+    /// Solves, beginning with the bundles of the last answer.
+    fn solve(&self, asked: &EnvyFree<'_>) -> Result<Division, AllocateError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let division = match &*last {
+            Some(last) => envy::solve_again(asked, last, envy::PIVOTS),
+            None => envy::solve(asked, envy::PIVOTS),
+        };
+        let division = division.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
+        *last = Some(division.clone());
+        Ok(division)
     }
 }
