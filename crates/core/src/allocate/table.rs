@@ -2,7 +2,8 @@
 
 use super::{
     Entitlement, Policy, allox::AlloX, cost::MinCost, fifo::Fifo, finish_time::FinishTime, gandiva::GandivaFair,
-    las::LeastAttained, makespan::MinMakespan, max_min::MaxMin, sia::Sia, throughput::MaxThroughput,
+    las::LeastAttained, makespan::MinMakespan, max_min::MaxMin, oef_noncoop::NonCooperative, sia::Sia,
+    throughput::MaxThroughput,
 };
 
 /// How jobs are presented to a policy.
@@ -136,6 +137,17 @@ pub static POLICIES: &[PolicyEntry] = &[
         entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree],
         make: || Box::new(MaxMin::new(false)),
+    },
+    PolicyEntry {
+        name: "oef-noncoop",
+        summary: "OEF for tenants who may lie: the same speed for everybody per weight; overstating never pays",
+        grouping: Grouping::Alike,
+        every_round: false,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Tenants,
+        promises: &[Promise::ScaleFree, Promise::ParetoEfficient, Promise::InflationProof, Promise::Optimal],
+        make: || Box::<NonCooperative>::default(),
     },
     PolicyEntry {
         name: "gandiva-fair",
