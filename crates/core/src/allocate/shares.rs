@@ -34,18 +34,17 @@ impl Shares {
         shares
     }
 
-    /// Takes kinds from users that do less than `part` of their best there, and counts speed-ups from the slowest that is
-    /// left.
+    /// Takes kinds from users that do less than `part` of their best there; who then, or because a kind is away, has no
+    /// speed-up within that of 1 is counted from the slowest that is left.
     pub(super) fn drop_slower_than(&mut self, part: f64) {
         let k = self.w.len() / self.users.len().max(1);
         for row in self.w.chunks_exact_mut(k.max(1)) {
             let best = row.iter().copied().fold(0.0, f64::max);
-            if row.iter().all(|&w| w == 0.0 || w >= part * best) {
-                continue;
-            }
             row.iter_mut().filter(|w| **w < part * best).for_each(|w| *w = 0.0);
             let slowest = row.iter().copied().filter(|&w| w > 0.0).fold(f64::INFINITY, f64::min);
-            row.iter_mut().for_each(|w| *w /= slowest);
+            if slowest > part.recip() {
+                row.iter_mut().for_each(|w| *w /= slowest);
+            }
         }
     }
 

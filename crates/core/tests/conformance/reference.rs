@@ -14,10 +14,11 @@ pub(crate) fn objective(entry: &PolicyEntry, problem: &Problem) -> Option<f64> {
     }
 }
 
-/// Nobody is capped, everybody can use everything.
+/// Nobody is capped, everybody can use everything, and no kind is so slow that a policy may call it useless.
 fn is_plain(problem: &Problem) -> bool {
     let all: f64 = problem.capacity.iter().sum();
-    (0..problem.users.len()).all(|u| problem.most_gpus(u) >= all && problem.gpu_rates(u).all(|r| r > 0.0))
+    let useful = |u: usize| problem.gpu_rates(u).all(|r| r > 1e-4 * problem.gpu_rates(u).fold(0.0, f64::max));
+    (0..problem.users.len()).all(|u| problem.most_gpus(u) >= all && useful(u))
 }
 
 /// Gavel's level: everybody in units of its own equal split, so that the reference need not add 1e9 and 1e-9.
