@@ -15,24 +15,25 @@ pub enum Grouping {
     Single,
 }
 
-/// A property of every allocation that a policy returns, checked by the conformance suite.
+/// A property of the allocations that a policy returns, checked by the conformance suite. Some are theorems about divisible
+/// GPUs, users without caps and rates above 0, and are promised for such problems only: their text says "plain".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Promise {
     /// Multiplying all rates of a user by a number changes nothing.
     ScaleFree,
     /// No GPU stays free while a job that fits it has nothing.
     WorkConserving,
-    /// Nobody falls below what an equal division of every kind, by entitlement, would give it.
+    /// Plain: nobody falls below what an equal division of every kind, by entitlement, would give it.
     SharingIncentive,
-    /// Nobody would be better off with what another got, scaled by entitlement.
+    /// Plain: nobody would be better off with what another got, scaled by entitlement.
     EnvyFree,
-    /// Nobody could have more without another having less.
+    /// Plain: nobody could have more without another having less.
     ParetoEfficient,
-    /// Overstating one's speed-ups never raises one's true utility.
+    /// Plain: overstating one's speed-ups never raises one's true utility.
     InflationProof,
     /// Every floor that can be kept together with the others is kept.
     FloorsKept,
-    /// The objective is what the general solver finds, to a millionth.
+    /// Plain: the objective is the largest there is, to a millionth.
     Optimal,
     /// The least normalised rate is as large as it can be.
     MaxMin,
@@ -110,7 +111,7 @@ pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: "oef-noncoop",
         summary: "OEF for tenants who may lie: the same speed for everybody per weight; overstating never pays",
-        promises: &[Promise::ScaleFree, Promise::ParetoEfficient, Promise::InflationProof, Promise::Optimal],
+        promises: &[Promise::ScaleFree, Promise::MaxMin, Promise::ParetoEfficient, Promise::InflationProof],
         make: || Box::<NonCooperative>::default(),
         ..DIVIDES_BY_TENANT
     },

@@ -15,8 +15,8 @@ type Verdict = Result<(), TestCaseError>;
 /// Whether a promise is about any problem, or about those that the theorems are about: divisible, uncapped, every rate
 /// above 0.
 pub(crate) fn is_theorem(promise: Promise) -> bool {
-    use Promise::{EnvyFree, InflationProof, ParetoEfficient, SharingIncentive};
-    matches!(promise, EnvyFree | InflationProof | ParetoEfficient | SharingIncentive)
+    use Promise::{EnvyFree, InflationProof, Optimal, ParetoEfficient, SharingIncentive};
+    matches!(promise, EnvyFree | InflationProof | Optimal | ParetoEfficient | SharingIncentive)
 }
 
 pub(crate) fn check(promise: Promise, entry: &'static PolicyEntry, problem: &Problem, answer: &Allocation) -> Verdict {
