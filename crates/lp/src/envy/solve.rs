@@ -14,10 +14,13 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
     if let Some(last) = last.filter(|last| last.prices.len() == asked.capacity.len() && !last.bundles.is_empty()) {
         run.groups = Some(favourites(&question, &last.bundles));
         let now = |user: u32| merged.of.get(user as usize).copied();
+        if last.labels.len() == asked.weight.len() {
+            run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
+        }
         run.hints = last.envy.iter().filter_map(|row| Some((now(row.user)?, now(row.other)?))).collect();
     }
     while run.stage() {}
-    let Run { holding, duals, filled, objective, stages, spent, .. } = run;
+    let Run { holding, duals, filled, objective, labels, stages, spent, .. } = run;
     let mut prices = duals.prices;
     let upper = prove(&question, &filled, &mut prices, &duals.envy);
     let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
@@ -29,6 +32,7 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         largest_envy: holding.envy(&question),
         holds: merged.of.iter().map(|&at| holding.holds[at as usize]).collect(),
         filled: merged.of.iter().map(|&at| filled[at as usize]).collect(),
+        labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
         bundles: holding.bundles,
         objective,
         prices,
@@ -63,6 +67,8 @@ struct Run<'a> {
     groups: Option<Vec<Vec<u32>>>,
     /// Rows that are likely to bind.
     hints: Vec<(u32, u32)>,
+    /// Per user, the cluster it was last in.
+    labels: Vec<u32>,
     stages: u32,
     pivots: u32,
     spent: u32,
@@ -98,6 +104,7 @@ impl<'a> Run<'a> {
             duals,
             groups: None,
             hints: Vec::new(),
+            labels: vec![u32::MAX; n],
             stages: 0,
             pivots,
             spent: 0,
@@ -115,10 +122,12 @@ impl<'a> Run<'a> {
             Some(groups) => scaled.translate(&groups),
             None => start::groups(&scaled.stage),
         };
-        let mut asking = Asking::new(&scaled.stage, self.pivots, self.spent);
+        let labels = scaled.users.iter().map(|&l| self.labels[l as usize]).collect();
+        let mut asking = Asking::new(&scaled.stage, labels, self.pivots, self.spent);
         scaled.hint(&self.hints, &mut asking);
         let answer = turns(&mut asking, groups);
         self.spent = asking.spent;
+        scaled.users.iter().zip(&asking.label).for_each(|(&l, &label)| self.labels[l as usize] = label);
         let Some((menu, duals)) = answer else {
             return false;
         };
