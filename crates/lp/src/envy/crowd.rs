@@ -106,8 +106,11 @@ impl Crowd {
             }
         }
         labelled.sort_unstable();
-        let same = labelled.chunk_by(|a, b| a.0 == b.0);
-        parts.extend(same.map(|chunk| chunk.iter().map(|t| t.1).collect::<Vec<u32>>()));
+        for same in labelled.chunk_by(|a, b| a.0 == b.0) {
+            // A cluster of a larger crowd may be all there is of this one: it must come apart all the same.
+            let limit = if same.len() > 2 * size { size } else { same.len() };
+            self.bisect(stage, limit, same.iter().map(|t| t.1).collect(), &mut parts);
+        }
         // Users who have no use for the same resources go together where they are enough: a part is given only what
         // all of it can use.
         let pattern = |at: u32| stage.rates(self.members[at as usize] as usize).iter().map(|&w| w > 0.0);

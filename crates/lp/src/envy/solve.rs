@@ -7,12 +7,24 @@ use super::merge::Merged;
 use super::stage::{Duals, Menu, Stage, dot};
 use super::{Division, EnvyDual, EnvyFree, TOLERANCE, start};
 
+/// The most relative envy that a start may have to be an answer.
+const ENVY: f64 = 1e-8;
+
 pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) -> Division {
     let merged = Merged::new(asked);
     let question = merged.question();
     let mut run = Run::new(&question, pivots);
-    if let Some(last) = last.filter(|last| last.prices.len() == asked.capacity.len() && !last.bundles.is_empty()) {
-        run.groups = Some(favourites(&question, &last.bundles));
+    if let Some(last) =
+        last.filter(|last| last.prices.len() == asked.capacity.len() && last.bundles.len() >= asked.capacity.len())
+    {
+        let menu = (last.bundles.len() / last.prices.len()) as u32;
+        let users = [last.holds.len(), last.labels.len()] == [asked.weight.len(); 2];
+        let same = users && last.holds.iter().all(|&bundle| bundle < menu);
+        let held = |l: usize| if same { last.holds[merged.first[l] as usize] } else { 0 };
+        run.begin(&last.bundles, (0..question.weight.len()).map(held).collect());
+        if same {
+            run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
+        }
         let now = |user: u32| merged.of.get(user as usize).copied();
         if last.labels.len() == asked.weight.len() {
             run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
@@ -41,19 +53,6 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         stages,
         iterations: spent,
     }
-}
-
-/// The users by the bundle of a menu that they like best.
-fn favourites(question: &EnvyFree<'_>, bundles: &[f64]) -> Vec<Vec<u32>> {
-    let k = question.capacity.len();
-    let mut groups = vec![Vec::new(); bundles.len() / k];
-    for (l, rates) in question.w.chunks_exact(k).enumerate() {
-        let worth = bundles.chunks_exact(k).map(|bundle| dot(rates, bundle)).enumerate();
-        let best = worth.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |t| t.0);
-        groups[best].push(l as u32);
-    }
-    groups.retain(|group| !group.is_empty());
-    groups
 }
 
 /// The stages of one question over distinct users.
@@ -108,6 +107,19 @@ impl<'a> Run<'a> {
             stages: 0,
             pivots,
             spent: 0,
+        }
+    }
+
+    /// Begins with a menu and who held what of it: everybody takes what it likes best, and that is the first partition.
+    fn begin(&mut self, bundles: &[f64], holds: Vec<u32>) {
+        let mut holding = Holding { bundles: bundles.to_vec(), holds };
+        let objective = holding.settle(self.question, &self.filled);
+        let mut groups = vec![Vec::new(); holding.bundles.len() / self.question.capacity.len()];
+        holding.holds.iter().enumerate().for_each(|(l, &bundle)| groups[bundle as usize].push(l as u32));
+        groups.retain(|group| !group.is_empty());
+        self.groups = Some(groups);
+        if objective > self.objective && holding.envy(self.question) <= ENVY {
+            (self.holding, self.objective) = (holding, objective);
         }
     }
 
