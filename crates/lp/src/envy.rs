@@ -199,6 +199,8 @@ pub struct Division {
     pub stages: u32,
     /// Pivots spent.
     pub iterations: u32,
+    /// Per user, the cluster it was last asked in: where to begin next time.
+    labels: Vec<u32>,
 }
 
 impl Division {

@@ -264,6 +264,17 @@ fn many_users_of_few_kinds_are_few_users() {
     assert!(division.bundles.len() / 5 <= 26);
 }
 
+#[test]
+fn large_crowds_are_asked_level_by_level_within_the_budget() {
+    let owned = instance(3, 4_000, 4, 0, 0);
+    let market = envy::solve(&owned.question(), Budget::iterations(0)).unwrap();
+    let division = envy::solve(&owned.question(), Budget::iterations(8_000)).unwrap();
+    assert!(division.largest_envy <= 1e-8 && division.objective > market.objective);
+    assert!(division.bound.lower <= division.bound.upper);
+    let again = envy::solve_again(&owned.question(), &division, Budget::iterations(8_000)).unwrap();
+    assert!(again.largest_envy <= 1e-8 && again.objective >= division.objective * (1.0 - 1e-9));
+}
+
 /// A small generator of instances: what proptest draws is only the recipe.
 fn instance(seed: u64, n: usize, k: usize, family: usize, spread: i32) -> Owned {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

@@ -32,7 +32,7 @@ pub(super) struct Asking<'a> {
     /// Per user, others against whom its row was worth something once.
     pub(super) pool: Vec<Vec<u32>>,
     /// Per user, the cluster it was last asked in: users with one label start in one cluster again.
-    label: Vec<u32>,
+    pub(super) label: Vec<u32>,
     labels: u32,
     /// Scratch: a user's place in the crowd at hand.
     place: Vec<u32>,
@@ -43,13 +43,15 @@ pub(super) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    pub(super) fn new(stage: &'a Stage, pivots: u32, spent: u32) -> Self {
+    /// `label` is what the last stage, or the last answer, remembered.
+    pub(super) fn new(stage: &'a Stage, label: Vec<u32>, pivots: u32, spent: u32) -> Self {
         let n = stage.users();
+        let labels = label.iter().filter(|&&label| label != u32::MAX).max().map_or(0, |&label| label + 1);
         Self {
             stage,
             pool: vec![Vec::new(); n],
-            label: vec![u32::MAX; n],
-            labels: 0,
+            label,
+            labels,
             place: vec![u32::MAX; n],
             worthwhile: GAIN,
             pivots,
@@ -96,7 +98,10 @@ impl<'a> Asking<'a> {
             let grouped = self.grouped(crowd, parts);
             let gain = grouped.objective - held;
             if gain > self.worthwhile && grouped.exact {
-                return Answer { gain, parts: self.told_apart(crowd, &grouped), envy: Vec::new() };
+                let parts = self.told_apart(crowd, &grouped);
+                if parts.len() > 1 {
+                    return Answer { gain, parts, envy: Vec::new() };
+                }
             }
             if !deep {
                 return Answer { gain, ..Answer::default() };

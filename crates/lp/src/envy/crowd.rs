@@ -106,9 +106,24 @@ impl Crowd {
             }
         }
         labelled.sort_unstable();
-        let same = labelled.chunk_by(|a, b| a.0 == b.0);
-        parts.extend(same.map(|chunk| chunk.iter().map(|t| t.1).collect::<Vec<u32>>()));
-        self.bisect(stage, size, rest, &mut parts);
+        for same in labelled.chunk_by(|a, b| a.0 == b.0) {
+            // A cluster of a larger crowd may be all there is of this one: it must come apart all the same.
+            let limit = if same.len() > 2 * size { size } else { same.len() };
+            self.bisect(stage, limit, same.iter().map(|t| t.1).collect(), &mut parts);
+        }
+        // Users who have no use for the same resources go together where they are enough: a part is given only what
+        // all of it can use.
+        let pattern = |at: u32| stage.rates(self.members[at as usize] as usize).iter().map(|&w| w > 0.0);
+        rest.sort_by(|&a, &b| pattern(a).cmp(pattern(b)).then(a.cmp(&b)));
+        let mut others = Vec::new();
+        for alike in rest.chunk_by(|&a, &b| pattern(a).eq(pattern(b))) {
+            if 2 * alike.len() >= size {
+                self.bisect(stage, size, alike.to_vec(), &mut parts);
+            } else {
+                others.extend_from_slice(alike);
+            }
+        }
+        self.bisect(stage, size, others, &mut parts);
         parts
     }
 

@@ -7,17 +7,32 @@ use super::merge::Merged;
 use super::stage::{Duals, Menu, Stage, dot};
 use super::{Division, EnvyDual, EnvyFree, TOLERANCE, start};
 
+/// The most relative envy that a start may have to be an answer.
+const ENVY: f64 = 1e-8;
+
 pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) -> Division {
     let merged = Merged::new(asked);
     let question = merged.question();
     let mut run = Run::new(&question, pivots);
-    if let Some(last) = last.filter(|last| last.prices.len() == asked.capacity.len() && !last.bundles.is_empty()) {
-        run.groups = Some(favourites(&question, &last.bundles));
+    if let Some(last) =
+        last.filter(|last| last.prices.len() == asked.capacity.len() && last.bundles.len() >= asked.capacity.len())
+    {
+        let menu = (last.bundles.len() / last.prices.len()) as u32;
+        let users = [last.holds.len(), last.labels.len()] == [asked.weight.len(); 2];
+        let same = users && last.holds.iter().all(|&bundle| bundle < menu);
+        let held = |l: usize| if same { last.holds[merged.first[l] as usize] } else { 0 };
+        run.begin(&last.bundles, (0..question.weight.len()).map(held).collect());
+        if same {
+            run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
+        }
         let now = |user: u32| merged.of.get(user as usize).copied();
+        if last.labels.len() == asked.weight.len() {
+            run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
+        }
         run.hints = last.envy.iter().filter_map(|row| Some((now(row.user)?, now(row.other)?))).collect();
     }
     while run.stage() {}
-    let Run { holding, duals, filled, objective, stages, spent, .. } = run;
+    let Run { holding, duals, filled, objective, labels, stages, spent, .. } = run;
     let mut prices = duals.prices;
     let upper = prove(&question, &filled, &mut prices, &duals.envy);
     let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
@@ -29,6 +44,7 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         largest_envy: holding.envy(&question),
         holds: merged.of.iter().map(|&at| holding.holds[at as usize]).collect(),
         filled: merged.of.iter().map(|&at| filled[at as usize]).collect(),
+        labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
         bundles: holding.bundles,
         objective,
         prices,
@@ -37,19 +53,6 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         stages,
         iterations: spent,
     }
-}
-
-/// The users by the bundle of a menu that they like best.
-fn favourites(question: &EnvyFree<'_>, bundles: &[f64]) -> Vec<Vec<u32>> {
-    let k = question.capacity.len();
-    let mut groups = vec![Vec::new(); bundles.len() / k];
-    for (l, rates) in question.w.chunks_exact(k).enumerate() {
-        let worth = bundles.chunks_exact(k).map(|bundle| dot(rates, bundle)).enumerate();
-        let best = worth.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |t| t.0);
-        groups[best].push(l as u32);
-    }
-    groups.retain(|group| !group.is_empty());
-    groups
 }
 
 /// The stages of one question over distinct users.
@@ -63,6 +66,8 @@ struct Run<'a> {
     groups: Option<Vec<Vec<u32>>>,
     /// Rows that are likely to bind.
     hints: Vec<(u32, u32)>,
+    /// Per user, the cluster it was last in.
+    labels: Vec<u32>,
     stages: u32,
     pivots: u32,
     spent: u32,
@@ -98,9 +103,23 @@ impl<'a> Run<'a> {
             duals,
             groups: None,
             hints: Vec::new(),
+            labels: vec![u32::MAX; n],
             stages: 0,
             pivots,
             spent: 0,
+        }
+    }
+
+    /// Begins with a menu and who held what of it: everybody takes what it likes best, and that is the first partition.
+    fn begin(&mut self, bundles: &[f64], holds: Vec<u32>) {
+        let mut holding = Holding { bundles: bundles.to_vec(), holds };
+        let objective = holding.settle(self.question, &self.filled);
+        let mut groups = vec![Vec::new(); holding.bundles.len() / self.question.capacity.len()];
+        holding.holds.iter().enumerate().for_each(|(l, &bundle)| groups[bundle as usize].push(l as u32));
+        groups.retain(|group| !group.is_empty());
+        self.groups = Some(groups);
+        if objective > self.objective && holding.envy(self.question) <= ENVY {
+            (self.holding, self.objective) = (holding, objective);
         }
     }
 
@@ -115,10 +134,12 @@ impl<'a> Run<'a> {
             Some(groups) => scaled.translate(&groups),
             None => start::groups(&scaled.stage),
         };
-        let mut asking = Asking::new(&scaled.stage, self.pivots, self.spent);
+        let labels = scaled.users.iter().map(|&l| self.labels[l as usize]).collect();
+        let mut asking = Asking::new(&scaled.stage, labels, self.pivots, self.spent);
         scaled.hint(&self.hints, &mut asking);
         let answer = turns(&mut asking, groups);
         self.spent = asking.spent;
+        scaled.users.iter().zip(&asking.label).for_each(|(&l, &label)| self.labels[l as usize] = label);
         let Some((menu, duals)) = answer else {
             return false;
         };
