@@ -189,6 +189,17 @@ pub struct Workspace {
     level: Level,
     /// Scratch of the certificate, a number per resource.
     used: Vec<f64>,
+    /// The iterate half-way through the last solve, where it is wanted.
+    keeps_middle: bool,
+    middle: Iterate,
+}
+
+/// Where a solve starts.
+#[derive(Clone, Copy)]
+enum From {
+    Scratch,
+    Middle,
+    Last,
 }
 
 impl Workspace {
@@ -203,27 +214,71 @@ impl Workspace {
         problem.check()?;
         self.scaling.measure(problem)?;
         let stop = Stop { iterations: budget.iterations, tolerance };
-        match self.scaling.resources.len() {
-            1 => self.run::<1>(problem, stop),
-            2 => self.run::<2>(problem, stop),
-            3 => self.run::<3>(problem, stop),
-            4 => self.run::<4>(problem, stop),
-            5 => self.run::<5>(problem, stop),
-            6 => self.run::<6>(problem, stop),
-            7..=8 => self.run::<8>(problem, stop),
-            9..=10 => self.run::<10>(problem, stop),
-            11..=16 => self.run::<16>(problem, stop),
-            17..=MOST_RESOURCES => self.run::<MOST_RESOURCES>(problem, stop),
-            resources => return Err(Refusal::TooWide { resources }),
-        }
-        bound::certify(problem, &mut self.level, &mut self.used);
+        self.dispatch(problem, stop, From::Scratch)?;
         Ok(&self.level)
     }
 
+    /// Goes on with the question that was answered last, to a smaller gap.
+    fn resume(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Level, Refusal> {
+        let stop = Stop { iterations: budget.iterations, tolerance };
+        self.dispatch(problem, stop, From::Last)?;
+        Ok(&self.level)
+    }
+
+    /// As [`Self::solve`], for the users of the last question with other targets or capacities: starts from the middle of
+    /// the last solve. What does not lead to `tolerance` is solved from scratch.
+    fn solve_near(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Level, Refusal> {
+        problem.check()?;
+        let (unit, resources) = (self.scaling.level, std::mem::take(&mut self.scaling.resources));
+        self.scaling.measure(problem)?;
+        if resources != self.scaling.resources || self.middle.users.len() != problem.beta.len().div_ceil(LANES) {
+            return self.solve(problem, budget, tolerance);
+        }
+        self.scaling.level = unit;
+        let stop = Stop { iterations: budget.iterations, tolerance };
+        self.dispatch(problem, stop, From::Middle)?;
+        let spent = self.level.iterations;
+        if self.level.bound.gap() > 2.0 * tolerance && spent < budget.iterations {
+            self.solve(problem, Budget::iterations(budget.iterations - spent), tolerance)?;
+            self.level.iterations += spent;
+        }
+        Ok(&self.level)
+    }
+
+    fn dispatch(&mut self, problem: &MaxMin<'_>, stop: Stop, from: From) -> Result<(), Refusal> {
+        match self.scaling.resources.len() {
+            1 => self.run::<1>(problem, stop, from),
+            2 => self.run::<2>(problem, stop, from),
+            3 => self.run::<3>(problem, stop, from),
+            4 => self.run::<4>(problem, stop, from),
+            5 => self.run::<5>(problem, stop, from),
+            6 => self.run::<6>(problem, stop, from),
+            7..=8 => self.run::<8>(problem, stop, from),
+            9..=10 => self.run::<10>(problem, stop, from),
+            11..=16 => self.run::<16>(problem, stop, from),
+            17..=MOST_RESOURCES => self.run::<MOST_RESOURCES>(problem, stop, from),
+            resources => return Err(Refusal::TooWide { resources }),
+        }
+        bound::certify(problem, &mut self.level, &mut self.used);
+        Ok(())
+    }
+
     /// Solves with room for `K` resources.
-    fn run<const K: usize>(&mut self, problem: &MaxMin<'_>, stop: Stop) {
-        self.scaling.start::<K>(problem, &mut self.iterate);
-        self.level.iterations = interior::run::<K>(&mut self.iterate, stop);
+    fn run<const K: usize>(&mut self, problem: &MaxMin<'_>, stop: Stop, from: From) {
+        match from {
+            From::Scratch => {
+                // Whatever middle there is belongs to other users.
+                self.middle.users.clear();
+                self.scaling.start::<K>(problem, &mut self.iterate);
+            }
+            From::Middle => {
+                self.iterate.clone_from(&self.middle);
+                self.scaling.restart::<K>(problem, &mut self.iterate);
+            }
+            From::Last => {}
+        }
+        let keep = if self.keeps_middle { Some(&mut self.middle) } else { None };
+        self.level.iterations = interior::run::<K>(&mut self.iterate, stop, keep);
         self.read::<K>(problem);
     }
 

@@ -266,6 +266,18 @@ proptest! {
     }
 
     #[test]
+    fn a_used_reservoir_agrees_with_a_fresh_one(first in instances(), second in instances()) {
+        let mut reservoir = Reservoir::new();
+        reservoir.fill(&first.problem(), BUDGET).unwrap();
+        let warm = reservoir.fill(&second.problem(), BUDGET).unwrap();
+        assert_sound(&second.problem(), &warm);
+        let cold = maxmin::fill(&second.problem(), BUDGET).unwrap();
+        for (warm, cold) in warm.levels.iter().zip(&cold.levels) {
+            prop_assert!((warm - cold).abs() <= 1e-6 * cold, "{} and {}", warm, cold);
+        }
+    }
+
+    #[test]
     fn the_same_question_gets_the_same_answer(instance in instances()) {
         let problem = instance.problem();
         prop_assert_eq!(maxmin::fill(&problem, BUDGET), Reservoir::new().fill(&problem, BUDGET));

@@ -150,14 +150,22 @@ const SHORT: f64 = 0.5;
 /// ...and is aimed again at a third of the gap, with a third of the bend: a step back to the centre.
 const HUMBLE: (f64, f64) = (0.3, 0.3);
 
+/// The relative gap of the iterate that `keep` gets: one that still has room to go elsewhere.
+const MIDDLE: f64 = 1e-2;
+
 /// Iterates until the gap is at most `tolerance · t`, the iterations are spent or nothing moves any more; returns
 /// the iterations taken. What is left in `at` is always the best iterate: gaps only shrink.
-pub(super) fn run<const K: usize>(at: &mut Iterate, stop: Stop) -> u32 {
+pub(super) fn run<const K: usize>(at: &mut Iterate, stop: Stop, mut keep: Option<&mut Iterate>) -> u32 {
     let mut stride = Stride { primal: 0.0, dual: 0.0 };
     let mut stalls = 0;
     for iteration in 1..=stop.iterations {
         let weighed = weigh::<K>(at, stride);
         let gap = weighed.gap;
+        if gap <= MIDDLE * at.t
+            && let Some(keep) = keep.take()
+        {
+            keep.clone_from(at);
+        }
         let step = aim_and_correct(at, &weighed);
         // False for NaN as well: then the step is not taken and the last good iterate stands.
         if !(step.t.is_finite() && step.gap < gap) {

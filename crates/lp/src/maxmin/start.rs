@@ -114,6 +114,18 @@ impl Scaling {
         at.resources.extend((0..K.div_ceil(LANES)).map(|block| self.resource_block(problem, block, &left, &price)));
     }
 
+    /// Puts other targets and capacities into an iterate for the same users. Its rows then do not quite hold, which the
+    /// next steps repair.
+    pub(super) fn restart<const K: usize>(&self, problem: &MaxMin<'_>, at: &mut Iterate) {
+        for l in 0..self.rate.len() {
+            let (users, _, q) = user::<K>(at, l);
+            users.beta.0[q] = problem.beta[l] / self.rate[l] * self.level;
+        }
+        for (j, &resource) in self.resources.iter().enumerate() {
+            at.resources[j / LANES].capacity.0[j % LANES] = problem.capacity[resource];
+        }
+    }
+
     /// Copies the scaled data; every pair is one until told otherwise.
     fn load<const K: usize>(&self, problem: &MaxMin<'_>, at: &mut Iterate) {
         let (n, k) = (self.rate.len(), problem.capacity.len());

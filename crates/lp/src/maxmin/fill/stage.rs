@@ -17,12 +17,24 @@ const WELL: f64 = 1e-6;
 /// Programs per stage; four are usual.
 const MOST_STEPS: u32 = 60;
 
+/// Where a program starts: anew, from the middle of the last one, or where that one ended.
+#[derive(PartialEq)]
+enum Start {
+    Anew,
+    Near,
+    Same,
+}
+
 impl Reservoir {
     /// Finds the greatest common level; returns it with its prices, and leaves everybody's shares in `x`.
-    pub(super) fn stage(&mut self, problem: &MaxMin<'_>, left: &mut u32) -> Result<Crest, Refusal> {
+    pub(super) fn stage(&mut self, problem: &MaxMin<'_>, number: usize, left: &mut u32) -> Result<Crest, Refusal> {
         let mut p = self.guess(problem);
         let mut t = self.highest(problem, &p, f64::INFINITY);
+        if let Some(known) = self.memory.get(number).filter(|known| known.len() == p.len()).cloned() {
+            t = self.highest(problem, &known, t);
+        }
         let (mut tolerance, mut whole, mut reached) = (COARSE, false, false);
+        let mut start = Start::Anew;
         for step in 1..=MOST_STEPS {
             let oversold = self.pose(problem, t, whole);
             if oversold != 0 {
@@ -35,8 +47,18 @@ impl Reservoir {
                 reached = true;
                 break;
             }
+            if start == Start::Near && self.members != self.before {
+                start = Start::Anew;
+            }
+            self.before.clone_from(&self.members);
             let question = MaxMin { w: &self.w, beta: &self.b, caps: &self.d, capacity: &self.spare };
-            let level = self.solver.solve(&question, Budget::iterations(*left), tolerance)?;
+            let budget = Budget::iterations(*left);
+            let level = match start {
+                Start::Anew => self.solver.solve(&question, budget, tolerance)?,
+                Start::Near => self.solver.solve_near(&question, budget, tolerance)?,
+                Start::Same => self.solver.resume(&question, budget, tolerance)?,
+            };
+            start = Start::Near;
             *left -= level.iterations.min(*left);
             let Bound { lower: tau, upper } = level.bound;
             p.copy_from_slice(&level.prices);
@@ -52,7 +74,9 @@ impl Reservoir {
                 if whole {
                     break;
                 }
-                whole = true;
+                (whole, start) = (true, Start::Anew);
+            } else if still {
+                start = Start::Same;
             }
             if still || next >= t * (1.0 - NEAR) {
                 tolerance = FINE;
@@ -60,6 +84,8 @@ impl Reservoir {
             t = next;
         }
         self.take(problem, t);
+        self.memory.resize(self.memory.len().max(number + 1), Vec::new());
+        self.memory[number].clone_from(&p);
         Ok(Crest { t, p, reached })
     }
 
