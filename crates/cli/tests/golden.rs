@@ -50,6 +50,7 @@ fn help_texts() {
         "generate",
         "import",
         "replay",
+        "reproduce",
         "policies",
         "kinds",
         "workloads",
