@@ -5,6 +5,7 @@
 //! every input and carries out what comes back, so the same decisions can be replayed from a journal.
 
 pub mod allocate;
+pub mod audit;
 pub mod cluster;
 pub mod estimate;
 pub mod ids;
