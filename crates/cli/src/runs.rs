@@ -71,17 +71,17 @@ fn run<'s>(task: Task<'s>, journal: Option<&'s mut dyn Write>, progress: &mut dy
 }
 
 /// Time that this thread has spent on a processor; where that is not to be had, time.
-pub(crate) struct Clock {
+struct Clock {
     cpu: Option<u64>,
     wall: Instant,
 }
 
 impl Clock {
-    pub(crate) fn start() -> Self {
+    fn start() -> Self {
         Self { cpu: cpu_nanoseconds(), wall: Instant::now() }
     }
 
-    pub(crate) fn seconds(&self) -> f64 {
+    fn seconds(&self) -> f64 {
         match (self.cpu, cpu_nanoseconds()) {
             (Some(from), Some(until)) => until.saturating_sub(from) as f64 / 1e9,
             _ => self.wall.elapsed().as_secs_f64(),

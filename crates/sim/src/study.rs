@@ -10,11 +10,17 @@
 //!
 //! One experiment is one file below and one line in [`EXPERIMENTS`].
 
+mod completion;
 mod examples;
+mod gangs;
 mod ground;
 mod instance;
+mod lying;
 mod pool;
+mod properties;
+mod robustness;
 mod sheet;
+mod solve_time;
 mod spread;
 mod throughput;
 
@@ -110,7 +116,7 @@ pub struct Experiment {
 /// OEF's own two programs.
 const OEF: &[&str] = &["oef-noncoop", "oef-coop"];
 
-/// Those whose total throughput is compared.
+/// Those that divide GPUs among tenants, with what fairness costs in between and no fairness last.
 const DIVIDERS: &[&str] = &["gandiva-fair", "max-min-fairness", "oef-noncoop", "oef-coop", "ceei", "max-throughput"];
 
 /// All experiments that OEF's claims rest on.
@@ -119,12 +125,23 @@ pub static EXPERIMENTS: &[Experiment] = &[
         name: "examples",
         title: "Worked examples",
         claim: "Two users with speed-ups (1, 2) and (1, 3) on one slow and one fast GPU: both have 1.8 where they may lie, 1.5 and \
-            2.25 where they are honest.",
+                2.25 where they are honest.",
         lineup: Lineup::Only(OEF),
         grounded: false,
         traced: false,
         timed: false,
         run: examples::run,
+    },
+    Experiment {
+        name: "properties",
+        title: "Properties, and where they fail",
+        claim: "Non-cooperative OEF is strategy-proof and efficient; cooperative OEF is envy-free, gives everybody a reason to \
+                share, and is efficient; both give a tenant kinds that are adjacent in speed.",
+        lineup: Lineup::Named(OEF),
+        grounded: false,
+        traced: false,
+        timed: false,
+        run: properties::run,
     },
     Experiment {
         name: "throughput",
@@ -136,6 +153,57 @@ pub static EXPERIMENTS: &[Experiment] = &[
         traced: false,
         timed: false,
         run: throughput::run,
+    },
+    Experiment {
+        name: "completion",
+        title: "Completion times on a trace",
+        claim: "Fair shares do not cost completion time; the placer gives every tenant the GPU time it was granted, starves nobody and \
+                mixes no kinds within a job.",
+        lineup: Lineup::All,
+        grounded: true,
+        traced: true,
+        timed: false,
+        run: completion::run,
+    },
+    Experiment {
+        name: "lying",
+        title: "A lying tenant",
+        claim: "Where tenants may lie, overstating one's speed-ups gains nothing and the others lose nothing by it.",
+        lineup: Lineup::Named(DIVIDERS),
+        grounded: true,
+        traced: false,
+        timed: false,
+        run: lying::run,
+    },
+    Experiment {
+        name: "gangs",
+        title: "Gangs over kinds and nodes",
+        claim: "A synchronous job on mixed kinds runs at the pace of the slowest; the placer avoids such jobs.",
+        lineup: Lineup::Named(&["max-min-fairness", "gandiva-fair", "oef-noncoop", "oef-coop"]),
+        grounded: true,
+        traced: true,
+        timed: false,
+        run: gangs::run,
+    },
+    Experiment {
+        name: "solve-time",
+        title: "Time to allocate",
+        claim: "The programs are linear and solved within a round, however many tenants there are.",
+        lineup: Lineup::Named(DIVIDERS),
+        grounded: false,
+        traced: false,
+        timed: true,
+        run: solve_time::run,
+    },
+    Experiment {
+        name: "robustness",
+        title: "Wrong profiles",
+        claim: "Errors of 10 to 20 % in the profiled speed-ups cost little throughput and little fairness.",
+        lineup: Lineup::Named(DIVIDERS),
+        grounded: true,
+        traced: false,
+        timed: false,
+        run: robustness::run,
     },
 ];
 

@@ -13,7 +13,6 @@ use crate::files::Draft;
 use crate::flags::RunFlags;
 use crate::output::{self, Format};
 use crate::progress::Progress;
-use crate::runs::Clock;
 use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::{Result, anyhow};
@@ -27,6 +26,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Do the experiments of a paper again: what it claims beside what is measured
 #[derive(Args)]
@@ -176,7 +176,7 @@ impl Reproduce {
             experiment.name.into()
         };
         let bar = Progress::parts(&label);
-        let clock = Clock::start();
+        let begun = Instant::now();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let finding = (experiment.run)(&Plan {
             ground: &stage.ground,
@@ -186,7 +186,7 @@ impl Reproduce {
             quick: self.quick,
             threads: if settings.threads == 0 { cores } else { settings.threads },
             scenarios: if experiment.traced { &stage.scenarios } else { &[] },
-            stopwatch: &|| clock.seconds(),
+            stopwatch: &|| begun.elapsed().as_secs_f64(),
             progress: &|part| bar.at_part(part),
         });
         drop(bar);

@@ -6,10 +6,11 @@
 //! envy           w_l·x_l/π_l < w_l·x_i/π_i            l would rather have what i has, by weight
 //! ```
 //!
-//! Nothing here knows a policy: it is asked through the [`Problem`] that the scheduler would give it. Users have enough
+//! Sharing and envy are judged by [`arles_core::audit`]. Nothing here knows a policy: it is asked through the [`Problem`] that the scheduler would give it. Users have enough
 //! single-GPU jobs to fill the whole cluster, so nothing but the capacity limits them.
 
-use arles_core::allocate::{ClassId, Members, Policy, Problem, User};
+use arles_core::allocate::{ClassId, Entitlement, Members, Policy, Problem, User};
+use arles_core::audit::Audit;
 use arles_core::{Round, TenantId, Time, WorkloadId};
 
 /// Relative differences below this are the solvers', not the policies'.
@@ -111,19 +112,27 @@ impl Instance {
         self.utilities(x).iter().sum()
     }
 
-    /// For every user, by how much it falls short of its part of every kind, relative to that.
-    pub(super) fn shortfalls(&self, x: &Shares) -> Vec<f64> {
-        let equal = self.utilities(&self.equal_split());
-        self.utilities(x).iter().zip(equal).map(|(got, equal)| 1.0 - got / equal).collect()
+    /// The audit of shares by the true speed-ups.
+    pub(super) fn audit(&self, x: &Shares) -> Result<Audit, String> {
+        let problem = self.problem(&self.w)?;
+        Audit::of_holdings(&problem, Entitlement::Tenants, x.0.clone()).map_err(|error| error.to_string())
     }
+}
 
-    /// For every user, by how much it would gain with the bundle it likes best, by weight, relative to its own.
-    pub(super) fn envies(&self, x: &Shares) -> Vec<f64> {
-        let envy = |l: usize| {
-            let own = self.worth(l, x, l) / self.pi[l];
-            let best = (0..self.users()).map(|i| self.worth(l, x, i) / self.pi[i]).fold(0.0, f64::max);
-            if best > own { best / own - 1.0 } else { 0.0 }
-        };
-        (0..self.users()).map(envy).collect()
-    }
+/// For every user, by how much it falls short of its part of every kind, relative to that.
+pub(super) fn shortfalls(audit: &Audit) -> Vec<f64> {
+    (0..audit.utilities().len()).map(|l| 1.0 - audit.sharing(l)).collect()
+}
+
+/// For every user, by how much it would gain with the bundle it likes best, by weight, relative to its own.
+pub(super) fn envies(audit: &Audit) -> Vec<f64> {
+    let n = audit.utilities().len();
+    let worst = |l: usize| (0..n).filter(|&i| i != l).map(|i| audit.envy(l, i) - 1.0).fold(0.0, f64::max);
+    (0..n).map(worst).collect()
+}
+
+/// Those above the solvers' slack: how many, and the largest.
+pub(super) fn violations(values: &[f64]) -> (usize, f64) {
+    let beyond = || values.iter().copied().filter(|value| *value > SLACK);
+    (beyond().count(), beyond().fold(0.0, f64::max))
 }

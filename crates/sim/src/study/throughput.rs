@@ -7,7 +7,7 @@
 //! First as the policies divide, with fractions of GPUs; then by whole GPUs: the very scheduler runs 500 rounds of endless
 //! jobs on a virtual cluster, and the GPU time that every tenant held of every kind takes the place of x.
 
-use super::instance::{Instance, SLACK, Shares};
+use super::instance::{Instance, Shares, envies, shortfalls, violations};
 use super::{Finding, Ground, Judgement, Plan, Plot, Sheet, Spread, Style, Value, pool};
 use crate::drive::{Options, Scenario, Witness};
 use crate::rng::Rng;
@@ -70,8 +70,8 @@ fn divisible(plan: &Plan<'_>, draws: usize, finding: &mut Finding) {
         let equal = instance.total(&instance.equal_split());
         let divided = |entry: &&'static PolicyEntry| {
             let x = instance.ask_honestly((entry.make)().as_ref())?;
-            let count = |values: Vec<f64>| values.into_iter().filter(|v| *v > SLACK).count();
-            let (below, envious) = (count(instance.shortfalls(&x)), count(instance.envies(&x)));
+            let audit = instance.audit(&x)?;
+            let (below, envious) = (violations(&shortfalls(&audit)).0, violations(&envies(&audit)).0);
             Ok(Divided { ratio: instance.total(&x) / equal, below, envious })
         };
         plan.policies.iter().map(divided).collect::<Vec<Result<Divided, String>>>()
