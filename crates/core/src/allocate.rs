@@ -15,6 +15,8 @@ mod entitle;
 mod fifo;
 mod las;
 mod max_min;
+mod oef_noncoop;
+mod shares;
 mod table;
 
 pub use entitle::Entitlement;

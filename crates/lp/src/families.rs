@@ -13,11 +13,15 @@ pub enum Family {
     Zeros,
     /// One parameter per user: `c_j^θ`.
     Ord,
+    /// Every user is a mix of three bottlenecks that faster resources relieve to different degrees.
+    Mixed,
+    /// As `Mixed`, with 26 mixes in all and rates to three decimals: many users are alike.
+    Few,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Rand, Self::Iid, Self::Zeros, Self::Ord];
+    pub const ALL: [Self; 6] = [Self::Rand, Self::Iid, Self::Zeros, Self::Ord, Self::Mixed, Self::Few];
 }
 
 /// What an instance is made of; see [`Instance::new`].
@@ -144,7 +148,26 @@ impl Draw {
                 let theta = 2.0 * self.uniform();
                 base.iter().map(|c| c.powf(theta)).collect()
             }
+            Family::Mixed => self.mixed(k),
+            Family::Few => {
+                let mut rates = Self(self.below(26)).mixed(k);
+                rates.iter_mut().for_each(|rate| *rate = (*rate * 1000.0).round() / 1000.0);
+                rates
+            }
         }
+    }
+
+    /// Rates over the first resource's, of work that spends its time in three places of which each resource relieves
+    /// one more than another.
+    fn mixed(&mut self, k: usize) -> Vec<f64> {
+        let times = [self.exponential(), self.exponential(), 0.5 * self.exponential()];
+        let last = k.max(2) as f64 - 1.0;
+        let rate = |j: usize| {
+            let far = j as f64 / last;
+            let bend = if j % 2 == 0 { 1.3 } else { 0.8 };
+            1.0 / (times[0] / 20f64.powf(far) + times[1] / 13f64.powf(far * bend) + times[2] / 3f64.powf(far))
+        };
+        (0..k).map(|j| rate(j) / rate(0)).collect()
     }
 
     fn rising(&mut self, k: usize) -> Vec<f64> {

@@ -14,6 +14,7 @@
 pub mod certificate;
 mod clarabel;
 pub mod families;
+pub mod market;
 pub mod maxmin;
 mod model;
 mod solver;

@@ -1,6 +1,6 @@
 //! The table of policies: `--policy`, `arles policies` and the conformance suite all come from here.
 
-use super::{Entitlement, Policy, fifo::Fifo, las::LeastAttained, max_min::MaxMin};
+use super::{Entitlement, Policy, fifo::Fifo, las::LeastAttained, max_min::MaxMin, oef_noncoop::NonCooperative};
 
 /// How jobs are presented to a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +133,17 @@ pub static POLICIES: &[PolicyEntry] = &[
         entitlement: Entitlement::Jobs,
         promises: &[Promise::ScaleFree],
         make: || Box::new(MaxMin::new(false)),
+    },
+    PolicyEntry {
+        name: "oef-noncoop",
+        summary: "OEF for tenants who may lie: the same speed for everybody per weight; overstating never pays",
+        grouping: Grouping::Alike,
+        every_round: false,
+        blind: false,
+        pairs: false,
+        entitlement: Entitlement::Tenants,
+        promises: &[Promise::ScaleFree, Promise::ParetoEfficient, Promise::InflationProof, Promise::Optimal],
+        make: || Box::<NonCooperative>::default(),
     },
 ];
 

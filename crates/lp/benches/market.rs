@@ -1,0 +1,112 @@
+//! Markets from a thousand to a million users: time, steps, certified gap, growth, the general solver beside it in the
+//! same run, and a warm start after one user in a hundred has changed.
+//!
+//! `cargo bench -p arles-lp --bench market` compares with Clarabel up to 10⁴ users; `-- --long` up to 10⁵, where one
+//! solve of Clarabel takes about a minute. Both times include reading the problem (Clarabel's: writing the model) and
+//! ours its certificate. Growth is the time over that of a tenth of the users. Visits are looks at one user's rates.
+
+use arles_lp::families::{Family, Instance, Recipe};
+use arles_lp::market::{Effort, Market, STEPS, Workspace};
+use arles_lp::maxmin::{General, MaxMin};
+use arles_lp::{Budget, Clarabel};
+use std::time::Instant;
+
+const USERS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
+
+fn main() {
+    let long = std::env::args().any(|argument| argument == "--long");
+    let head = "time    steps visits/n      gap  growth        warm  speedup";
+    println!("goal         family   k       n  {head}     Clarabel    ratio");
+    for level in [true, false] {
+        for resources in [3, 10] {
+            for family in Family::ALL {
+                let mut before = None;
+                for users in USERS {
+                    let general = level && (users <= 10_000 || (long && users == 100_000 && family == Family::Rand));
+                    before = Some(row(family, users, resources, level, general, before));
+                }
+            }
+        }
+    }
+}
+
+fn instance(family: Family, users: usize, resources: usize, seed: u64) -> Instance {
+    Instance::new(&Recipe { family, users, resources, load: 0.3, uncapped: 0.0, spread: 0.0, seed })
+}
+
+/// Prints one row; returns the seconds taken.
+fn row(family: Family, users: usize, resources: usize, level: bool, general: bool, before: Option<f64>) -> f64 {
+    let old = instance(family, users, resources, 1);
+    let mut new = old.clone();
+    let other = instance(family, users, resources, 2);
+    for l in (0..users).step_by(100) {
+        new.w[l * resources..][..resources].copy_from_slice(&other.w[l * resources..][..resources]);
+    }
+    let mut workspace = Workspace::new();
+    let (_, _, start) = solve(&mut workspace, &market(&old), level, None);
+    let market = market(&new);
+    let repetitions = (1_000_000 / users).clamp(5, 101);
+    let mut gap = 0.0;
+    let mut effort = Effort::default();
+    let cold = median(repetitions, || (gap, effort, _) = solve(&mut workspace, &market, level, None));
+    let warm = median(repetitions, || _ = solve(&mut workspace, &market, level, Some(&start)));
+    let goal = if level { "equal level" } else { "equilibrium" };
+    print!("{goal}  {:6} {resources:3} {users:7}", format!("{family:?}"));
+    print!(" {:>10} {:6} {:8.2} {gap:8.0e}", time(cold), effort.steps, effort.visits as f64 / users as f64);
+    print!(" {:>7}", before.map_or(String::new(), |before| format!("{:.1}x", cold / before)));
+    print!(" {:>11} {:7.1}x", time(warm), cold / warm);
+    if general {
+        let rival = rival(&market, if users <= 1_000 { 5 } else { 1 });
+        print!(" {:>12} {:7.0}x", time(rival), rival / cold);
+    }
+    println!();
+    cold
+}
+
+fn market(instance: &Instance) -> Market<'_> {
+    Market { w: &instance.w, weight: &instance.caps, capacity: &instance.capacity }
+}
+
+/// Solves; returns gap, effort and prices.
+fn solve(
+    workspace: &mut Workspace,
+    market: &Market<'_>,
+    level: bool,
+    start: Option<&[f64]>,
+) -> (f64, Effort, Vec<f64>) {
+    let families = "families make good questions";
+    if level {
+        let answer = workspace.equal_level(market, start, STEPS).expect(families);
+        (answer.bound.gap(), answer.effort, answer.prices.clone())
+    } else {
+        let answer = workspace.equilibrium(market, start, STEPS).expect(families);
+        (answer.welfare.gap(), answer.effort, answer.prices.clone())
+    }
+}
+
+/// Clarabel's seconds for the equal level.
+fn rival(market: &Market<'_>, repetitions: usize) -> f64 {
+    let caps = vec![f64::INFINITY; market.weight.len()];
+    let problem = MaxMin { w: market.w, beta: market.weight, caps: &caps, capacity: market.capacity };
+    median(repetitions, || {
+        let general = General::new(&problem).expect("families make good questions");
+        general.solve(&problem, &Clarabel, Budget::default());
+    })
+}
+
+/// The median time of one call, in seconds.
+fn median(repetitions: usize, mut call: impl FnMut()) -> f64 {
+    let mut seconds: Vec<f64> = (0..repetitions)
+        .map(|_| {
+            let start = Instant::now();
+            call();
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds[repetitions / 2]
+}
+
+fn time(seconds: f64) -> String {
+    if seconds < 1e-3 { format!("{:.1} µs", seconds * 1e6) } else { format!("{:.2} ms", seconds * 1e3) }
+}
