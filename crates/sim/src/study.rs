@@ -157,8 +157,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "completion",
         title: "Completion times on a trace",
-        claim: "Fair shares do not cost completion time; the placer gives every tenant the GPU time it was granted, starves nobody and \
-                mixes no kinds within a job.",
+        claim: "The paper compares mean completion times on a trace; its figures were not at hand. Of the placer it is said that long-run GPU time \
+                equals the ideal share and that gangs are not mixed.",
         lineup: Lineup::All,
         grounded: true,
         traced: true,
@@ -168,7 +168,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "lying",
         title: "A lying tenant",
-        claim: "Where tenants may lie, overstating one's speed-ups gains nothing and the others lose nothing by it.",
+        claim: "Where tenants may lie (non-cooperative OEF), overstating one's speed-ups never gains. Understating them does, and so do lies under \
+                the cooperative program; the remedy is to use measured rates.",
         lineup: Lineup::Named(DIVIDERS),
         grounded: true,
         traced: false,
@@ -188,7 +189,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "solve-time",
         title: "Time to allocate",
-        claim: "The programs are linear and solved within a round, however many tenants there are.",
+        claim: "The programs are linear; the paper shows their solve time against tenants and kinds, with figures that were not at hand.",
         lineup: Lineup::Named(DIVIDERS),
         grounded: false,
         traced: false,
@@ -198,7 +199,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "robustness",
         title: "Wrong profiles",
-        claim: "Errors of 10 to 20 % in the profiled speed-ups cost little throughput and little fairness.",
+        claim: "Allocations withstand errors of 10 to 20 % in the profiled speed-ups; the paper's figures were not at hand.",
         lineup: Lineup::Named(DIVIDERS),
         grounded: true,
         traced: false,

@@ -144,6 +144,7 @@ impl Reproduce {
             ("cluster.gpus", "v100:8,p100:8,k80:8"),
             ("cluster.gpus-per-node", "4"),
             ("simulation.round", "6m"),
+            ("simulation.drop-unfit", "true"),
             ("generate.jobs", jobs),
             ("generate.tenants", &tenants),
             ("compare.seeds", seeds),
@@ -227,7 +228,7 @@ impl Stage {
         let mut stages = vec![Self::new(&modelled, "the built-in model", traced)?];
         if let Some(path) = &settings.rates {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            stages.push(Self::new(settings, &format!("measured rates ({name})"), traced)?);
+            stages.push(Self::new(settings, &format!("rates of {name}"), traced)?);
         }
         Ok(stages)
     }

@@ -148,7 +148,7 @@ pub(super) fn columns(figures: &[Figure]) -> String {
     format!("<div class=\"columns\">\n<div>\n{left}</div>\n<div>\n{right}</div>\n</div>\n")
 }
 
-fn card(figure: &Figure, order: usize) -> String {
+pub(super) fn card(figure: &Figure, order: usize) -> String {
     let (title, reading) = (escape(&figure.title), escape(&figure.reading));
     format!(
         "<figure class=\"card\" style=\"order:{order}\">\n<h3>{title}</h3>\n{}<figcaption>{reading}</figcaption>\n</figure>\n",

@@ -1,6 +1,6 @@
 //! The page of experiments: what is stated beside what was measured, then every experiment with its tables and charts.
 
-use super::page::{close, columns, header, open, section};
+use super::page::{card, close, columns, header, open, section};
 use super::text::escape;
 use super::{ReportHead, plots, tables};
 use crate::study::{Chapter, Finding, Judgement, Sheet, Value};
@@ -14,6 +14,9 @@ const STYLE: &str = "\
 .sheet { margin: 0 0 16px }
 .sheet h3 { padding: 8px 10px 0; margin: 0 }
 .columns { margin-bottom: 16px }
+.columns .sheet { margin: 0 }
+.columns table { font-size: 13px }
+.columns th, .columns td { padding: 5px 8px }
 .wrap td { white-space: normal; min-width: 14ch }
 .agrees, .differs, .open { font-weight: 650; white-space: nowrap }
 .differs { color: var(--lost) }
@@ -101,12 +104,22 @@ fn body(chapter: &Chapter) -> String {
     let mut out =
         format!("<p class=\"claim\">{}</p>\n<p class=\"lead\">{}</p>\n", escape(chapter.claim), escape(method));
     let _ = writeln!(out, "<p class=\"lead\"><code>{}</code></p>", escape(&chapter.command));
-    if !plots.is_empty() {
-        let figures: Vec<_> = plots.iter().map(|plot| plots::figure(plot, &place)).collect();
-        out.push_str(&columns(&figures));
-    }
-    for sheet in sheets {
-        out.push_str(&table(sheet));
+    let figures: Vec<_> = plots.iter().map(|plot| plots::figure(plot, &place)).collect();
+    let tables: String = sheets.iter().map(table).collect();
+    match &figures[..] {
+        [] => out.push_str(&tables),
+        // A chart beside the numbers it is made of.
+        [figure] => {
+            let _ = write!(
+                out,
+                "<div class=\"columns\">\n<div>\n{}</div>\n<div>\n{tables}</div>\n</div>\n",
+                card(figure, 0)
+            );
+        }
+        several => {
+            out.push_str(&columns(several));
+            out.push_str(&tables);
+        }
     }
     for trouble in troubles {
         let _ = writeln!(out, "<p class=\"caution\">{}</p>", escape(trouble));

@@ -5,7 +5,7 @@
 //! at a moment if the allocation in force grants it anything; how long it then held nothing at a stretch is its wait.
 
 use super::{Finding, Judgement, Plan, Plot, Sheet, Spread, Style, Value, pool};
-use crate::drive::Witness;
+use crate::drive::{Scenario, Witness};
 use crate::record::Summary;
 use crate::world::World;
 use arles_core::Time;
@@ -75,12 +75,17 @@ fn least_held(summary: &Summary) -> f64 {
 pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let traces = plan.scenarios;
     let (jobs, tenants) = traces.first().map_or((0, 0), |s| (s.trace().jobs.len(), s.trace().tenants.len()));
+    let dropped: usize = traces.iter().map(Scenario::dropped).sum();
+    let left_out = match dropped {
+        0 => String::new(),
+        n => format!(" {n} jobs of all traces are left out: there is no rate for their gangs."),
+    };
+    let number = if traces.len() == 1 { "one such trace".to_owned() } else { format!("{} such traces", traces.len()) };
     let mut finding = Finding::by(format!(
-        "{} GPUs, {}; {jobs} jobs of {tenants} tenants, {} of such traces, the same for every policy. Completion time runs from arrival to \
-         end.",
+        "{} GPUs, {}; {jobs} jobs of {tenants} tenants, {number}, the same for every policy. Completion time runs from arrival to \
+         end.{left_out}",
         plan.ground.machines(),
         plan.ground.title,
-        traces.len()
     ));
     let items: Vec<(usize, usize)> =
         (0..plan.policies.len()).flat_map(|p| (0..traces.len()).map(move |t| (p, t))).collect();
@@ -94,67 +99,96 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     finding
 }
 
+/// The policy that completion times are compared with, where it takes part.
+const BASELINE: &str = "max-min-fairness";
+
 fn tell(plan: &Plan<'_>, results: &[Result<Outcome, String>], finding: &mut Finding) {
-    let columns = [
+    let rows: Vec<&[Result<Outcome, String>]> = results.chunks(plan.scenarios.len().max(1)).collect();
+    let baseline = plan.policies.iter().position(|entry| entry.name == BASELINE).unwrap_or(0);
+    let times = [
         ("policy", "policy"),
         ("mean JCT\nh", "mean_jct_hours"),
         ("median\nh", "median_jct_hours"),
         ("p99\nh", "p99_jct_hours"),
-        ("least held\nof granted", "least_held_ratio"),
-        ("longest\nwait h", "longest_wait_hours"),
-        ("mixed\ngangs", "mixed_gangs"),
+        ("mean over\nbaseline", "mean_jct_ratio"),
     ];
-    let mut sheet = Sheet::new("completion", "Completion times, and what tenants got of their grants", &columns);
+    let grants = [
+        ("policy", "policy"),
+        ("least held\nof granted", "least_held_ratio"),
+        ("longest wait\nwhile owed, h", "longest_wait_hours"),
+        ("mixed\ngangs", "mixed_gangs"),
+        ("rounds without\nan answer", "rounds_unanswered"),
+    ];
+    let mut completion = Sheet::new("completion", "Completion times", &times);
+    let mut granted = Sheet::new("granted", "What tenants got of their grants", &grants);
     let mut bars = Vec::new();
-    for (entry, rows) in plan.policies.iter().zip(results.chunks(plan.scenarios.len().max(1))) {
-        for why in rows.iter().filter_map(|row| row.as_ref().err()) {
+    for (p, (entry, own)) in plan.policies.iter().zip(&rows).enumerate() {
+        for why in own.iter().filter_map(|row| row.as_ref().err()) {
             finding.trouble(format!("{}: {why}", entry.name));
         }
-        let runs: Vec<&Outcome> = rows.iter().filter_map(|row| row.as_ref().ok()).collect();
-        let over = |of: fn(&Outcome) -> f64| Spread::of(&runs.iter().map(|run| of(run)).collect::<Vec<f64>>());
-        let hours = |of: fn(&Outcome) -> f64| {
-            let spread = over(of);
-            let scaled = Spread { mean: spread.mean / 3600.0, half_width: spread.half_width.map(|half| half / 3600.0) };
-            Value::spread(scaled, Style::Plain(2))
+        let runs: Vec<&Outcome> = own.iter().filter_map(|row| row.as_ref().ok()).collect();
+        let ratios: Vec<f64> = own
+            .iter()
+            .zip(rows[baseline])
+            .filter_map(|(own, base)| {
+                Some(own.as_ref().ok()?.summary.mean_jct_seconds / base.as_ref().ok()?.summary.mean_jct_seconds)
+            })
+            .collect();
+        let hours = |of: fn(&Summary) -> f64| {
+            Value::spread(
+                Spread::of(&runs.iter().map(|run| of(&run.summary) / 3600.0).collect::<Vec<f64>>()),
+                Style::Plain(2),
+            )
         };
-        let wait = runs.iter().map(|run| run.longest_wait_seconds).fold(0.0, f64::max) / 3600.0;
-        let mixed: u64 = runs.iter().map(|run| run.summary.mixed_gangs).sum();
-        let held = runs.iter().map(|run| run.least_held).fold(f64::INFINITY, f64::min);
-        let mean = hours(|run| run.summary.mean_jct_seconds);
-        if let Some(value) = mean.exact() {
-            bars.push((entry.name.to_owned(), value, mean.half_width()));
-        }
-        sheet.row(vec![
+        let ratio = Spread::of(&ratios);
+        completion.row(vec![
             entry.name.into(),
-            mean,
-            hours(|run| run.summary.p50_jct_seconds),
-            hours(|run| run.summary.p99_jct_seconds),
-            Value::number(held, Style::Percent(0)),
+            hours(|s| s.mean_jct_seconds),
+            hours(|s| s.p50_jct_seconds),
+            hours(|s| s.p99_jct_seconds),
+            if p == baseline { Value::number(1.0, Style::Plain(3)) } else { Value::spread(ratio, Style::Plain(3)) },
+        ]);
+        bars.push((entry.name.to_owned(), ratio.mean, ratio.half_width.filter(|_| p != baseline)));
+        let wait = runs.iter().map(|run| run.longest_wait_seconds).fold(0.0, f64::max) / 3600.0;
+        let sum = |of: fn(&Summary) -> u64| runs.iter().map(|run| of(&run.summary)).sum::<u64>();
+        let held = runs.iter().map(|run| run.least_held).fold(f64::INFINITY, f64::min);
+        granted.row(vec![
+            entry.name.into(),
+            Value::number(held, Style::Percent(1)),
             Value::number(wait, Style::Plain(2)),
-            Value::Count(mixed),
+            Value::Count(sum(|s| s.mixed_gangs)),
+            Value::Count(sum(|s| s.rounds_unanswered)),
         ]);
         if entry.name.starts_with("oef-") {
-            let judgement = Judgement::of(held >= 0.95);
-            let measured =
-                format!("the worst tenant of {} runs held {} of its grant", runs.len(), Style::Percent(1).say(held));
-            let stated = "long-run GPU time equals the ideal share";
-            finding.verdict(format!("{}: GPU time on a trace", entry.name), stated, measured, judgement);
-            let measured = format!("{mixed} mixed gangs; nobody who was owed waited longer than {wait:.2} h");
-            finding.verdict(format!("{}: mixed gangs", entry.name), "none", measured, Judgement::of(mixed == 0));
+            judge(finding, entry.name, (held, wait, sum(|s| s.mixed_gangs)), runs.len());
         }
     }
-    finding.sheets.push(sheet.note(
+    let name = plan.policies[baseline].name;
+    finding.sheets.push(completion.note(format!(
+        "± is the half width of the 95 % interval over the traces; the last column divides trace by trace by {name} before it \
+         averages, so that what the traces have in common cancels."
+    )));
+    finding.sheets.push(granted.note(
         "Least held of granted: the worst tenant's GPU time over what the policy granted it, in any run, among tenants with at least a tenth \
          of the mean grant; a job that ends within a round leaves the rest of its grant unused. Longest wait: the longest that any \
          tenant with a grant held no GPU at all. Both are against the policy's own grants.",
     ));
     finding.plots.push(Plot::Bars {
         name: "completion",
-        title: "Mean completion time".to_owned(),
-        reading: "From arrival to end, mean over the jobs of a trace; the line across the end is the 95 % interval over traces.".to_owned(),
-        unit: "hours",
+        title: format!("Mean completion time over that of {name}"),
+        reading: "Left of 1 is sooner. Trace by trace; the line across the end is the 95 % interval over the traces."
+            .to_owned(),
+        unit: "mean completion time, ratio",
         style: Style::Plain(2),
-        base: 0.0,
+        base: 1.0,
         bars,
     });
+}
+
+fn judge(finding: &mut Finding, name: &str, (held, wait, mixed): (f64, f64, u64), runs: usize) {
+    let measured = format!("the worst tenant of {runs} runs held {} of its grant", Style::Percent(1).say(held));
+    let stated = "long-run GPU time equals the ideal share";
+    finding.verdict(format!("{name}: GPU time on a trace"), stated, measured, Judgement::of(held >= 0.95));
+    let measured = format!("{mixed} mixed gangs; nobody who was owed waited longer than {wait:.2} h");
+    finding.verdict(format!("{name}: mixed gangs"), "none", measured, Judgement::of(mixed == 0));
 }

@@ -38,7 +38,7 @@ const EXAMPLES: &[Example] = &[
     example("oef-coop", "utilities", PAIR, ONE_EACH, &[], Expect::Utilities(&[1.5, 2.25])),
     example(
         "oef-coop",
-        "utilities of (1,1,3), (1,5,5), (1,5,6), 2 GPUs each",
+        "utilities of (1,1,3), (1,5,5), (1,5,6)",
         TRIO,
         TWO_EACH,
         &[],
@@ -74,8 +74,13 @@ impl Example {
     }
 }
 
+/// Numbers to four decimals, without the zeros at their ends.
 fn said(numbers: &[f64]) -> String {
-    numbers.iter().map(|v| Value::number(*v, Style::Plain(4)).to_string()).collect::<Vec<_>>().join(", ")
+    let short = |v: &f64| {
+        let text = format!("{v:.4}");
+        text.trim_end_matches('0').trim_end_matches('.').replace("-0", "0")
+    };
+    numbers.iter().map(short).collect::<Vec<_>>().join(", ")
 }
 
 /// All examples under the policies there are.

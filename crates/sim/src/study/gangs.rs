@@ -175,10 +175,10 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let columns = [
         ("policy", "policy"),
         ("placer", "placer"),
-        ("gangs of 2+\nin all rounds", "gangs"),
+        ("gangs of 2+\nGPU", "gangs"),
         ("on mixed\nkinds", "mixed"),
         ("part", "mixed_part"),
-        ("on more nodes\nthan needed", "spread"),
+        ("on too many\nnodes", "spread"),
         ("part", "spread_part"),
     ];
     let mut sheet = Sheet::new("gangs", "Gangs over kinds and nodes", &columns);
@@ -219,7 +219,10 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
             );
         }
     }
-    finding.sheets.push(sheet);
+    finding.sheets.push(sheet.note(
+        "Without the placer, a gang that is larger than what its tenant's rounded shares come to in a round does not run in it: no claim is \
+         kept for it, which is why fewer gangs are counted.",
+    ));
     finding.plots.push(Plot::Bars {
         name: "gangs",
         title: "Gangs on mixed kinds".to_owned(),

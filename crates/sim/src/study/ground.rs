@@ -79,6 +79,12 @@ impl Ground {
         self.cluster.counts().into_iter().map(f64::from).collect()
     }
 
+    /// The kind that is the slowest for most workloads.
+    pub(super) fn slowest(&self) -> usize {
+        let count = |j: &usize| self.speedups.iter().filter(|w| w[*j] <= 1.0).count();
+        (0..self.cluster.kinds().len()).rev().max_by_key(count).unwrap_or(0)
+    }
+
     /// "8 v100, 8 p100 and 8 k80".
     pub(super) fn machines(&self) -> String {
         let parts: Vec<String> = self

@@ -103,7 +103,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
             best[usize::from(size > 0.0)] = best[usize::from(size > 0.0)].max(largest);
             sheet.row(vec![
                 entry.name.into(),
-                format!("{} {:.0} %", if size > 0.0 { "inflates" } else { "deflates" }, size.abs() * 100.0).into(),
+                Style::Change(0).say(size).into(),
                 Value::spread(own, Style::Change(2)),
                 Value::number(largest, Style::Change(1)),
                 Value::spread(gaining, Style::Percent(0)),
@@ -127,7 +127,9 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
             );
         }
     }
-    finding.sheets.push(sheet.note("Liars that gain: by more than a hundredth of a per cent."));
+    finding
+        .sheets
+        .push(sheet.note("Lie: + inflates, − deflates. Liars that gain: by more than a hundredth of a per cent."));
     finding.plots.push(Plot::Lines {
         name: "lying",
         title: "What a liar gains".to_owned(),
