@@ -164,7 +164,7 @@ impl Draw {
         let last = k.max(2) as f64 - 1.0;
         let rate = |j: usize| {
             let far = j as f64 / last;
-            let bend = if j % 2 == 0 { 1.3 } else { 0.8 };
+            let bend = if j.is_multiple_of(2) { 1.3 } else { 0.8 };
             1.0 / (times[0] / 20f64.powf(far) + times[1] / 13f64.powf(far * bend) + times[2] / 3f64.powf(far))
         };
         (0..k).map(|j| rate(j) / rate(0)).collect()

@@ -23,6 +23,7 @@ mod forest;
 mod ladder;
 mod merge;
 mod read;
+mod rows;
 mod search;
 
 pub use bound::Welfare;
@@ -125,6 +126,16 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+impl Refusal {
+    /// The same about a number `by` places further on.
+    fn moved(self, by: usize) -> Self {
+        match self {
+            Self::Number { what, index, value } => Self::Number { what, index: index + by, value },
+            other => other,
+        }
+    }
+}
+
 impl Market<'_> {
     /// Refuses nonsense; lists the resources that take part in `resources`.
     pub(crate) fn check(&self, resources: &mut Vec<usize>) -> Result<(), Refusal> {
@@ -145,20 +156,21 @@ impl Market<'_> {
         check_numbers("capacity", self.capacity, |v| v == 0.0 || positive(v))?;
         check_numbers("weight", self.weight, positive)?;
         let mut wanted = vec![false; k];
-        for (l, w) in self.w.chunks_exact(k).enumerate() {
-            let (mut good, mut servable) = (true, false);
-            for ((&w, &m), wanted) in w.iter().zip(self.capacity).zip(&mut wanted) {
-                let usable = positive(w);
-                good &= usable | (w == 0.0);
-                let usable = usable & (m > 0.0);
-                servable |= usable;
-                *wanted |= usable;
+        // Blocks in which every rate is positive, that is most, need no second look.
+        const BLOCK: usize = 64;
+        for (block, w) in self.w.chunks(BLOCK * k).enumerate() {
+            let positives = w.iter().map(|&w| usize::from(w >= *RANGE.start() && w <= *RANGE.end())).sum::<usize>();
+            if positives == w.len() && self.capacity.iter().all(|&m| m > 0.0) {
+                wanted.fill(true);
+                continue;
             }
-            if !good {
-                check_numbers("w", self.w, |v| v == 0.0 || positive(v))?;
-            }
-            if !servable {
-                return Err(Refusal::Unservable { user: l });
+            check_numbers("w", w, |v| v == 0.0 || positive(v)).map_err(|refusal| refusal.moved(block * BLOCK * k))?;
+            for (l, w) in w.chunks_exact(k).enumerate() {
+                let usable = |j: usize| w[j] > 0.0 && self.capacity[j] > 0.0;
+                if !(0..k).any(usable) {
+                    return Err(Refusal::Unservable { user: block * BLOCK + l });
+                }
+                (0..k).for_each(|j| wanted[j] |= usable(j));
             }
         }
         resources.clear();

@@ -16,6 +16,8 @@
 //! and still has an honest bound, and [`solve_or_general`] asks the general solver as well.
 
 mod bound;
+mod curve;
+mod fill;
 mod general;
 mod interior;
 mod lanes;
@@ -24,6 +26,7 @@ mod schur;
 mod start;
 
 pub use bound::Bound;
+pub use fill::{Filled, Reservoir, Stage, fill};
 pub use general::General;
 
 use crate::{Budget, Clarabel, ModelError};

@@ -216,12 +216,14 @@ fn large_markets_are_exact_too() {
     }
 }
 
-/// One user in a hundred draws new rates.
-fn one_in_a_hundred_changed(before: &Instance, other: &Instance) -> Instance {
-    let k = before.capacity.len();
+/// One user in a hundred has changed: it now lies halfway between two others.
+fn one_in_a_hundred_changed(before: &Instance) -> Instance {
+    let (n, k) = (before.beta.len(), before.capacity.len());
     let mut after = before.clone();
-    for l in (0..before.beta.len()).step_by(100) {
-        after.w[l * k..][..k].copy_from_slice(&other.w[l * k..][..k]);
+    for l in (0..n).step_by(100) {
+        for j in 0..k {
+            after.w[l * k + j] = 0.5 * (before.w[(l + n / 3) % n * k + j] + before.w[(l + n / 2) % n * k + j]);
+        }
     }
     after
 }
@@ -232,7 +234,7 @@ fn a_warm_start_halves_the_work_and_changes_nothing() {
     for family in [Family::Rand, Family::Iid, Family::Ord, Family::Mixed] {
         for (users, resources) in [(200, 5), (1_000, 10), (30_000, 10)] {
             let before = instance(family, users, resources, 3);
-            let after = one_in_a_hundred_changed(&before, &instance(family, users, resources, 4));
+            let after = one_in_a_hundred_changed(&before);
             let (before, after) = (market(&before), market(&after));
             let last = market::equal_level(&before, None, STEPS).unwrap();
             let cold = market::equal_level(&after, None, STEPS).unwrap();
@@ -250,7 +252,10 @@ fn a_warm_start_halves_the_work_and_changes_nothing() {
             warm_visits[1] += warm.effort.visits;
         }
     }
-    assert!(2 * warm_visits[0] <= cold_visits[0] && warm_visits[1] < cold_visits[1], "{cold_visits:?} {warm_visits:?}");
+    assert!(
+        2 * warm_visits[0] <= cold_visits[0] && 2 * warm_visits[1] <= cold_visits[1],
+        "{cold_visits:?} {warm_visits:?}"
+    );
 }
 
 /// Markets of every family and shape, some with ties, lost resources and rates eighteen decades apart.
@@ -294,7 +299,7 @@ fn instances() -> impl Strategy<Value = Instance> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_level_is_the_general_solvers(instance in instances()) {

@@ -8,9 +8,13 @@
 //! made wider. Band and sample are solved the same way, so the cost is a few passes over the users.
 //!
 //! A warm start is the same with last time's prices in place of the sample's.
+//!
+//! Users of unlike size cannot be sampled alike: whoever is larger than a sampled user would stand for is in the
+//! sample, as itself.
 
 use super::engine::{Crowd, Effort, Engine, Goal, Outcome, Task, xorshift};
 use super::forest::{Forest, MOST};
+use super::rows::each_best;
 
 /// Crowds up to this size are solved as they are.
 const DIRECT: usize = 400;
@@ -30,7 +34,10 @@ const IN_BAND: u8 = u8::MAX;
 #[derive(Clone, Debug, Default)]
 struct Frame {
     sample: Vec<u32>,
+    sample_weight: Vec<f64>,
+    size: Vec<f64>,
     band: Vec<u32>,
+    band_weight: Vec<f64>,
     /// Per user: the resource it is fixed on, or `IN_BAND`.
     fixed: Vec<u8>,
     closeness: Vec<f64>,
@@ -70,14 +77,15 @@ impl Bander {
         let mut everybody = std::mem::take(&mut self.everybody);
         everybody.clear();
         everybody.extend(0..n as u32);
-        let task = Task { ids: &everybody, scale: 1.0, base: &[0.0; MOST] };
+        let task = Task { ids: &everybody, weight: crowd.weight, base: &[0.0; MOST] };
         let outcome = self.within(crowd, &task, p, trust);
         if outcome == Outcome::Spent && n > DIRECT {
             // Only some have chosen: everybody takes what is best at the prices there are.
             self.engine.forest.ties.clear();
-            for (choice, w) in self.choice.iter_mut().zip(crowd.w.chunks_exact(crowd.capacity.len())) {
-                *choice = favourite(w, &inverse(p)).0 as u8;
-            }
+            let (k, mut choice) = (crowd.capacity.len(), self.choice.iter_mut());
+            each_best(k, crowd.w.chunks_exact(k), &inverse(p), 1.0, |_, best| {
+                choice.next().into_iter().for_each(|choice| *choice = best.trailing_zeros() as u8);
+            });
         }
         self.everybody = everybody;
         outcome
@@ -110,9 +118,9 @@ impl Bander {
             Some(fraction) => fraction,
             None => {
                 let sampled = (n / SAMPLED).max(DIRECT / 2);
-                self.draw(task.ids, sampled, &mut frame.sample);
-                let scale = task.scale * n as f64 / sampled as f64;
-                let outcome = self.within(crowd, &Task { ids: &frame.sample, scale, ..*task }, p, None);
+                self.draw(crowd, task, sampled, frame);
+                let sample = Task { ids: &frame.sample, weight: &frame.sample_weight, ..*task };
+                let outcome = self.within(crowd, &sample, p, None);
                 match outcome {
                     Outcome::Balanced => {}
                     Outcome::Spent => return outcome,
@@ -136,10 +144,12 @@ impl Bander {
                 break;
             }
             let mut moved = *p;
-            match self.within(crowd, &Task { ids: &frame.band, base: &base, ..*task }, &mut moved, None) {
+            let band = Task { ids: &frame.band, weight: &frame.band_weight, base: &base };
+            match self.within(crowd, &band, &mut moved, None) {
                 Outcome::Balanced => {}
                 Outcome::Spent => return Outcome::Spent,
                 // What is fixed cannot be balanced by so few.
+                Outcome::Stuck(_) if trust.is_some() => return self.banded(crowd, task, p, None, frame),
                 Outcome::Stuck(_) => {
                     fraction *= 2.0;
                     rebuild = true;
@@ -154,19 +164,47 @@ impl Bander {
                 return Outcome::Balanced;
             }
             rebuild = changed > before / 2;
+            if rebuild && trust.is_some() {
+                // Too much is new for the old prices to be a guide.
+                return self.banded(crowd, task, p, None, frame);
+            }
             fraction *= if rebuild { 2.0 } else { 1.0 };
         }
         self.direct(crowd, task, p)
     }
 
-    /// A stratified sample without repeats: repeats would be exact ties.
-    fn draw(&mut self, ids: &[u32], count: usize, sample: &mut Vec<u32>) {
-        sample.clear();
+    /// A stratified sample without repeats (repeats would be exact ties), and what each of it stands for.
+    fn draw(&mut self, crowd: &Crowd<'_>, task: &Task<'_>, count: usize, frame: &mut Frame) {
+        frame.sample.clear();
+        frame.sample_weight.clear();
+        measure(crowd, task, &mut frame.size);
+        let total: f64 = frame.size.iter().sum();
+        // Whoever is larger than what one of the sample stands for, stands for itself.
+        let large = total / count as f64;
+        let (mut all, mut drawn) = (0.0, 0.0);
         for q in 0..count {
-            let (from, to) = (q * ids.len() / count, (q + 1) * ids.len() / count);
-            let at = from + (xorshift(&mut self.random) % (to - from) as u64) as usize;
-            sample.push(ids[at]);
+            let (from, to) = (q * task.ids.len() / count, (q + 1) * task.ids.len() / count);
+            let lucky = from + (xorshift(&mut self.random) % (to - from) as u64) as usize;
+            for i in from..to {
+                let size = frame.size[i];
+                if size > large {
+                    frame.sample.push(task.ids[i]);
+                    frame.sample_weight.push(-task.weight[i]);
+                    continue;
+                }
+                all += size;
+                if i == lucky {
+                    drawn += size;
+                    frame.sample.push(task.ids[i]);
+                    frame.sample_weight.push(task.weight[i]);
+                }
+            }
         }
+        let scale = if drawn > 0.0 { all / drawn } else { 1.0 };
+        frame
+            .sample_weight
+            .iter_mut()
+            .for_each(|weight| *weight = if *weight < 0.0 { -*weight } else { *weight * scale });
     }
 
     /// Fixes everybody but a band of about `fraction` of the users; returns the demand that is fixed.
@@ -178,28 +216,29 @@ impl Bander {
         fraction: f64,
         frame: &mut Frame,
     ) -> [f64; MOST] {
-        let k = crowd.capacity.len();
         let last = frame.closeness.len() - 1;
         let at = ((fraction * frame.closeness.len() as f64) as usize).min(last);
         let threshold = frame.closeness[at].min(1.0 - 1e-9);
         self.effort.visits += task.ids.len() as u64;
-        let inverse = inverse(p);
-        let mut load = [0.0; MOST];
-        frame.band.clear();
-        frame.fixed.clear();
-        for &id in task.ids {
-            let l = id as usize;
-            let w = &crowd.w[l * k..][..k];
-            let (c, best, second) = favourite(w, &inverse);
-            if second >= threshold * best {
-                frame.band.push(id);
-                frame.fixed.push(IN_BAND);
+        let Frame { band, band_weight, fixed, .. } = frame;
+        let mut load = *task.base;
+        band.clear();
+        band_weight.clear();
+        fixed.clear();
+        let mut i = 0;
+        each_best(crowd.capacity.len(), rows(crowd, task.ids), &inverse(p), threshold, |_, close| {
+            let c = close.trailing_zeros() as usize % MOST;
+            if close.count_ones() == 1 {
+                load[c] += demand(crowd, task, i, c);
+                fixed.push(c as u8);
             } else {
-                load[c] += demand(crowd, l, c);
-                frame.fixed.push(c as u8);
+                band.push(task.ids[i]);
+                band_weight.push(task.weight[i]);
+                fixed.push(IN_BAND);
             }
-        }
-        std::array::from_fn(|j| task.base[j] + task.scale * load[j])
+            i += 1;
+        });
+        load
     }
 
     /// Asks the fixed users whether they would still choose the same; those who would not join the band.
@@ -211,28 +250,22 @@ impl Bander {
         base: &mut [f64; MOST],
         frame: &mut Frame,
     ) -> usize {
-        let k = crowd.capacity.len();
         self.effort.visits += task.ids.len() as u64;
-        let inverse = inverse(p);
-        let mut changed = 0;
-        for (&id, fixed) in task.ids.iter().zip(&mut frame.fixed) {
-            if *fixed == IN_BAND {
-                continue;
+        let Frame { band, band_weight, fixed, .. } = frame;
+        let before = band.len();
+        let mut i = 0;
+        each_best(crowd.capacity.len(), rows(crowd, task.ids), &inverse(p), 1.0 - INDIFFERENT, |_, close| {
+            let c = fixed[i];
+            if c != IN_BAND && close >> c & 1 == 0 {
+                let c = c as usize;
+                base[c] = f64::max(base[c] - demand(crowd, task, i, c), 0.0);
+                fixed[i] = IN_BAND;
+                band.push(task.ids[i]);
+                band_weight.push(task.weight[i]);
             }
-            let (l, c) = (id as usize, *fixed as usize);
-            let w = &crowd.w[l * k..][..k];
-            let mut best = 0.0;
-            for (w, inverse) in w.iter().zip(&inverse) {
-                best = if w * inverse > best { w * inverse } else { best };
-            }
-            if best > w[c] * inverse[c] * (1.0 + INDIFFERENT) {
-                changed += 1;
-                base[c] = f64::max(base[c] - task.scale * demand(crowd, l, c), 0.0);
-                *fixed = IN_BAND;
-                frame.band.push(id);
-            }
-        }
-        changed
+            i += 1;
+        });
+        band.len() - before
     }
 
     /// Everybody fixed has chosen for good.
@@ -245,11 +278,29 @@ impl Bander {
     }
 }
 
-/// What one user demands of the resource it chose: units per level, or money.
-fn demand(crowd: &Crowd<'_>, l: usize, c: usize) -> f64 {
+/// The rates of some users.
+fn rows<'a>(crowd: &Crowd<'a>, ids: &[u32]) -> impl Iterator<Item = &'a [f64]> {
+    let (k, w) = (crowd.capacity.len(), crowd.w);
+    ids.iter().map(move |&id| &w[id as usize * k..][..k])
+}
+
+/// What the task's i-th user demands of the resource it chose: units per level, or money.
+fn demand(crowd: &Crowd<'_>, task: &Task<'_>, i: usize, c: usize) -> f64 {
     match crowd.goal {
-        Goal::EqualLevel => crowd.weight[l] / crowd.w[l * crowd.capacity.len() + c],
-        Goal::Equilibrium => crowd.weight[l],
+        Goal::EqualLevel => task.weight[i] / crowd.w[task.ids[i] as usize * crowd.capacity.len() + c],
+        Goal::Equilibrium => task.weight[i],
+    }
+}
+
+/// How much each user counts, roughly: what it would need at its greatest rate, or its money.
+fn measure(crowd: &Crowd<'_>, task: &Task<'_>, size: &mut Vec<f64>) {
+    size.clear();
+    size.extend_from_slice(task.weight);
+    if crowd.goal == Goal::EqualLevel {
+        let mut sizes = size.iter_mut();
+        each_best(crowd.capacity.len(), rows(crowd, task.ids), &[1.0; MOST], 1.0, |greatest, _| {
+            sizes.next().into_iter().for_each(|size| *size /= greatest);
+        });
     }
 }
 
@@ -257,28 +308,20 @@ fn inverse(p: &[f64; MOST]) -> [f64; MOST] {
     std::array::from_fn(|j| 1.0 / p[j])
 }
 
-/// The best resource, what it is worth per price, and what the second best is.
-#[inline(always)]
-fn favourite(w: &[f64], inverse: &[f64; MOST]) -> (usize, f64, f64) {
-    let (mut at, mut best, mut second) = (0, 0.0, 0.0);
-    for (j, (w, inverse)) in w.iter().zip(inverse).enumerate() {
-        let worth = w * inverse;
-        let better = worth > best;
-        let runner_up = if better { best } else { worth };
-        second = if runner_up > second { runner_up } else { second };
-        at = if better { j } else { at };
-        best = if better { worth } else { best };
-    }
-    (at, best, second)
-}
-
 /// How close the second-best resource of some of the users is to their best, closest first.
 fn rank_closeness(crowd: &Crowd<'_>, ids: &[u32], p: &[f64; MOST], closeness: &mut Vec<f64>) {
-    let k = crowd.capacity.len();
     let inverse = inverse(p);
     closeness.clear();
-    closeness.extend(ids.iter().step_by((ids.len() / QUANTILE).max(1)).map(|&id| {
-        let (_, best, second) = favourite(&crowd.w[id as usize * k..][..k], &inverse);
+    closeness.extend(ids.iter().step_by((ids.len() / QUANTILE).max(1)).map(|id| {
+        let (mut best, mut second) = (0.0, 0.0);
+        for (w, inverse) in rows(crowd, std::slice::from_ref(id)).flatten().zip(&inverse) {
+            let worth = w * inverse;
+            if worth > best {
+                (best, second) = (worth, best);
+            } else if worth > second {
+                second = worth;
+            }
+        }
         second / best
     }));
     closeness.sort_unstable_by(|a, b| b.total_cmp(a));

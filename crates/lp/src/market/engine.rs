@@ -50,8 +50,8 @@ pub(super) struct Crowd<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task<'a> {
     pub(super) ids: &'a [u32],
-    /// Each user stands for so many.
-    pub(super) scale: f64,
+    /// What each of them counts: its v, more if it stands for others.
+    pub(super) weight: &'a [f64],
     /// Units (equal level) or money (equilibrium) already fixed on each resource.
     pub(super) base: &'a [f64; MOST],
 }
@@ -137,9 +137,8 @@ impl Engine {
         }
         self.choice.clear();
         self.a.reserve(task.ids.len() * k);
-        for &id in task.ids {
+        for (&id, &v) in task.ids.iter().zip(task.weight) {
             let l = id as usize;
-            let v = crowd.weight[l] * task.scale;
             let (mut best, mut choice, mut near) = (f64::INFINITY, 0, f64::INFINITY);
             for (j, &w) in crowd.w[l * k..][..k].iter().enumerate() {
                 let a = if w > 0.0 { (1.0 + 1e-12 * nudge((l * k + j) as u64)) / w } else { f64::INFINITY };

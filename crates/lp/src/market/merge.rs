@@ -26,7 +26,7 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Merges the users, by their rates on `resources` only. If `only_if_worth`, gives up (and returns false) where a
-    /// look at a few users finds next to no two alike.
+    /// look at a few users finds most of them unlike.
     pub(super) fn merge(
         &mut self,
         goal: Goal,
@@ -40,7 +40,7 @@ impl Merged {
             for l in (0..n).step_by(n / LOOK).take(LOOK) {
                 self.add(goal, &w[l * k..][..k], weight[l], resources);
             }
-            if self.weight.len() * 100 > self.kind.len() * 99 {
+            if self.weight.len() * 4 > self.kind.len() * 3 {
                 return false;
             }
         }

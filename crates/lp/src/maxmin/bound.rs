@@ -42,7 +42,7 @@ pub(super) fn certify(problem: &MaxMin<'_>, level: &mut Level, scratch: &mut Vec
 }
 
 /// Scales `x` into capacities and caps; returns the level it attains.
-fn attain(problem: &MaxMin<'_>, x: &mut [f64], used: &mut Vec<f64>) -> f64 {
+pub(super) fn attain(problem: &MaxMin<'_>, x: &mut [f64], used: &mut Vec<f64>) -> f64 {
     let k = problem.capacity.len();
     let sanitised = |x: f64| if x > 0.0 && x.is_finite() { x } else { 0.0 };
     used.clear();

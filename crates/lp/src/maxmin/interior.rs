@@ -142,12 +142,13 @@ pub(super) struct Stop {
 
 /// A gap that shrinks by less than this factor is a stall.
 const STALL: f64 = 0.9;
-/// Stalls in a row before giving up.
-const PATIENCE: u32 = 5;
+/// Stalls in a row before giving up. Where hundreds of users are about to reach what their own caps allow, the path
+/// bends for each of them, and a dozen short steps in a row are on the way and not the end of it.
+const PATIENCE: u32 = 20;
 /// A corrector that gets no further than this has bent too much for its neighbourhood...
-const SHORT: f64 = 0.3;
-/// ...and is aimed again at half the gap, with a tenth of the bend: a step back to the centre.
-const HUMBLE: (f64, f64) = (0.5, 0.1);
+const SHORT: f64 = 0.5;
+/// ...and is aimed again at a third of the gap, with a third of the bend: a step back to the centre.
+const HUMBLE: (f64, f64) = (0.3, 0.3);
 
 /// Iterates until the gap is at most `tolerance · t`, the iterations are spent or nothing moves any more; returns
 /// the iterations taken. What is left in `at` is always the best iterate: gaps only shrink.

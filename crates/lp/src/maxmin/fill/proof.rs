@@ -1,0 +1,163 @@
+//! Proves how good a filling is, from the problem as it was asked: any shares, prices and duals may come in, and what
+//! comes out is true of them. For all `λ, p ≥ 0` and whatever can be had at once,
+//!
+//! ```text
+//! Σ_l λ_l β_l u_l ≤ R,      R = m·p + Σ_l d_l max(0, max_j (λ_l w_lj − p_j))
+//! ```
+//!
+//! (a user without a cap has its λ lowered to `min_j p_j/w_lj`, so that it finds nothing worth having). Hence, if those
+//! below a level `t` keep what they have and the others are to be equal, they cannot exceed
+//!
+//! ```text
+//! ( R − Σ_{u_l < t} λ_l β_l u_l ) / Σ_{u_l ≥ t} λ_l β_l
+//! ```
+//!
+//! and one user of a level `u_i ≥ t` cannot exceed `u_i + (R − Σ_l λ_l β_l min(u_l, t) − λ_i β_i (u_i − t))/(λ_i β_i)` unless
+//! somebody below `t` loses, or somebody above falls below it.
+//!
+//! The prices of a late stage alone prove nothing: they are zero on what went earlier. So every stage is proved with
+//! its prices plus a multiple of those that proved the stage before, large enough that going back does not pay.
+
+use super::Reservoir;
+use crate::maxmin::{Bound, Filled, MaxMin};
+
+/// Multiples of the earlier prices that are tried, in this order, until one is good.
+const MULTIPLES: [f64; 8] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 0.0];
+/// A gap at which no other multiple is tried.
+const GOOD: f64 = 1e-8;
+/// Slopes are read this little above a level, past the corner that a level may stand on.
+const ABOVE: f64 = 1e-9;
+
+/// What a choice of prices and duals proves.
+#[derive(Clone, Debug)]
+struct Proof {
+    upper: f64,
+    /// `R − Σ λ β min(u, t)`
+    room: f64,
+    prices: Vec<f64>,
+    lambda: Vec<f64>,
+}
+
+impl Reservoir {
+    /// Fills in the bounds of the stages, the ceilings of the users and the gap, given shares, levels and
+    /// prices. If the last stage was not `reached`, what it froze is not as high as it goes.
+    pub(super) fn prove(&mut self, problem: &MaxMin<'_>, filled: &mut Filled, reached: bool) {
+        let k = problem.capacity.len();
+        // Alone: all of its cap at its best, or all there is.
+        let alone = |(l, w): (usize, &[f64])| {
+            let rates = || w.iter().zip(problem.capacity).filter(|&(_, &m)| m > 0.0);
+            let best = rates().map(|(&w, _)| w).fold(0.0, f64::max);
+            let all: f64 = rates().map(|(w, m)| w * m).sum();
+            (problem.caps[l] * (best / problem.beta[l])).min(all / problem.beta[l])
+        };
+        filled.ceilings = problem.w.chunks_exact(k).enumerate().map(alone).collect();
+        self.everything(problem);
+        let mut earlier: Option<Vec<f64>> = None;
+        for s in 0..filled.stages.len() {
+            let stage = &filled.stages[s];
+            let of = |users: &[usize]| users.iter().map(|&l| filled.levels[l]).fold(f64::INFINITY, f64::min);
+            let t = if stage.frozen.is_empty() { of(&stage.full) } else { of(&stage.frozen) };
+            let proof = self.best_proof(problem, &filled.levels, t, &stage.prices, earlier.as_deref());
+            filled.stages[s].bound = Bound { lower: t, upper: proof.upper };
+            self.curves.draw(problem, &self.order, &self.open, &proof.prices);
+            self.ceilings(problem, filled, t, s, &proof);
+            earlier = Some(proof.prices);
+        }
+        let count = filled.stages.len();
+        filled.gap = 0.0;
+        for (s, stage) in filled.stages.iter_mut().enumerate() {
+            let highest = |users: &[usize]| users.iter().map(|&l| filled.ceilings[l]).fold(0.0, f64::max);
+            if stage.frozen.is_empty() {
+                stage.bound.upper = highest(&stage.full);
+                stage.bound.lower = stage.full.iter().map(|&l| filled.levels[l]).fold(0.0, f64::max);
+            }
+            filled.gap = filled.gap.max(stage.bound.gap());
+            let stopped = if reached || s + 1 < count { &[][..] } else { &stage.frozen };
+            for &l in stage.full.iter().chain(stopped) {
+                filled.gap = filled.gap.max(Bound { lower: filled.levels[l], upper: filled.ceilings[l] }.gap());
+            }
+        }
+    }
+
+    /// The proof of one stage, with the multiple of `earlier` that proves most.
+    fn best_proof(
+        &mut self,
+        problem: &MaxMin<'_>,
+        levels: &[f64],
+        t: f64,
+        p: &[f64],
+        earlier: Option<&[f64]>,
+    ) -> Proof {
+        let mut best: Option<Proof> = None;
+        for multiple in MULTIPLES {
+            let prices = match earlier {
+                Some(earlier) => p.iter().zip(earlier).map(|(p, e)| p + multiple * e).collect(),
+                None => p.to_vec(),
+            };
+            let proof = self.proof(problem, levels, t, prices);
+            if best.as_ref().is_none_or(|best| proof.upper < best.upper) {
+                best = Some(proof);
+            }
+            let good = best.as_ref().is_some_and(|best| best.upper <= t * (1.0 + GOOD));
+            if good || earlier.is_none() {
+                break;
+            }
+        }
+        best.unwrap_or(Proof { upper: f64::INFINITY, room: f64::INFINITY, prices: p.to_vec(), lambda: Vec::new() })
+    }
+
+    /// Reads duals off the curves and weighs them.
+    fn proof(&mut self, problem: &MaxMin<'_>, levels: &[f64], t: f64, prices: Vec<f64>) -> Proof {
+        let k = problem.capacity.len();
+        self.curves.draw(problem, &self.order, &self.open, &prices);
+        let (mut right, mut fixed, mut rising, mut kept) = (0.0, 0.0, 0.0, 0.0);
+        right += prices.iter().zip(problem.capacity).map(|(p, m)| p * m).sum::<f64>();
+        let mut lambda = Vec::with_capacity(levels.len());
+        for (l, &u) in levels.iter().enumerate() {
+            let slope = self.curves.cost(l, problem.caps[l], problem.beta[l] * u.min(t) * (1.0 + ABOVE)).1;
+            let (dual, profit) = profit(problem, l, k, slope, &prices);
+            right += profit;
+            lambda.push(dual);
+            *(if u < t { &mut fixed } else { &mut rising }) += dual * problem.beta[l] * if u < t { u } else { 1.0 };
+            kept += dual * problem.beta[l] * u.min(t);
+        }
+        Proof { upper: (right - fixed) / rising, room: (right - kept).max(0.0), prices, lambda }
+    }
+
+    /// Opens everything again: proofs are about the problem as asked.
+    fn everything(&mut self, problem: &MaxMin<'_>) {
+        let k = problem.capacity.len();
+        for (open, w) in self.open.iter_mut().zip(problem.w.chunks_exact(k)) {
+            *open = (0..k).filter(|&j| w[j] > 0.0 && problem.capacity[j] > 0.0).fold(0, |set, j| set | 1 << j);
+        }
+    }
+
+    /// Lowers the ceilings of those whom stage `s` stopped, or kept from what they would have liked later.
+    fn ceilings(&self, problem: &MaxMin<'_>, filled: &mut Filled, t: f64, s: usize, proof: &Proof) {
+        let k = problem.capacity.len();
+        for later in s..filled.stages.len() {
+            let Filled { stages, ceilings, levels, .. } = filled;
+            for &l in stages[later].frozen.iter().filter(|_| later == s).chain(&stages[later].full) {
+                let (u, beta) = (levels[l], problem.beta[l]);
+                // Only this user's dual is read at its own level; its part of the room changes with it.
+                let slope = self.curves.cost(l, problem.caps[l], beta * u * (1.0 + ABOVE)).1;
+                let (dual, gain) = profit(problem, l, k, slope, &proof.prices);
+                let (_, old) = profit(problem, l, k, proof.lambda[l], &proof.prices);
+                let room = proof.room + gain - old - dual * beta * u + proof.lambda[l] * beta * u.min(t);
+                let ceiling = u + room.max(0.0) / (dual * beta);
+                ceilings[l] = if ceiling < ceilings[l] { ceiling } else { ceilings[l] };
+            }
+        }
+    }
+}
+
+/// A dual that the user may have, and what its cap is worth at it.
+fn profit(problem: &MaxMin<'_>, l: usize, k: usize, lambda: f64, p: &[f64]) -> (f64, f64) {
+    let rates = || (0..k).filter(|&j| problem.capacity[j] > 0.0).map(|j| (problem.w[l * k + j], p[j]));
+    if problem.caps[l].is_finite() {
+        let profit = rates().map(|(w, p)| lambda * w - p).fold(0.0, f64::max);
+        return (lambda, problem.caps[l] * profit);
+    }
+    let most = rates().filter(|&(w, _)| w > 0.0).map(|(w, p)| p / w).fold(f64::INFINITY, f64::min);
+    (lambda.min(most), 0.0)
+}
