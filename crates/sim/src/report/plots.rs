@@ -60,7 +60,7 @@ fn lines(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
     let mut drawing = Drawing::default();
     let keys: Vec<(String, String)> =
         lines.iter().map(|line| (format!("fill {}", theme::policy(colour(&line.name))), line.name.clone())).collect();
-    let top = drawing.legend((14.0, 4.0), WIDTH - 14.0, &keys) + 22.0;
+    let top = drawing.legend((14.0, 4.0), WIDTH - 14.0, &keys) + 28.0;
     let bottom = top + 220.0;
     let points = || lines.iter().flat_map(|line| &line.points).filter(|p| p.0.is_finite() && p.1.is_finite());
     let range = |value: fn(&(f64, f64, Option<f64>)) -> f64| {
@@ -75,7 +75,7 @@ fn lines(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
         Panel { x, y: Axis::between(range(|p| p.1), Measure::Ratio, heights, 34.0) }
     };
     panel.frame(&mut drawing, across);
-    drawing.text("dim", (8.0, top - 8.0), up);
+    drawing.text("dim", (14.0, top - 12.0), up);
     if !log && panel.y.low < 0.0 {
         drawing.line("axis", (panel.x.from, panel.y.at(0.0)), (panel.x.to, panel.y.at(0.0)));
     }

@@ -16,7 +16,6 @@ const STYLE: &str = "\
 .columns { margin-bottom: 16px }
 .columns .sheet { margin: 0 }
 .columns table { font-size: 13px }
-.columns th, .columns td { padding: 5px 8px }
 .wrap td { white-space: normal; min-width: 14ch }
 .agrees, .differs, .open { font-weight: 650; white-space: nowrap }
 .differs { color: var(--lost) }
@@ -105,20 +104,18 @@ fn body(chapter: &Chapter) -> String {
         format!("<p class=\"claim\">{}</p>\n<p class=\"lead\">{}</p>\n", escape(chapter.claim), escape(method));
     let _ = writeln!(out, "<p class=\"lead\"><code>{}</code></p>", escape(&chapter.command));
     let figures: Vec<_> = plots.iter().map(|plot| plots::figure(plot, &place)).collect();
-    let tables: String = sheets.iter().map(table).collect();
-    match &figures[..] {
-        [] => out.push_str(&tables),
-        // A chart beside the numbers it is made of.
-        [figure] => {
-            let _ = write!(
-                out,
-                "<div class=\"columns\">\n<div>\n{}</div>\n<div>\n{tables}</div>\n</div>\n",
-                card(figure, 0)
-            );
+    match (&figures[..], &sheets[..]) {
+        // A chart beside the numbers it is made of, and the rest below.
+        ([figure], [first, rest @ ..]) => {
+            let (chart, numbers) = (card(figure, 0), table(first));
+            let _ = write!(out, "<div class=\"columns\">\n<div>\n{chart}</div>\n<div>\n{numbers}</div>\n</div>\n");
+            rest.iter().for_each(|sheet| out.push_str(&table(sheet)));
         }
-        several => {
-            out.push_str(&columns(several));
-            out.push_str(&tables);
+        (figures, sheets) => {
+            if !figures.is_empty() {
+                out.push_str(&columns(figures));
+            }
+            sheets.iter().for_each(|sheet| out.push_str(&table(sheet)));
         }
     }
     for trouble in troubles {

@@ -236,3 +236,41 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     });
     finding
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arles_core::Library;
+
+    fn straddlers(x: &[f64]) -> Straddlers {
+        let kinds = ["v100", "k80"].map(|name| Library::builtin().kind(name).unwrap().clone()).to_vec();
+        let cluster = Cluster::uniform(kinds, &[4, 4], 2).unwrap();
+        let mut straddlers = Straddlers::new(&cluster, x.len() / 2, 0);
+        straddlers.x.copy_from_slice(x);
+        straddlers
+    }
+
+    #[test]
+    fn rounding_gives_away_everything_and_forgets_nothing() {
+        let mut s = straddlers(&[1.5, 0.5, 1.2, 3.5, 1.3, 0.0]);
+        let mut held = [0usize; 3];
+        for _ in 0..100 {
+            let g = s.round(0);
+            assert_eq!(g.iter().sum::<usize>(), 4);
+            held.iter_mut().zip(g).for_each(|(held, g)| *held += g);
+        }
+        for (held, x) in held.iter().zip([1.5, 1.2, 1.3]) {
+            assert!((*held as f64 - 100.0 * x).abs() <= 1.0, "{held} of {x}");
+        }
+        assert_eq!(s.round(1).iter().sum::<usize>(), 4);
+    }
+
+    #[test]
+    fn gangs_without_a_placer_straddle() {
+        let mut s = straddlers(&[2.0, 2.0, 2.0, 2.0]);
+        s.gangs = vec![vec![4], vec![2, 2]];
+        s.fill();
+        // The gang of four has both kinds; the two of two happen to fit.
+        assert_eq!((s.naive.gangs, s.naive.mixed), (3, 1));
+    }
+}

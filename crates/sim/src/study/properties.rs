@@ -306,3 +306,26 @@ fn verdict(finding: &mut Finding, policy: &str, (property, name): (Property, &st
     };
     finding.verdict(format!("{policy}: {name}"), words, measured, Judgement::of(agrees));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lies_lean_the_way_they_should() {
+        let mut rng = Rng::new(1);
+        for number in 0..50 {
+            let (instance, _) = draw(Family::Unordered, 0, number);
+            let w = instance.w(0);
+            assert!(lie(w, true, &mut rng).iter().zip(w).all(|(told, w)| told >= w));
+            assert!(lie(w, false, &mut rng).iter().zip(w).all(|(told, w)| (1.0..=*w).contains(told)));
+        }
+    }
+
+    #[test]
+    fn a_gap_is_a_kind_left_out() {
+        let instance = Instance { w: vec![1.0, 2.0, 3.0], m: vec![1.0; 3], pi: vec![1.0] };
+        assert!(has_gap(&instance, &Shares(vec![1.0, 0.0, 1.0])));
+        assert!(!has_gap(&instance, &Shares(vec![0.0, 1.0, 1.0])));
+    }
+}

@@ -123,3 +123,12 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     });
     finding
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_exponent_of_a_square_is_two() {
+        let points: Vec<(f64, f64)> = [1.0, 10.0, 100.0].map(|n: f64| (n, 3.0 * n * n)).to_vec();
+        assert!((super::exponent(&points) - 2.0).abs() < 1e-12);
+    }
+}
