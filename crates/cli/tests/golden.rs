@@ -18,6 +18,14 @@ job_id,tenant,weight,workload,gang,arrival_seconds,steps,period_seconds,floor_fr
 const QUESTION: &str = r#"{"kinds": [{"name": "v100", "count": 2}, {"name": "k80", "count": 2}],
  "users": [{"name": "ann", "weight": 2, "rates": [4, 1]}, {"name": "bob", "rates": [2, 1], "gpus_max": 1.5}]}"#;
 
+const USERS: &str = "\
+user,tenant,weight,gang,jobs,v100,k80
+gpus,,,,,4,2
+ann,vision,2,1,2,4,1
+eve,vision,,2,1,3,1
+bob,,,1,3,2,1
+";
+
 /// Compares, or writes anew.
 fn check(name: &str, printed: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -86,6 +94,11 @@ fn a_tiny_simulation() {
 #[test]
 fn an_allocation() {
     let folder = folder("golden-allocate");
-    check("allocate.txt", &stdout(&folder, "allocate -o table", QUESTION));
+    check("allocate.txt", &stdout(&folder, "allocate -o table --explain", QUESTION));
+    check("allocate-users.txt", &stdout(&folder, "allocate -o table --policy las --explain=eve,bob", USERS));
+    check(
+        "allocate-users.csv",
+        &stdout(&folder, "allocate -o csv --gpus v100:4,k80:2", &USERS.replace("gpus,,,,,4,2\n", "")),
+    );
     check("allocate-fifo.json", &stdout(&folder, "allocate --policy fifo", QUESTION));
 }

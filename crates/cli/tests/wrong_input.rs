@@ -35,6 +35,12 @@ fn files() -> Vec<(&'static str, String)> {
         ("broken.toml", "[simulation\n".into()),
         ("journal.jsonl", "{}\n".into()),
         ("nothing.jsonl", String::new()),
+        ("ragged.csv", "user,v100,k80\ngpus,2,2\na,1,1\nb,1\n".into()),
+        ("stray.csv", "user,wieght,v100\ngpus,,2\na,1,1\n".into()),
+        ("tenants.csv", "user,tenant,weight,v100\ngpus,,,2\na,t,1,1\nb,t,2,1\n".into()),
+        ("unserved.csv", "user,gang,v100\ngpus,,2\na,8,1\n".into()),
+        ("sound.csv", "user,v100\ngpus,2\na,1\n".into()),
+        ("crowd.csv", "user,v100\ngpus,1000000\na,1\n".into()),
         ("outages.txt", "v100-000@1h..2h\nv100-000@soon..3h\n".into()),
     ]
 }
@@ -137,7 +143,16 @@ const CASES: &[(&str, &str)] = &[
     ("replay journal.jsonl", "journal.jsonl: line 1: this is not the head of a journal"),
     ("replay nothing.jsonl", "nothing.jsonl: line 1: the journal is empty"),
     // Questions to a policy, from an empty stdin.
-    ("allocate", "standard input: this is no JSON"),
+    ("allocate", "standard input: there is nothing in it"),
+    ("allocate empty.csv", "empty.csv: there is nothing in it; expected JSON, or CSV with a header"),
+    ("allocate ragged.csv", "ragged.csv: line 4: there are 2 cells under 3 columns"),
+    ("allocate ragged.csv --gpus v100", "error: --gpus: 'v100' names no number of GPUs"),
+    ("allocate stray.csv", "stray.csv: column 'wieght' (did you mean weight?) is no field of a user"),
+    ("allocate tenants.csv", "tenants.csv: tenant 't' has weight 1 (user 'a') and 2 (user 'b')"),
+    ("allocate unserved.csv", "user 'a' runs gangs of 8 GPUs and there are at most 2 of a kind that it fits on"),
+    ("allocate sound.csv --explain=bob", "--explain: there is no user 'bob'"),
+    ("allocate sound.csv --gpus v100:2", "--gpus: there is a line 'gpus' in the file too"),
+    ("allocate crowd.csv --policy fifo", "fifo orders jobs one by one, and these users could run 1000000 at once"),
     ("allocate --policy oef", "--policy: there is no policy 'oef'"),
 ];
 
@@ -189,6 +204,10 @@ fn wrong_questions_get_a_sentence() {
         (user(r#"{"name":"a","rates":[1]}"#), "has 1 numbers for 2 kinds"),
         (user(r#"{"name":"a","rates":[0,0]}"#), "has a rate of 0 on every kind"),
         (user(r#"{"name":"a","rates":[1,1],"weight":0}"#), "weight of user 'a' is 0; expected a number above 0"),
+        (user(r#"{"name":"a","rates":[1,1],"gang":3}"#), "user 'a' runs gangs of 3 GPUs and there are at most 2"),
+        (user(r#"{"name":"a","rates":[1,1]},{"name":"a","rates":[1,1]}"#), "two users are called 'a'"),
+        (user(r#"{"name":"a","tenant":7,"rates":[1,1]}"#), "tenant of user 'a' is 7; expected a text"),
+        ("user,v100\ngpus,2\na,NaN\n".into(), "line 3: rates of user 'a' on 'v100' is 'NaN'"),
         (user(r#"{"name":"a","rate":[1,1]}"#), "unknown field 'rate' (did you mean rates?)"),
         (r#"{"kinds":[{"name":"v100","count":-2}],"users":[]}"#.into(), "the count of kind 'v100' is -2"),
         (r#"{"kinds":[{"name":"v100","count":0}],"users":[{"name":"a","rates":[1]}]}"#.into(), "there are no GPUs"),

@@ -32,6 +32,7 @@ mod pareto;
 use crate::allocate::{AllocateError, Allocation, Entitlement, Grant, Members, Problem};
 use std::fmt;
 
+pub use arles_lp::Budget;
 pub use envy::Envy;
 pub use lies::{BestLie, Lie, Slant, best_lie, single_lies, utility_after};
 pub use pareto::Pareto;

@@ -4,11 +4,13 @@
 //!
 //! `cargo bench -p arles-lp --bench market` compares with Clarabel up to 10⁴ users; `-- --long` up to 10⁵, where one
 //! solve of Clarabel takes about a minute. Both times include reading the problem (Clarabel's: writing the model) and
-//! ours its certificate. `-- equilibrium-Rand-10` runs the rows that begin so. Growth is the time over that of a tenth of the users. Visits are looks at one user's rates.
+//! ours its certificate. `-- equilibrium-Rand-10` runs the rows that begin so, `-- nash` the
+//! welfare with caps. Growth is the time over that of a tenth of the users. Visits are looks at one user's rates.
 
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::market::{Effort, Market, STEPS, Workspace};
 use arles_lp::maxmin::{General, MaxMin};
+use arles_lp::nash::{self, Nash};
 use arles_lp::{Budget, Clarabel};
 use std::time::Instant;
 
@@ -17,6 +19,9 @@ const USERS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 fn main() {
     let long = std::env::args().any(|argument| argument == "--long");
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    if chosen.first().is_some_and(|name| name == "nash") {
+        return capped();
+    }
     let head = "time    steps visits/n      gap  growth        warm  speedup";
     println!("goal         family   k       n  {head}     Clarabel    ratio");
     for level in [true, false] {
@@ -31,6 +36,32 @@ fn main() {
                     let general = level && (users <= 10_000 || (long && users == 100_000 && family == Family::Rand));
                     before = Some(row(family, users, resources, level, general, before));
                 }
+            }
+        }
+    }
+}
+
+/// Nash welfare with caps, at a load where caps matter.
+fn capped() {
+    println!("\nNash welfare with caps\nfamily   k       n load        time iterations      gap  growth");
+    for family in Family::ALL {
+        for load in [0.3, 3.0] {
+            let mut before = None;
+            for users in [1_000, 10_000, 100_000] {
+                let recipe = Recipe { family, users, resources: 10, load, uncapped: 0.1, spread: 0.0, seed: 1 };
+                let Instance { w, caps, capacity, .. } = Instance::new(&recipe);
+                let weight: Vec<f64> = (0..users).map(|l| 1.0 + (l % 4) as f64).collect();
+                let problem = Nash { w: &w, weight: &weight, caps: &caps, capacity: &capacity };
+                let mut workspace = nash::Workspace::new();
+                let (mut gap, mut iterations) = (0.0, 0);
+                let seconds = median(if users < 100_000 { 5 } else { 1 }, || {
+                    let answer = workspace.solve(&problem, Budget::default()).expect("families make good questions");
+                    (gap, iterations) = (answer.welfare.gap(), answer.iterations);
+                });
+                print!("{:6}  10 {users:7} {load:4} {:>11} {iterations:10}", format!("{family:?}"), time(seconds));
+                let growth = before.map_or(String::new(), |before| format!("{:.1}x", seconds / before));
+                println!(" {gap:8.0e} {growth:>7}");
+                before = Some(seconds);
             }
         }
     }

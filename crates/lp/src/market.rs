@@ -14,7 +14,7 @@
 //! is compact: a resource per user and a few mixes. A million users cost a few bytes each; [`EqualLevel::x`] writes
 //! the dense form out. Every answer is certified by other code, from the market as asked.
 //!
-//! Never here: caps per user ([`crate::maxmin`]), approximation without saying so.
+//! Never here: caps per user ([`crate::maxmin`], [`crate::nash`]), approximation without saying so.
 
 mod band;
 mod bound;
@@ -43,8 +43,11 @@ pub const MOST_RESOURCES: usize = MOST;
 /// Enough price steps for any market met so far, many times over.
 pub const STEPS: Budget = Budget::iterations(20_000);
 
+/// The least number that is not 0 to a market.
+pub(crate) const LEAST: f64 = 1e-60;
+
 /// Rates, weights and capacities lie between these: products of a few of them must not overflow.
-const RANGE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+const RANGE: std::ops::RangeInclusive<f64> = LEAST..=1e60;
 
 /// How many users in a hundred are expected to think again after a warm start.
 const WARM: f64 = 0.04;
@@ -109,7 +112,7 @@ impl fmt::Display for Refusal {
             }
             Self::Number { what, index, value } => write!(
                 f,
-                "{what}[{index}] is {value}; weights must be between 1e-60 and 1e60, rates and capacities too or 0, caps above 0: use other units"
+                "{what}[{index}] is {value}; weights must be between 1e-60 and 1e60, rates and capacities too or 0, caps too or infinite: use other units"
             ),
             Self::Unservable { user } => {
                 write!(f, "user {user} has no positive rate on any resource with capacity; leave such users out")

@@ -216,6 +216,25 @@ fn large_markets_are_exact_too() {
     }
 }
 
+/// Several bottlenecks in a crowd that is sampled: some users can use the first resources only, which are scarce.
+#[test]
+fn large_markets_have_rungs_too() {
+    for users in [1_000, 30_000] {
+        let mut instance = instance(Family::Iid, users, 6, 11);
+        for (l, w) in instance.w.chunks_mut(6).enumerate() {
+            let confined = [1, 3, 6, 6][l % 4];
+            w[confined..].fill(0.0);
+        }
+        for (m, scarce) in instance.capacity.iter_mut().zip([0.01, 0.1, 0.1, 1.0, 1.0, 1.0]) {
+            *m *= scarce;
+        }
+        let market = market(&instance);
+        let level = market::equal_level(&market, None, STEPS).unwrap();
+        assert_level(&market, &level);
+        assert_eq!(level.rungs.len(), 3);
+    }
+}
+
 /// One user in a hundred has changed: it now lies halfway between two others.
 fn one_in_a_hundred_changed(before: &Instance) -> Instance {
     let (n, k) = (before.beta.len(), before.capacity.len());

@@ -11,27 +11,29 @@
 //!
 //!   w_lj = r_lj,   β_l = n_l π_l r̄_l,   d_l = n_l g_l.
 //!
-//! Jobs beyond the bottleneck get the centre of what is left. Agnostic means r = 1 wherever a job fits.
+//! Whoever can have more than that least without anybody having less goes on rising, level by level, until nobody can
+//! (water-filling). Agnostic means r = 1 wherever a job fits.
 
 use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
 use crate::KindId;
-use arles_lp::{Budget, maxmin};
+use arles_lp::Budget;
+use arles_lp::maxmin::{self, Reservoir};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 pub(super) struct MaxMin {
     aware: bool,
     /// Memory of the solver; the answer does not depend on what was solved in it before.
-    workspace: Mutex<maxmin::Workspace>,
+    reservoir: Mutex<Reservoir>,
 }
 
 impl MaxMin {
     pub(super) fn new(aware: bool) -> Self {
-        Self { aware, workspace: Mutex::default() }
+        Self { aware, reservoir: Mutex::default() }
     }
 }
 
-/// Relative gap at which the structured solver's answer is taken; the general solver is asked otherwise.
+/// Relative gap of the lowest level at which water-filling's answer is taken.
 const GAP: f64 = 1e-6;
 
 impl Policy for MaxMin {
@@ -42,20 +44,12 @@ impl Policy for MaxMin {
         }
         let Rows { w, beta, caps, .. } = &rows;
         let question = maxmin::MaxMin { w, beta, caps, capacity: &problem.capacity };
-        let no_answer = |refusal: maxmin::Refusal| AllocateError::NoAnswer { status: refusal.to_string() };
-        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let general;
-        let level = match workspace.solve(&question, Budget::default(), GAP) {
-            Ok(level) if level.bound.gap() <= GAP => level,
-            _ => {
-                general = maxmin::solve_or_general(&question, Budget::default()).map_err(no_answer)?;
-                &general
-            }
-        };
+        let mut reservoir = self.reservoir.lock().unwrap_or_else(PoisonError::into_inner);
+        let Climb { x, certificate, prices } = climb(&mut reservoir, &question)?;
         let k = problem.kinds();
         let mut grants = Vec::with_capacity(rows.members.len() * k);
         for member in &rows.members {
-            let x = &level.x[member.row * k..(member.row + 1) * k];
+            let x = &x[member.row * k..(member.row + 1) * k];
             let part = member.beta / beta[member.row] / f64::from(problem.users[member.user].gang);
             let held = x.iter().enumerate().filter(|&(_, &gpus)| gpus > 0.0);
             grants.extend(held.map(|(j, gpus)| Grant {
@@ -64,12 +58,35 @@ impl Policy for MaxMin {
                 gangs: gpus * part,
             }));
         }
-        let certificate = Some(Certificate { lower: level.bound.lower, upper: level.bound.upper });
-        Allocation::check(
-            problem,
-            Proposal { grants, objective: Some(level.t), certificate, prices: level.prices.clone() },
-        )
+        let objective = Some(certificate.lower);
+        Allocation::check(problem, Proposal { grants, objective, certificate: Some(certificate), prices })
     }
+}
+
+/// Everybody as high as it goes.
+pub(super) struct Climb {
+    /// Users × kinds, row by row.
+    pub(super) x: Vec<f64>,
+    /// Of the lowest level.
+    pub(super) certificate: Certificate,
+    /// Of the kinds, in the lowest level.
+    pub(super) prices: Vec<f64>,
+}
+
+/// Water-filling; where numbers are too far apart for its levels to be proved, the lowest level alone.
+pub(super) fn climb(reservoir: &mut Reservoir, question: &maxmin::MaxMin<'_>) -> Result<Climb, AllocateError> {
+    let least = |levels: &[f64]| levels.iter().copied().fold(f64::INFINITY, f64::min);
+    if let Ok(filled) = reservoir.fill(question, Budget::default()) {
+        let certificate = Certificate { lower: least(&filled.levels), upper: least(&filled.ceilings) };
+        if certificate.gap() <= GAP {
+            let prices = filled.stages.first().map(|stage| stage.prices.clone()).unwrap_or_default();
+            return Ok(Climb { x: filled.x, certificate, prices });
+        }
+    }
+    let level = maxmin::solve_or_general(question, Budget::default());
+    let level = level.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
+    let certificate = Certificate { lower: level.bound.lower, upper: level.bound.upper };
+    Ok(Climb { x: level.x, certificate, prices: level.prices })
 }
 
 /// A user and the row it shares.

@@ -19,16 +19,18 @@
 //! lexicographically largest ([`arles_lp::maxmin::fill`]). Where nobody is capped and everybody fits everywhere this is
 //! the program above, and there the promise about overstating is made.
 
+use super::max_min::{Climb, climb};
 use super::shares::Shares;
 use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, Problem, Proposal};
-use arles_lp::maxmin::{self, MaxMin};
-use arles_lp::{Budget, market};
+use arles_lp::market;
+use arles_lp::maxmin::{MaxMin, Reservoir};
 use std::sync::{Mutex, PoisonError};
 
 /// Memory of the solvers, and the last prices to start from.
 #[derive(Default)]
 struct Memory {
     market: market::Workspace,
+    reservoir: Reservoir,
     prices: Vec<f64>,
 }
 
@@ -81,12 +83,10 @@ impl Memory {
         shares.within_caps(&x).then(|| Level { x, t: level.t, certificate, prices: level.prices.clone() })
     }
 
-    fn capped(&self, problem: &Problem, shares: &Shares) -> Result<Level, AllocateError> {
+    fn capped(&mut self, problem: &Problem, shares: &Shares) -> Result<Level, AllocateError> {
         let Shares { w, weight, caps, .. } = shares;
         let asked = MaxMin { w, beta: weight, caps, capacity: &problem.capacity };
-        let no_answer = |refusal: maxmin::Refusal| AllocateError::NoAnswer { status: refusal.to_string() };
-        let level = maxmin::solve_or_general(&asked, Budget::default()).map_err(no_answer)?;
-        let certificate = Certificate { lower: level.bound.lower, upper: level.bound.upper };
-        Ok(Level { x: level.x, t: level.t, certificate, prices: level.prices })
+        let Climb { x, certificate, prices } = climb(&mut self.reservoir, &asked)?;
+        Ok(Level { x, t: certificate.lower, certificate, prices })
     }
 }

@@ -27,6 +27,9 @@ use super::search::{Candidate, Rule, Stop, search};
 /// A step by less than this factor over 1 is no step: far more than the perturbation, far less than matters.
 const NOWHERE: f64 = 1e-9;
 
+/// A price that is nothing beside the others, which sum to 1 over all there is.
+const NOTHING: f64 = 1e-250;
+
 /// What is maximised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Goal {
@@ -224,6 +227,12 @@ impl Engine {
         if crowd.goal == Goal::EqualLevel {
             let unit = 1.0 / members(x | y).map(|j| crowd.capacity[j] * p[j]).sum::<f64>();
             members(x | y).for_each(|j| p[j] *= unit);
+            // Prices can part by all the decades that rates have between them, resource after resource. What is next
+            // to nothing is free, as far as anybody can tell; the ladder finds out if it should not have been.
+            let dear = members(x | y).filter(|&j| p[j] > NOTHING).fold(0, |sum: Mask, j| sum | 1 << j);
+            if dear != x | y {
+                return Err(dear);
+            }
         }
         Ok(())
     }

@@ -131,10 +131,10 @@ impl Ladder {
     fn add_rung(&mut self, crowd: &Crowd<'_>, left: Mask, guess: Option<(Mask, Option<[f64; MOST]>)>) {
         let mut set = left;
         let mut start = None;
-        if let Some((guessed, prices)) = guess {
-            set = guessed;
-            start = prices;
-            confine(crowd, &mut self.part.users, left & !set);
+        if let Some((guessed, prices)) = guess
+            && confine(crowd, &mut self.part.users, left & !guessed)
+        {
+            (set, start) = (guessed, prices);
         }
         loop {
             self.part.cut(crowd, set);
@@ -145,15 +145,15 @@ impl Ladder {
                 resources.iter().enumerate().for_each(|(j, &resource)| p[j] = start[resource]);
             }
             let trust = start.map(|_| 1.0);
-            match self.bander.solve(&part, &mut p, trust) {
-                Outcome::Stuck(bottleneck) if bottleneck != everything(resources.len()) => {
-                    let narrower = members(bottleneck).fold(0, |sum: Mask, j| sum | 1 << resources[j]);
-                    confine(crowd, &mut self.part.users, set & !narrower);
-                    set = narrower;
-                    start = None;
-                }
-                _ => return self.record(crowd, set, p),
+            let Outcome::Stuck(bottleneck) = self.bander.solve(&part, &mut p, trust) else {
+                return self.record(crowd, set, p);
+            };
+            let narrower = members(bottleneck).fold(0, |sum: Mask, j| sum | 1 << resources[j]);
+            if narrower == set || !confine(crowd, &mut self.part.users, set & !narrower) {
+                // No bottleneck after all, but rounding: the bound will say what the answer is worth.
+                return self.record(crowd, set, p);
             }
+            (set, start) = (narrower, None);
         }
     }
 
@@ -206,10 +206,15 @@ impl Ladder {
     }
 }
 
-/// Keeps the users who cannot use anything in `outside`.
-fn confine(crowd: &Crowd<'_>, users: &mut Vec<u32>, outside: Mask) {
+/// Keeps the users who cannot use anything in `outside`; if there are none, keeps all and returns false.
+fn confine(crowd: &Crowd<'_>, users: &mut Vec<u32>, outside: Mask) -> bool {
     let k = crowd.capacity.len();
-    users.retain(|&l| members(outside).all(|j| crowd.w[l as usize * k + j] == 0.0));
+    let confined = |l: u32| members(outside).all(|j| crowd.w[l as usize * k + j] == 0.0);
+    let some = users.iter().any(|&l| confined(l));
+    if some {
+        users.retain(|&l| confined(l));
+    }
+    some
 }
 
 /// Parts of a value as fractions of it; rounding may have made some slightly negative.

@@ -1,33 +1,73 @@
 //! The question of `arles allocate`, read with a sentence for everything that can be wrong in it.
+//!
+//! JSON and CSV are two spellings of the same fields: [`json`] and [`csv`] find them, and what they may be is decided here,
+//! once.
 
+mod csv;
+mod json;
+
+use arles_core::Library;
 use arles_core::library::nearest;
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// GPUs to divide, and among whom.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) kinds: Vec<Kind>,
     pub(super) users: Vec<User>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Kind {
     pub(super) name: String,
     pub(super) count: u32,
+    pub(super) hourly_cost: f64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) name: String,
+    /// Whose weight it has a part of; its own name unless given.
+    pub(super) tenant: String,
+    /// The tenant's weight.
     pub(super) weight: f64,
+    /// How many users the tenant has: each has an equal part of the weight.
+    pub(super) siblings: u32,
+    /// Steps a second on one GPU, by kind.
     pub(super) rates: Vec<f64>,
     pub(super) gpus_max: Option<f64>,
+    pub(super) gang: u32,
+    pub(super) jobs: Option<u32>,
+    /// Steps a second that it was promised, all jobs together.
+    pub(super) floor: Option<f64>,
+    pub(super) steps_left: Option<f64>,
+}
+
+/// How a question is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spelling {
+    Json,
+    Csv,
+}
+
+/// The fields of a user that are numbers.
+const NUMBERS: [&str; 6] = ["weight", "gpus_max", "gang", "jobs", "floor", "steps_left"];
+
+/// A user as it was written.
+struct Given {
+    name: String,
+    tenant: Option<String>,
+    /// In the order of [`NUMBERS`].
+    numbers: [Option<f64>; 6],
+    rates: Vec<f64>,
 }
 
 /// Most GPUs of all kinds; beyond this, parts of them would no longer be counted exactly.
 const MOST_GPUS: u32 = 1_000_000;
 /// A GPU can be divided into this many parts.
 const MOST_PARTS: f64 = 1000.0;
+/// Steps left unless given: the same for everybody.
+pub(super) const STEPS_LEFT: f64 = 1000.0;
 
 /// Rates and weights beyond this cannot be told from 0, or from each other, in the digits that there are.
 const RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1e12;
@@ -35,35 +75,53 @@ const RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1e12;
 type Read<T> = Result<T, String>;
 
 impl Question {
-    /// Reads and checks a question.
-    pub(super) fn read(text: &str) -> Read<Self> {
-        let value: Value = serde_json::from_str(text).map_err(|error| not_json(&error, text))?;
-        let fields = object(&value, "the question", &["kinds", "users"])?;
-        let kinds =
-            list(fields, "kinds")?.iter().enumerate().map(|(i, kind)| Kind::read(kind, i)).collect::<Read<Vec<_>>>()?;
-        let users = list(fields, "users")?
-            .iter()
-            .enumerate()
-            .map(|(i, user)| User::read(user, i, &kinds))
-            .collect::<Read<_>>()?;
+    /// Reads and checks a question; `counts` are GPUs given apart from it.
+    pub(super) fn read(text: &str, spelling: Spelling, counts: Option<&str>) -> Read<Self> {
+        if text.trim().is_empty() {
+            return Err(format!("there is nothing in it; {}", csv::EXPECTED));
+        }
+        let counts = counts.map(read_counts).transpose()?;
+        let (kinds, given) = match spelling {
+            Spelling::Json => json::read(text, counts.as_deref())?,
+            Spelling::Csv => csv::read(text, counts.as_deref())?,
+        };
+        one_each("kind", kinds.iter().map(|kind| kind.name.as_str()), |name| known_as(name).to_owned())?;
+        one_each("user", given.iter().map(|user| user.name.as_str()), str::to_owned)?;
+        let weights = tenant_weights(&given)?;
+        let mut users = given.into_iter().map(User::new).collect::<Read<Vec<_>>>()?;
+        for user in &mut users {
+            let (weight, siblings) = weights[&user.tenant];
+            (user.weight, user.siblings) = (weight, siblings);
+        }
         let question = Self { kinds, users };
         question.check()?;
         Ok(question)
     }
 
     fn check(&self) -> Read<()> {
-        unique("kind", self.kinds.iter().map(|kind| kind.name.as_str()))?;
-        unique("user", self.users.iter().map(|user| user.name.as_str()))?;
         match self.kinds.iter().map(|kind| u64::from(kind.count)).sum::<u64>() {
             0 => return Err("there are no GPUs; give at least one kind a count of 1 or more".into()),
             n if n > u64::from(MOST_GPUS) => return Err(format!("there are {n} GPUs; expected at most {MOST_GPUS}")),
             _ => {}
         }
-        for user in &self.users {
-            if !self.kinds.iter().zip(&user.rates).any(|(kind, rate)| kind.count > 0 && *rate > 0.0) {
-                let name = &user.name;
+        for User { name, rates, gang, gpus_max, .. } in &self.users {
+            let fits = self.kinds.iter().zip(rates).filter(|(kind, rate)| kind.count > 0 && **rate > 0.0);
+            match fits.map(|(kind, _)| kind.count).max() {
+                None => {
+                    return Err(format!(
+                        "user '{name}' has a rate of 0 on every kind of which there is a GPU; give one above 0, or leave the user out"
+                    ));
+                }
+                Some(most) if most < *gang => {
+                    return Err(format!(
+                        "user '{name}' runs gangs of {gang} GPUs and there are at most {most} of a kind that it fits on; give a smaller gang"
+                    ));
+                }
+                Some(_) => {}
+            }
+            if let Some(most) = gpus_max.filter(|most| *gang > 1 && *most < f64::from(*gang)) {
                 return Err(format!(
-                    "user '{name}' has a rate of 0 on every kind of which there is a GPU; give one above 0, or leave the user out"
+                    "gpus_max of user '{name}' is {most}, less than one gang of {gang}; give at least {gang}"
                 ));
             }
         }
@@ -72,227 +130,162 @@ impl Question {
 
     /// The fewest equal parts of a GPU (1, 10, 100 or 1000) in which every `gpus_max` is whole.
     pub(super) fn parts(&self) -> f64 {
-        let whole = |parts: f64| self.users.iter().filter_map(|user| user.gpus_max).all(|most| is_whole(most * parts));
+        let most = || self.users.iter().filter(|user| user.is_divisible()).filter_map(|user| user.gpus_max);
+        let whole = |parts: f64| most().all(|most| is_whole(most * parts));
         [1.0, 10.0, 100.0].into_iter().find(|&parts| whole(parts)).unwrap_or(MOST_PARTS)
     }
 }
 
 impl Kind {
-    fn read(value: &Value, index: usize) -> Read<Self> {
-        let what = format!("kinds[{index}]");
-        let fields = object(value, &what, &["name", "count"])?;
-        let name = name(fields, &what)?;
-        let what = format!("the count of kind '{name}'");
-        let count = number(required(fields, "count", &what)?, &what)?;
+    fn new(name: String, count: f64, hourly_cost: Option<f64>) -> Read<Self> {
         if count < 0.0 || !is_whole(count) || count > f64::from(MOST_GPUS) {
-            return Err(format!("{what} is {count}; expected a whole number from 0 to {MOST_GPUS}"));
+            return Err(format!(
+                "the count of kind '{name}' is {count}; expected a whole number from 0 to {MOST_GPUS}"
+            ));
         }
-        Ok(Self { name, count: count as u32 })
+        let hourly_cost = hourly_cost.unwrap_or(1.0);
+        if !RANGE.contains(&hourly_cost) {
+            return Err(format!("hourly_cost of kind '{name}' is {hourly_cost}; expected a number above 0"));
+        }
+        Ok(Self { name, count: count.round() as u32, hourly_cost })
     }
 }
 
 impl User {
-    fn read(value: &Value, index: usize, kinds: &[Kind]) -> Read<Self> {
-        let what = format!("users[{index}]");
-        let fields = object(value, &what, &["name", "weight", "rates", "gpus_max"])?;
-        let name = name(fields, &what)?;
-        let optional = |field: &str| -> Read<Option<(f64, String)>> {
-            let what = format!("{field} of user '{name}'");
-            let given = fields.get(field).filter(|value| !value.is_null());
-            given.map(|value| Ok((number(value, &what)?, what))).transpose()
-        };
-        let weight = match optional("weight")? {
-            Some((weight, what)) if !RANGE.contains(&weight) => {
-                let (least, most) = (RANGE.start(), RANGE.end());
-                return Err(format!("{what} is {weight}; expected a number above 0, from {least:e} to {most:e}"));
+    fn new(given: Given) -> Read<Self> {
+        let Given { name, tenant, numbers: [_, gpus_max, gang, jobs, floor, steps_left], rates } = given;
+        let what = |field: &str| format!("{field} of user '{name}'");
+        match gpus_max {
+            Some(most) if most <= 0.0 => {
+                return Err(format!("{} is {most}; expected a number above 0", what("gpus_max")));
             }
-            given => given.map_or(1.0, |(weight, _)| weight),
-        };
-        let gpus_max = match optional("gpus_max")? {
-            Some((most, what)) if most <= 0.0 => return Err(format!("{what} is {most}; expected a number above 0")),
-            Some((most, what)) if !is_whole(most * MOST_PARTS) => {
-                return Err(format!("{what} is {most}; expected at most 3 decimals"));
+            Some(most) if !is_whole(most * MOST_PARTS) => {
+                return Err(format!("{} is {most}; expected at most 3 decimals", what("gpus_max")));
             }
-            given => given.map(|(most, _)| most),
-        };
-        let what = format!("rates of user '{name}'");
-        let rates = rates(required(fields, "rates", &what)?, &what, kinds)?;
-        Ok(Self { name, weight, rates, gpus_max })
-    }
-}
-
-fn rates(value: &Value, what: &str, kinds: &[Kind]) -> Read<Vec<f64>> {
-    let Value::Array(list) = value else {
-        return Err(format!("{what} is {value}; expected a list with a number for each kind"));
-    };
-    if list.len() != kinds.len() {
-        return Err(format!(
-            "{what} has {} numbers for {} kinds; expected one for each, in their order",
-            list.len(),
-            kinds.len()
-        ));
-    }
-    let rate = |(value, kind): (&Value, &Kind)| {
-        let what = format!("{what} on '{}'", kind.name);
-        match number(value, &what)? {
-            rate if rate == 0.0 || RANGE.contains(&rate) => Ok(rate),
-            _ => {
-                Err(format!("{what} is {value}; expected 0, or a number from {:e} to {:e}", RANGE.start(), RANGE.end()))
-            }
+            _ => {}
         }
-    };
-    list.iter().zip(kinds).map(rate).collect()
+        let whole = |field: &str, value: Option<f64>| match value {
+            Some(n) if n < 1.0 || !is_whole(n) || n > f64::from(MOST_GPUS) => {
+                Err(format!("{} is {n}; expected a whole number from 1 to {MOST_GPUS}", what(field)))
+            }
+            value => Ok(value.map(|n| n.round() as u32)),
+        };
+        let amount = |field: &str, value: Option<f64>| match value {
+            Some(n) if n != 0.0 && !RANGE.contains(&n) => Err(format!("{} is {n}; expected 0 or more", what(field))),
+            value => Ok(value),
+        };
+        Ok(Self {
+            tenant: tenant.unwrap_or_else(|| name.clone()),
+            weight: 1.0,
+            siblings: 1,
+            gpus_max,
+            gang: whole("gang", gang)?.unwrap_or(1),
+            jobs: whole("jobs", jobs)?,
+            floor: amount("floor", floor)?,
+            steps_left: amount("steps_left", steps_left)?,
+            rates,
+            name,
+        })
+    }
+
+    /// Whether it can hold parts of a GPU at once: it has neither gangs nor a number of jobs.
+    pub(super) fn is_divisible(&self) -> bool {
+        self.gang == 1 && self.jobs.is_none()
+    }
+
+    /// Its part of its tenant's weight.
+    pub(super) fn claim(&self) -> f64 {
+        self.weight / f64::from(self.siblings)
+    }
 }
 
-fn object<'v>(value: &'v Value, what: &str, known: &[&str]) -> Read<&'v Map<String, Value>> {
-    let Value::Object(fields) = value else {
-        return Err(format!("{what} is {}; expected an object with {}", brief(value), known.join(", ")));
-    };
-    for field in fields.keys() {
-        if !known.contains(&field.as_str()) {
-            let near =
-                nearest(field, known.iter().copied()).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-            return Err(format!("{what} has an unknown field '{field}'{near}; expected {}", known.join(", ")));
+/// A rate that can be reckoned with.
+fn rate(rate: f64, written: impl std::fmt::Display, user: &str, kind: &str) -> Read<f64> {
+    if rate == 0.0 || RANGE.contains(&rate) {
+        return Ok(rate);
+    }
+    let (least, most) = (RANGE.start(), RANGE.end());
+    Err(format!("rates of user '{user}' on '{kind}' is {written}; expected 0, or a number from {least:e} to {most:e}"))
+}
+
+/// Weight and number of users of every tenant.
+fn tenant_weights(users: &[Given]) -> Read<BTreeMap<String, (f64, u32)>> {
+    type Said<'u> = Option<(f64, &'u str)>;
+    let mut tenants: BTreeMap<String, (Said<'_>, u32)> = BTreeMap::new();
+    for user in users {
+        let tenant = user.tenant.as_ref().unwrap_or(&user.name);
+        let (known, siblings) = tenants.entry(tenant.clone()).or_default();
+        *siblings += 1;
+        let Some(weight) = user.numbers[0] else { continue };
+        let name = user.name.as_str();
+        if !RANGE.contains(&weight) {
+            let (least, most) = (RANGE.start(), RANGE.end());
+            return Err(format!(
+                "weight of user '{name}' is {weight}; expected a number above 0, from {least:e} to {most:e}"
+            ));
+        }
+        match known {
+            Some((other, whose)) if *other != weight => {
+                return Err(format!(
+                    "tenant '{tenant}' has weight {other} (user '{whose}') and {weight} (user '{name}'); its users share one weight: give the same, or give it once"
+                ));
+            }
+            _ => *known = Some((weight, name)),
         }
     }
-    Ok(fields)
+    Ok(tenants.into_iter().map(|(t, (weight, n))| (t, (weight.map_or(1.0, |(weight, _)| weight), n))).collect())
 }
 
-fn required<'v>(fields: &'v Map<String, Value>, field: &str, what: &str) -> Read<&'v Value> {
-    fields.get(field).ok_or_else(|| format!("{what} is missing; give \"{field}\""))
+/// The library's name of a kind where it has one, else the name itself.
+fn known_as(name: &str) -> &str {
+    Library::builtin().kind(name).map_or(name, |kind| kind.name.as_str())
 }
 
-fn list<'v>(fields: &'v Map<String, Value>, field: &str) -> Read<&'v Vec<Value>> {
-    match required(fields, field, &format!("the list of {field}"))? {
-        Value::Array(list) if !list.is_empty() => Ok(list),
-        other => Err(format!("{field} is {}; expected a list with at least one entry", brief(other))),
-    }
+/// Reads `v100:8,k80:8`, or the same with equals signs.
+fn read_counts(text: &str) -> Read<Vec<Kind>> {
+    let kind = |part: &str| {
+        let (name, count) = part
+            .rsplit_once([':', '='])
+            .filter(|(name, _)| !name.trim().is_empty())
+            .ok_or_else(|| format!("--gpus: '{part}' names no number of GPUs; expected KIND:COUNT such as v100:8"))?;
+        let (name, count) = (name.trim().to_owned(), count.trim());
+        let number = count.parse().map_err(|_| format!("--gpus: '{count}' in '{part}' is no number of GPUs"))?;
+        Kind::new(name, number, None).map_err(|e| format!("--gpus: {e}"))
+    };
+    let kinds = text.split(',').map(|part| kind(part.trim())).collect::<Read<Vec<_>>>()?;
+    one_each("kind", kinds.iter().map(|kind| kind.name.as_str()), |name| known_as(name).to_owned())
+        .map_err(|e| format!("--gpus: {e}"))?;
+    Ok(kinds)
 }
 
-fn name(fields: &Map<String, Value>, what: &str) -> Read<String> {
-    match required(fields, "name", &format!("the name of {what}"))? {
-        Value::String(name) if !name.is_empty() => Ok(name.clone()),
-        other => Err(format!("the name of {what} is {}; expected a text", brief(other))),
-    }
-}
-
-fn number(value: &Value, what: &str) -> Read<f64> {
-    value
-        .as_f64()
-        .filter(|number| number.is_finite())
-        .ok_or_else(|| format!("{what} is {}; expected a number", brief(value)))
+/// The count given apart for a kind, by any of its names.
+fn count_of<'c>(counts: &'c [Kind], name: &str) -> Option<&'c Kind> {
+    counts.iter().find(|kind| known_as(&kind.name) == known_as(name))
 }
 
 fn is_whole(number: f64) -> bool {
     (number - number.round()).abs() < 1e-6
 }
 
-fn unique<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Read<()> {
-    let mut seen = std::collections::BTreeSet::new();
+/// No two of the names mean the same.
+fn one_each<'n>(what: &str, names: impl Iterator<Item = &'n str>, fold: impl Fn(&str) -> String) -> Read<()> {
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
     for name in names {
-        if !seen.insert(name) {
-            return Err(format!("two {what}s are called '{name}'; give every {what} a name of its own"));
+        match seen.insert(fold(name), name) {
+            Some(other) if other == name => {
+                return Err(format!("two {what}s are called '{name}'; give every {what} a name of its own"));
+            }
+            Some(other) => return Err(format!("'{other}' and '{name}' are the same {what}; give it once")),
+            None => {}
         }
     }
     Ok(())
 }
 
-/// A value, cut where it is long.
-fn brief(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= 40 { text } else { text.chars().take(37).collect::<String>() + "..." }
-}
-
-/// A sentence about text that is not JSON; NaN and its like, which other languages write, are called by their names.
-fn not_json(error: &serde_json::Error, text: &str) -> String {
-    let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let around = line.char_indices().filter(|(i, _)| *i + 1 + 9 >= error.column()).map(|(_, c)| c).collect::<String>();
-    let word = ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| around.contains(word));
-    match word {
-        Some(word) => format!(
-            "line {}: {word} is no number in JSON; write a number, 0 for a rate where a user does not fit",
-            error.line()
-        ),
-        None => format!("this is no JSON ({error}); see 'arles allocate --help' for the form of a question"),
-    }
+/// " (did you mean weight?)", or nothing.
+fn hint<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    nearest(wrong, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wrong(text: &str) -> String {
-        Question::read(text).unwrap_err()
-    }
-
-    fn with_user(user: &str) -> String {
-        wrong(&format!(r#"{{"kinds":[{{"name":"v100","count":2}},{{"name":"k80","count":0}}],"users":[{user}]}}"#))
-    }
-
-    fn with_kind(kind: &str) -> String {
-        wrong(&format!(r#"{{"kinds":[{kind}],"users":[{{"name":"a","rates":[1]}}]}}"#))
-    }
-
-    #[test]
-    fn wrong_users_are_sentences() {
-        let check = |user: &str, expect: &str| assert_eq!(with_user(user), expect);
-        check(
-            r#"{"name":"a","rates":[1]}"#,
-            "rates of user 'a' has 1 numbers for 2 kinds; expected one for each, in their order",
-        );
-        check(
-            r#"{"name":"a","rates":[1,-2]}"#,
-            "rates of user 'a' on 'k80' is -2; expected 0, or a number from 1e-9 to 1e12",
-        );
-        check(
-            r#"{"name":"a","weight":0,"rates":[1,1]}"#,
-            "weight of user 'a' is 0; expected a number above 0, from 1e-9 to 1e12",
-        );
-        check(
-            r#"{"name":"a","wieght":1,"rates":[1,1]}"#,
-            "users[0] has an unknown field 'wieght' (did you mean weight?); expected name, weight, rates, gpus_max",
-        );
-        check(
-            r#"{"name":"a","rates":[1,1],"gpus_max":0.0001}"#,
-            "gpus_max of user 'a' is 0.0001; expected at most 3 decimals",
-        );
-        check(r#"{"name":"a","rates":[1,1],"gpus_max":"x"}"#, "gpus_max of user 'a' is \"x\"; expected a number");
-        check(r#"{"rates":[1,1]}"#, "the name of users[0] is missing; give \"name\"");
-        check(
-            r#"{"name":"a","rates":[1,1]},{"name":"a","rates":[1,1]}"#,
-            "two users are called 'a'; give every user a name of its own",
-        );
-        assert!(
-            with_user(r#"{"name":"a","rates":[0,1]}"#).contains("a rate of 0 on every kind of which there is a GPU")
-        );
-        assert!(with_user(r#"{"name":"a","rates":[NaN,1]}"#).contains("NaN is no number in JSON"));
-        assert!(with_user(r#"{"name":"a","rates":[1e999,1]}"#).contains("number out of range"));
-    }
-
-    #[test]
-    fn wrong_kinds_are_sentences() {
-        assert_eq!(
-            with_kind(r#"{"name":"v100","count":-1}"#),
-            "the count of kind 'v100' is -1; expected a whole number from 0 to 1000000"
-        );
-        assert_eq!(
-            with_kind(r#"{"name":"v100","count":0}"#),
-            "there are no GPUs; give at least one kind a count of 1 or more"
-        );
-        assert_eq!(with_kind(r#"{"name":"v100"}"#), "the count of kind 'v100' is missing; give \"count\"");
-        assert!(wrong("[]").starts_with("the question is []"));
-        assert!(wrong("{").starts_with("this is no JSON"));
-        assert!(wrong(r#"{"kinds":[],"users":[]}"#).starts_with("kinds is []"));
-    }
-
-    #[test]
-    fn fractions_are_counted_in_parts() {
-        let parts = |most: &str| {
-            let text = format!(
-                r#"{{"kinds":[{{"name":"v100","count":2}}],"users":[{{"name":"a","rates":[1],"gpus_max":{most}}}]}}"#
-            );
-            Question::read(&text).unwrap().parts()
-        };
-        assert_eq!((parts("2"), parts("1.5"), parts("0.25"), parts("0.125")), (1.0, 10.0, 100.0, 1000.0));
-    }
-}
+mod tests;

@@ -1,0 +1,116 @@
+//! Proves how good a division is, from the problem as it was asked. Shares nothing with the interior point: any `x`
+//! and any prices may come in, and what comes out is true of them.
+//!
+//! *Attained.* `x` is scaled into the capacities, then into the caps; the logarithms of what is left are added up.
+//!
+//! *Upper bound.* For any `p ≥ 0`,
+//!
+//! ```text
+//! Σ π_l log(w_l·x_l) ≤ m·p + Σ_l max { π_l log(w_l·x) − p·x :  x ≥ 0, 1·x ≤ d_l }
+//! ```
+//!
+//! A utility of `y` per unit of the cap costs what the lower convex hull of (0, 0) and the points `(w_j, p_j)` says:
+//! idle, one resource, or a mix of two. So the inner maximum is that of `π log(d y) − d·hull(y)`, concave in one
+//! variable, on a chain of at most `k` segments: it lies where `π/y = d·slope`, or at a corner. Exact, no iteration.
+
+use super::{Division, Nash};
+use crate::market::Welfare;
+
+/// Makes `division` feasible, and sets its bound and the rents of the caps at its prices.
+pub(super) fn certify(problem: &Nash<'_>, division: &mut Division) {
+    let k = problem.capacity.len();
+    attain(problem, &mut division.x);
+    let Division { x, prices, rents, .. } = division;
+    for (p, &m) in prices.iter_mut().zip(problem.capacity) {
+        *p = if *p > 0.0 && p.is_finite() && m > 0.0 { *p } else { 0.0 };
+    }
+    rents.clear();
+    let (mut total, mut welfare) = (0.0, 0.0);
+    let mut excess: f64 = prices.iter().zip(problem.capacity).map(|(p, m)| p * m).sum();
+    for (l, (x, w)) in x.chunks_exact(k).zip(problem.w.chunks_exact(k)).enumerate() {
+        let (weight, cap) = (problem.weight[l], problem.caps[l]);
+        let utility: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
+        let best = best(problem, w, prices, weight, cap);
+        total += weight;
+        welfare += weight * utility.ln();
+        excess += weight * (best.utility / utility).ln() - best.cost;
+        rents.push(best.rent);
+    }
+    let (lower, gap) = (welfare / total, excess / total);
+    division.welfare = Welfare { lower, upper: if gap.is_finite() { lower + gap } else { f64::INFINITY } };
+    price_out(problem, &division.rents, &mut division.prices);
+}
+
+/// Scales `x` into capacities and caps.
+fn attain(problem: &Nash<'_>, x: &mut [f64]) {
+    let k = problem.capacity.len();
+    let mut used = vec![0.0; k];
+    for (x, w) in x.chunks_exact_mut(k).zip(problem.w.chunks_exact(k)) {
+        for j in 0..k {
+            x[j] = if w[j] > 0.0 && x[j] > 0.0 && x[j].is_finite() { x[j] } else { 0.0 };
+            used[j] += x[j];
+        }
+    }
+    let fit: Vec<f64> =
+        used.iter().zip(problem.capacity).map(|(&used, &m)| if used > m { m / used } else { 1.0 }).collect();
+    for (x, &cap) in x.chunks_exact_mut(k).zip(problem.caps) {
+        x.iter_mut().zip(&fit).for_each(|(x, fit)| *x *= fit);
+        let sum: f64 = x.iter().sum();
+        if sum > cap {
+            x.iter_mut().for_each(|x| *x *= cap / sum);
+        }
+    }
+}
+
+/// What a user would best do at given prices.
+struct Best {
+    utility: f64,
+    cost: f64,
+    /// What one more unit of cap would be worth to it.
+    rent: f64,
+}
+
+fn best(problem: &Nash<'_>, w: &[f64], prices: &[f64], weight: f64, cap: f64) -> Best {
+    let usable = |j: &usize| w[*j] > 0.0 && problem.capacity[*j] > 0.0;
+    // (y, cost) of the corner reached so far, per unit of cap.
+    let (mut y, mut cost) = (0.0, 0.0);
+    loop {
+        let mut next: Option<(f64, f64, f64)> = None;
+        for j in (0..w.len()).filter(usable).filter(|&j| w[j] > y) {
+            let slope = f64::max((prices[j] - cost) / (w[j] - y), 0.0);
+            if next.is_none_or(|(least, far, _)| slope < least || (slope == least && w[j] > far)) {
+                next = Some((slope, w[j], prices[j]));
+            }
+        }
+        // π/(d y) = slope, that is y = π/(d slope), is within this segment, before it, or beyond.
+        let at = next.map_or(0.0, |(slope, ..)| weight / (cap * slope));
+        match next {
+            Some((slope, ..)) if cap.is_infinite() => {
+                return Best { utility: weight / slope, cost: weight, rent: 0.0 };
+            }
+            Some((_, far, price)) if at > far => (y, cost) = (far, price),
+            Some((slope, ..)) if at > y => {
+                // Not `at` itself: the price of what is had is what its corner says.
+                let paid = cost + (at - y) * slope;
+                return Best { utility: cap * at, cost: cap * paid, rent: weight / cap - paid };
+            }
+            _ => return Best { utility: cap * y, cost: cap * cost, rent: f64::max(weight / cap - cost, 0.0) },
+        }
+    }
+}
+
+/// A resource of nothing costs as much as keeps everybody from wanting it.
+fn price_out(problem: &Nash<'_>, rents: &[f64], prices: &mut [f64]) {
+    let k = problem.capacity.len();
+    if problem.capacity.iter().all(|&m| m > 0.0) {
+        return;
+    }
+    for ((w, rent), (&weight, &cap)) in
+        problem.w.chunks_exact(k).zip(rents).zip(problem.weight.iter().zip(problem.caps))
+    {
+        let lambda = weight / best(problem, w, prices, weight, cap).utility;
+        for j in (0..k).filter(|&j| problem.capacity[j] == 0.0) {
+            prices[j] = f64::max(prices[j], lambda * w[j] - rent);
+        }
+    }
+}
