@@ -33,14 +33,15 @@ fn lies(plan: &Plan<'_>, entry: &PolicyEntry, seed: u64, number: usize) -> Resul
     let policy = (entry.make)();
     let k = instance.kinds();
     let honest = instance.utilities(&instance.ask_honestly(policy.as_ref())?);
+    let equal = instance.utilities(&instance.equal_split());
     let total: f64 = honest.iter().sum();
     let lie = |size: f64, liar: usize| -> Result<Outcome, String> {
         let mut w = instance.w.clone();
         w[liar * k..(liar + 1) * k].iter_mut().for_each(|w| *w = told(*w, size));
         let after = instance.utilities(&instance.ask(policy.as_ref(), &w)?);
         let rest = total - honest[liar];
-        // Who has nothing gains nothing by any measure that divides by it; count what it gets against an equal share.
-        let own = honest[liar].max(1e-3 * total / TENANTS as f64);
+        // Whoever honesty leaves with next to nothing is measured against its equal split instead.
+        let own = if honest[liar] > 0.01 * equal[liar] { honest[liar] } else { equal[liar] };
         Ok(Outcome {
             own: (after[liar] - honest[liar]) / own,
             others: (after.iter().sum::<f64>() - after[liar]) / rest - 1.0,
@@ -61,7 +62,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let mut finding = Finding::by(format!(
         "The tenants of the throughput experiment ({}, {TENANTS} tenants, {draws} draws for each of {} seeds), {LIARS} of them lying one at a time. \
          Inflating by s reports w(1 + s) on every kind but the slowest, deflating w/(1 + s), never below 1. Gains and losses are of \
-         true utilities, relative to honesty.",
+         true utilities, relative to honesty, or to an equal split where honesty leaves less than a hundredth of that.",
         plan.ground.title, plan.seeds
     ));
     let items: Vec<(usize, u64, usize)> = (0..plan.policies.len())

@@ -22,11 +22,14 @@ impl Style {
     /// A number as it is written.
     #[must_use]
     pub fn say(self, value: f64) -> String {
+        // Beyond a hundredfold there is nothing to compare any more; beyond tenfold, no decimals.
+        let most = |decimals: u8| if value.abs() < 10.0 { usize::from(decimals) } else { 0 };
         let (text, zero) = match self {
+            Self::Percent(_) | Self::Change(_) if value >= 100.0 => return ">9999 %".into(),
             _ if !value.is_finite() => return "–".into(),
             Self::Plain(decimals) => (format!("{value:.*}", usize::from(decimals)), false),
-            Self::Percent(decimals) => (format!("{:.*} %", usize::from(decimals), value * 100.0), false),
-            Self::Change(decimals) => (format!("{:+.*} %", usize::from(decimals), value * 100.0), true),
+            Self::Percent(decimals) => (format!("{:.*} %", most(decimals), value * 100.0), false),
+            Self::Change(decimals) => (format!("{:+.*} %", most(decimals), value * 100.0), true),
             Self::Seconds => return seconds(value),
         };
         // What rounds to nothing has no sign.
@@ -337,6 +340,8 @@ mod tests {
         check(Value::number(-0.0001, Style::Change(1)), "0.0 %");
         check(Value::number(f64::NAN, Style::Plain(1)), "–");
         check(Value::number(0.000_012_3, Style::Seconds), "12.3 µs");
+        check(Value::number(f64::INFINITY, Style::Percent(1)), ">9999 %");
+        check(Value::Number(12.34, Some(0.5), Style::Change(1)), "+1234 ± 50.0 %");
         check(Value::Count(3), "3");
     }
 }

@@ -123,7 +123,7 @@ fn divisible(plan: &Plan<'_>, draws: usize, finding: &mut Finding) {
             tenants(|d| d.envious as f64),
         ]);
         bars.push((entry.name.to_owned(), own.0.mean, own.0.half_width));
-        published(plan.ground, entry.name, own.0, common, finding);
+        published(plan.ground, entry.name, own, common, finding);
     }
     finding.sheets.push(sheet.note(format!(
         "One slowest kind: speed-ups over the {} for everybody; where utilities are made equal (oef-noncoop), in that unit. Largest: of {draws} draws, \
@@ -158,22 +158,25 @@ fn common_ratio(instance: &Instance, slowest: usize, entry: &PolicyEntry, x: &Sh
     Ok(valued.total(x) / equal)
 }
 
-/// The figures stated for Gavel's rates, which were made with speed-ups over the K80.
-fn published(ground: &Ground, name: &str, own: Spread, (common, largest): (Spread, f64), finding: &mut Finding) {
+/// The figures stated for Gavel's rates. They do not say which reading of "the slowest kind" they were made with; a figure
+/// that one of the two gives is found.
+fn published(ground: &Ground, name: &str, own: (Spread, f64), common: (Spread, f64), finding: &mut Finding) {
     let Some((_, mean, most)) = PUBLISHED.iter().find(|row| row.0 == name).filter(|_| ground.published) else { return };
-    let off = common.mean / mean - 1.0;
     // A hundredth, and half of the last digit that is stated.
-    let near = (common.mean - mean).abs() <= 0.01 * mean + 0.005;
+    let near = |ratio: f64| (ratio - mean).abs() <= 0.01 * mean + 0.005;
+    let off = |ratio: f64| Style::Change(1).say(ratio / mean - 1.0);
+    let said = |(ratio, largest): (Spread, f64)| format!("{} ({largest:.2})", Value::spread(ratio, Style::Plain(3)));
     finding.verdict(
         format!("{name}: mean (largest) ratio"),
         format!("{mean:.2} ({most:.2})"),
         format!(
-            "{} ({largest:.2}) over the k80, {} off; {:.3} over each tenant's own slowest kind",
-            Value::spread(common, Style::Plain(3)),
-            Style::Change(1).say(off),
-            own.mean
+            "over each tenant's own slowest kind {}, {}; over the k80 {}, {}",
+            said(own),
+            off(own.0.mean),
+            said(common),
+            off(common.0.mean)
         ),
-        Judgement::of(near),
+        Judgement::of(near(own.0.mean) || near(common.0.mean)),
     );
 }
 
@@ -307,11 +310,13 @@ fn endless(ground: &Ground, rows: &[usize]) -> Result<Scenario, String> {
 
 fn placed(plan: &Plan<'_>, finding: &mut Finding) {
     let (rounds, draws) = (plan.effort(100, 500) as u64, plan.effort(1, 4));
-    let items: Vec<(usize, u64, usize)> = (0..plan.policies.len())
+    // On a real cluster these put two jobs on a GPU: another problem than the divisible one.
+    let policies: Vec<&'static PolicyEntry> = plan.policies.iter().copied().filter(|entry| !entry.pairs).collect();
+    let items: Vec<(usize, u64, usize)> = (0..policies.len())
         .flat_map(|p| plan.seeds().flat_map(move |seed| (0..draws).map(move |i| (p, seed, i))))
         .collect();
     let rest = Plan { progress: &|part| (plan.progress)(0.5 + part * 0.5), ..*plan };
-    let results = pool::each(&rest, &items, |&(p, seed, i)| realise(plan.ground, plan.policies[p], (seed, i), rounds));
+    let results = pool::each(&rest, &items, |&(p, seed, i)| realise(plan.ground, policies[p], (seed, i), rounds));
     let columns = [
         ("policy", "policy"),
         ("throughput realised\nover divisible", "realised_ratio"),
@@ -320,7 +325,7 @@ fn placed(plan: &Plan<'_>, finding: &mut Finding) {
         ("worst tenant's\nGPU time", "worst_tenant_gpu_time"),
     ];
     let mut sheet = Sheet::new("placed", format!("Whole GPUs, {rounds} rounds through the placer"), &columns);
-    for (p, entry) in plan.policies.iter().enumerate() {
+    for (p, entry) in policies.iter().enumerate() {
         let rows = &results[p * plan.seeds as usize * draws..(p + 1) * plan.seeds as usize * draws];
         for why in rows.iter().filter_map(|row| row.as_ref().err()) {
             finding.trouble(format!("{} through the placer: {why}", entry.name));
@@ -347,7 +352,8 @@ fn placed(plan: &Plan<'_>, finding: &mut Finding) {
     }
     finding.sheets.push(sheet.note(format!(
         "{} runs of each policy on the virtual cluster with endless jobs and free restarts. Worst tenant: the largest relative distance of \
-         any tenant, in any run, from what it was to have, among tenants with at least a tenth of an equal share of GPUs.",
+         any tenant, in any run, from what it was to have, among tenants with at least a tenth of an equal share of GPUs. Policies that put two jobs on \
+         a GPU are left out.",
         plan.seeds as usize * draws
     )));
 }
