@@ -313,11 +313,9 @@ mod tests {
         assert!(text("round = 3").starts_with("my.toml:1: 'round' stands outside of any section"));
         assert!(text("[cluster\n").starts_with("my.toml:1: this is no TOML"));
         let put = |key: &'static str, value: &'static str| wrong(move |s| s.put(key, value, "--flag"));
-        assert_eq!(
-            put("simulation.policies", "max-min-fairnes"),
-            "--flag: there is no policy 'max-min-fairnes' (did you mean max-min-fairness?); expected one of fifo, \
-             fifo-packed, las, max-min-fairness, max-min-agnostic"
-        );
+        assert!(put("simulation.policies", "max-min-fairnes").starts_with(
+            "--flag: there is no policy 'max-min-fairnes' (did you mean max-min-fairness?); expected one of fifo, "
+        ));
         assert!(put("trace.format", "gavle").contains("did you mean gavel?"));
         assert!(wrong(|s| s.put_generate("jbos=3", "--generate")).contains("did you mean jobs?"));
     }

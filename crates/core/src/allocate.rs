@@ -11,13 +11,25 @@ use crate::{JobId, KindId, Round, TenantId, Time, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+mod allox;
+mod ceei;
+mod cost;
 mod entitle;
 mod fifo;
+mod finish_time;
+mod gandiva;
 mod las;
+mod makespan;
 mod max_min;
+mod max_min_packed;
+mod oef_coop;
 mod oef_noncoop;
+mod program;
 mod shares;
+mod sia;
+mod sum;
 mod table;
+mod throughput;
 
 pub use entitle::Entitlement;
 pub use table::{Grouping, POLICIES, PolicyEntry, Promise, find_policy};

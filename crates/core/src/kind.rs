@@ -29,6 +29,8 @@ pub struct Kind {
     pub idle_watts: f64,
     /// Power limit as sold.
     pub max_watts: f64,
+    /// What an hour of one GPU costs on demand, in US dollars; positive.
+    pub hourly_usd: f64,
     /// Most jobs that may share one GPU of this kind.
     pub max_jobs: u8,
     /// Other names of the same thing: Slurm GRES types, `nvidia.com/gpu.product` strings, NVML names.

@@ -354,7 +354,7 @@ impl Scheduler {
             let gpus = node.gpu_range().filter(|&g| usable[g as usize]).count();
             capacity[node.kind.index()] += gpus as f64;
         }
-        let hourly_cost = vec![1.0; capacity.len()];
+        let hourly_cost = self.cluster.kinds().iter().map(|kind| kind.hourly_usd).collect();
         let mut problem = Problem { round: self.round, now: self.now, capacity, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == crate::allocate::Grouping::Single;
         for (&class_id, class) in &self.classes {

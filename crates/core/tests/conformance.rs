@@ -20,9 +20,10 @@ fn answer(entry: &PolicyEntry, problem: &Problem) -> Result<Allocation, TestCase
     (entry.make)().allocate(problem).map_err(|e| TestCaseError::fail(format!("{}: {e}", entry.name)))
 }
 
-fn conforms(single: bool, problem: &Problem) -> Result<(), TestCaseError> {
-    for entry in POLICIES.iter().filter(|entry| (entry.grouping == Grouping::Single) == single) {
-        let problem = if entry.pairs { with_pairs(problem.clone()) } else { problem.clone() };
+fn conforms(single: bool, pairs: bool, problem: &Problem) -> Result<(), TestCaseError> {
+    let presented = |entry: &&PolicyEntry| entry.pairs == pairs && (entry.grouping == Grouping::Single) == single;
+    for entry in POLICIES.iter().filter(presented) {
+        let problem = if pairs { with_pairs(problem.clone()) } else { problem.clone() };
         let floors = entry.promises.contains(&Promise::FloorsKept);
         let problem = if floors { with_floors(problem) } else { problem };
         let first = answer(entry, &problem)?;
@@ -58,12 +59,12 @@ proptest! {
 
     #[test]
     fn policies_over_jobs_keep_their_promises(problem in any_problem(true)) {
-        conforms(true, &problem)?;
+        conforms(true, false, &problem)?;
     }
 
     #[test]
     fn policies_over_classes_keep_their_promises(problem in any_problem(false)) {
-        conforms(false, &problem)?;
+        conforms(false, false, &problem)?;
     }
 
     #[test]
@@ -81,6 +82,21 @@ proptest! {
         let answer = Allocation::check(&problem, Proposal { grants, ..Proposal::default() });
         let refused = matches!(answer, Err(AllocateError::OverCapacity { .. } | AllocateError::MoreThanJobs { .. }));
         prop_assert!(refused, "{:?}", answer);
+    }
+}
+
+proptest! {
+    // Programs with a column for every two users take a hundred times as long.
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn policies_that_pair_jobs_keep_their_promises(problem in any_problem(true)) {
+        conforms(true, true, &problem)?;
+    }
+
+    #[test]
+    fn policies_that_pair_classes_keep_their_promises(problem in any_problem(false)) {
+        conforms(false, true, &problem)?;
     }
 }
 

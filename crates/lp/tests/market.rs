@@ -361,6 +361,20 @@ proptest! {
     }
 
     #[test]
+    fn any_budget_leaves_a_feasible_answer_with_an_honest_gap(instance in instances(), steps in 0..20u32) {
+        let (market, budget) = (market(&instance), Budget::iterations(steps));
+        let (level, best) =
+            (market::equal_level(&market, None, budget).unwrap(), market::equal_level(&market, None, STEPS).unwrap());
+        assert_feasible(&market, &level.x(&market));
+        prop_assert!(level.bound.lower <= best.bound.upper * (1.0 + 1e-12));
+        prop_assert!(best.bound.lower <= level.bound.upper * (1.0 + 1e-12));
+        let (found, best) =
+            (market::equilibrium(&market, None, budget).unwrap(), market::equilibrium(&market, None, STEPS).unwrap());
+        assert_feasible(&market, &found.x(&market));
+        prop_assert!(found.welfare.lower <= best.welfare.upper + 1e-9 && best.welfare.lower <= found.welfare.upper + 1e-9);
+    }
+
+    #[test]
     fn alike_users_get_alike(instance in instances(), weight in 0.1..10.0, factor in prop_oneof![Just(1.0), Just(8.0), Just(0.25)]) {
         let k = instance.capacity.len();
         let mut twins = instance.clone();

@@ -1,6 +1,10 @@
 //! The table of policies: `--policy`, `arles policies` and the conformance suite all come from here.
 
-use super::{Entitlement, Policy, fifo::Fifo, las::LeastAttained, max_min::MaxMin, oef_noncoop::NonCooperative};
+use super::{
+    Entitlement, Policy, allox::AlloX, ceei::Ceei, cost::MinCost, fifo::Fifo, finish_time::FinishTime,
+    gandiva::GandivaFair, las::LeastAttained, makespan::MinMakespan, max_min::MaxMin, max_min_packed::MaxMinPacked,
+    oef_coop::Cooperative, oef_noncoop::NonCooperative, sia::Sia, throughput::MaxThroughput,
+};
 
 /// How jobs are presented to a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,73 +81,148 @@ pub struct PolicyEntry {
     pub make: fn() -> Box<dyn Policy>,
 }
 
-/// All policies.
+/// What most policies that order jobs have in common.
+const ORDERS_JOBS: PolicyEntry = PolicyEntry {
+    name: "",
+    summary: "",
+    grouping: Grouping::Single,
+    every_round: false,
+    blind: false,
+    pairs: false,
+    entitlement: Entitlement::Jobs,
+    promises: &[],
+    make: || Box::new(LeastAttained),
+};
+/// What most policies that divide GPUs among classes have in common.
+const DIVIDES: PolicyEntry = PolicyEntry { grouping: Grouping::Alike, ..ORDERS_JOBS };
+/// What most policies that divide GPUs among tenants have in common.
+const DIVIDES_BY_TENANT: PolicyEntry = PolicyEntry { entitlement: Entitlement::Tenants, ..DIVIDES };
+
+/// All policies: fairness among tenants, fairness among jobs, other aims, queues.
 pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
-        name: "fifo",
-        summary: "first come, first served, each on the fastest free kind that fits; a job gives way to nobody",
-        grouping: Grouping::Single,
-        every_round: false,
-        blind: false,
-        pairs: false,
-        entitlement: Entitlement::Jobs,
-        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
-        make: || Box::new(Fifo { packing: false }),
-    },
-    PolicyEntry {
-        name: "fifo-packed",
-        summary: "fifo that puts a waiting job beside a running one where the two together gain",
-        grouping: Grouping::Single,
-        every_round: false,
-        blind: false,
-        pairs: true,
-        entitlement: Entitlement::Jobs,
-        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
-        make: || Box::new(Fifo { packing: true }),
-    },
-    PolicyEntry {
-        name: "las",
-        summary: "least attained service first, in doubling classes of GPU time; preempts",
-        grouping: Grouping::Single,
-        every_round: true,
-        blind: false,
-        pairs: false,
-        entitlement: Entitlement::Jobs,
-        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
-        make: || Box::new(LeastAttained),
-    },
-    PolicyEntry {
-        name: "max-min-fairness",
-        summary: "Gavel's: the least normalised rate over all jobs is as large as it can be; knows the kinds' speeds",
-        grouping: Grouping::Alike,
-        every_round: false,
-        blind: false,
-        pairs: false,
-        entitlement: Entitlement::Jobs,
-        promises: &[Promise::ScaleFree, Promise::MaxMin, Promise::SharingIncentive],
-        make: || Box::new(MaxMin::new(true)),
-    },
-    PolicyEntry {
-        name: "max-min-agnostic",
-        summary: "the same with every kind taken for equally fast",
-        grouping: Grouping::Alike,
-        every_round: false,
-        blind: true,
-        pairs: false,
-        entitlement: Entitlement::Jobs,
-        promises: &[Promise::ScaleFree],
-        make: || Box::new(MaxMin::new(false)),
+        name: "oef-coop",
+        summary: "OEF for tenants who are honest: most speed in all while nobody would rather have another's GPUs",
+        promises: &[Promise::ScaleFree, Promise::SharingIncentive, Promise::EnvyFree, Promise::Optimal],
+        make: || Box::<Cooperative>::default(),
+        ..DIVIDES_BY_TENANT
     },
     PolicyEntry {
         name: "oef-noncoop",
         summary: "OEF for tenants who may lie: the same speed for everybody per weight; overstating never pays",
-        grouping: Grouping::Alike,
-        every_round: false,
-        blind: false,
-        pairs: false,
-        entitlement: Entitlement::Tenants,
         promises: &[Promise::ScaleFree, Promise::ParetoEfficient, Promise::InflationProof, Promise::Optimal],
         make: || Box::<NonCooperative>::default(),
+        ..DIVIDES_BY_TENANT
+    },
+    PolicyEntry {
+        name: "ceei",
+        summary: "equal incomes on a market of GPUs (max Nash welfare): envy-free, efficient, nobody below an equal share",
+        promises: &[
+            Promise::ScaleFree,
+            Promise::SharingIncentive,
+            Promise::EnvyFree,
+            Promise::ParetoEfficient,
+            Promise::Optimal,
+        ],
+        make: || Box::<Ceei>::default(),
+        ..DIVIDES_BY_TENANT
+    },
+    PolicyEntry {
+        name: "gandiva-fair",
+        summary: "a ticket share of every kind, then fast GPUs are traded for slow ones where both sides gain",
+        promises: &[Promise::ScaleFree, Promise::SharingIncentive],
+        make: || Box::new(GandivaFair),
+        ..DIVIDES_BY_TENANT
+    },
+    PolicyEntry {
+        name: "max-min-fairness",
+        summary: "Gavel's: the least normalised rate over all jobs is as large as it can be, then the next; knows speeds",
+        promises: &[Promise::ScaleFree, Promise::MaxMin, Promise::SharingIncentive],
+        make: || Box::new(MaxMin::new(true)),
+        ..DIVIDES
+    },
+    PolicyEntry {
+        name: "max-min-packed",
+        summary: "the same with two single-GPU jobs on one GPU where that pays (Gavel's space sharing)",
+        pairs: true,
+        promises: &[Promise::ScaleFree, Promise::SharingIncentive],
+        make: || Box::new(MaxMinPacked),
+        ..DIVIDES
+    },
+    PolicyEntry {
+        name: "max-min-agnostic",
+        summary: "max-min-fairness with every kind taken for equally fast",
+        blind: true,
+        promises: &[Promise::ScaleFree],
+        make: || Box::new(MaxMin::new(false)),
+        ..DIVIDES
+    },
+    PolicyEntry {
+        name: "finish-time-fairness",
+        summary: "Themis' measure, Gavel's program: nobody ends much later than with a part of the cluster of its own",
+        every_round: true,
+        make: || Box::new(FinishTime),
+        ..ORDERS_JOBS
+    },
+    PolicyEntry {
+        name: "min-makespan",
+        summary: "Gavel's: the last of the jobs that are there now ends as early as it can",
+        every_round: true,
+        make: || Box::new(MinMakespan),
+        ..ORDERS_JOBS
+    },
+    PolicyEntry {
+        name: "max-throughput",
+        summary: "Gavel's: promised rates first, then the sum of all speed-ups, two to a GPU where that pays; not fair",
+        pairs: true,
+        promises: &[Promise::ScaleFree],
+        make: || Box::new(MaxThroughput),
+        ..DIVIDES
+    },
+    PolicyEntry {
+        name: "min-cost",
+        summary: "Gavel's: promised rates first, then the sum of all speed-ups per dollar; not fair",
+        promises: &[Promise::ScaleFree],
+        make: || Box::new(MinCost),
+        ..DIVIDES
+    },
+    PolicyEntry {
+        name: "allox",
+        summary: "jobs matched to kinds and places in their queues for the least mean completion time; short jobs first",
+        every_round: true,
+        promises: &[Promise::Whole],
+        make: || Box::new(AlloX),
+        ..ORDERS_JOBS
+    },
+    PolicyEntry {
+        name: "sia",
+        summary: "Sia's program with fixed gangs: each round every job gets one kind or waits, early gains count most",
+        every_round: true,
+        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
+        make: || Box::new(Sia),
+        ..ORDERS_JOBS
+    },
+    PolicyEntry {
+        name: "las",
+        summary: "least attained service first, in doubling classes of GPU time; preempts",
+        every_round: true,
+        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
+        ..ORDERS_JOBS
+    },
+    PolicyEntry {
+        name: "fifo",
+        summary: "first come, first served, each on the fastest free kind that fits; a job gives way to nobody",
+        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
+        make: || Box::new(Fifo { packing: false }),
+        ..ORDERS_JOBS
+    },
+    PolicyEntry {
+        name: "fifo-packed",
+        summary: "fifo that puts a waiting job beside a running one where the two together gain",
+        pairs: true,
+        promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
+        make: || Box::new(Fifo { packing: true }),
+        ..ORDERS_JOBS
     },
 ];
 

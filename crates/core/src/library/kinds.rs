@@ -4,7 +4,7 @@ use super::table::{Row, Table, TableError};
 use crate::Kind;
 
 /// The columns, in order; `data/kinds.csv` explains them.
-pub(super) const COLUMNS: [&str; 15] = [
+pub(super) const COLUMNS: [&str; 16] = [
     "name",
     "product",
     "year",
@@ -17,6 +17,7 @@ pub(super) const COLUMNS: [&str; 15] = [
     "link_gbps",
     "idle_watts",
     "max_watts",
+    "hourly_usd",
     "max_jobs",
     "aliases",
     "source",
@@ -48,6 +49,7 @@ fn kind(row: &Row<'_>) -> Result<Kind, TableError> {
         link_gbps: row.positive("link_gbps")?,
         idle_watts,
         max_watts: row.number("max_watts", idle_watts)?,
+        hourly_usd: row.positive("hourly_usd")?,
         max_jobs: match row.value("max_jobs", "a number from 1 to 255")? {
             0 => return Err(row.fail("max_jobs", "0 jobs; a kind that can run nothing has no place here".into())),
             jobs => jobs,

@@ -97,8 +97,8 @@ fn wrong_tables_are_refused_by_line_and_column() {
     refused("2014,  11.2", "MMXIV,  11.2", &format!("line {line}, column year: 'MMXIV' is not a year"));
     refused("2014,  11.2", "2014,  -1", &format!("line {line}, column memory_gib: -1 is out of range"));
     refused("2014,  11.2", "2014,  nan", "column memory_gib");
-    refused("2014,  11.2", "2014", &format!("line {line}: 14 cells; there must be 15"));
-    refused("150, 2, tesla-k80", "150, 0, tesla-k80", "column max_jobs: 0 jobs");
+    refused("2014,  11.2", "2014", &format!("line {line}: 15 cells; there must be 16"));
+    refused("0.45, 2, tesla-k80", "0.45, 0, tesla-k80", "column max_jobs: 0 jobs");
     refused("tesla-m40;", "Tesla_K80;", "column aliases: 'Tesla_K80' already stands for 'tesla-k80'");
     refused("product,", "produce,", "the columns are 'name, produce");
     let error = Library::parse(KINDS, "# nothing").unwrap_err();

@@ -156,3 +156,56 @@ fn log_near_one(x: f64) -> f64 {
     let d = x - 1.0;
     if d.abs() < 1e-6 { d - d * d * (0.5 - d / 3.0) } else { x.ln() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{certify_equilibrium, certify_level};
+    use crate::families::{Family, Instance, Recipe};
+    use crate::market::{self, Division, EqualLevel, Equilibrium, Market, Rung, STEPS};
+    use crate::maxmin::Bound;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The bounds of an answer that nobody solved for still enclose the optimum.
+        #[test]
+        fn bounds_are_true_of_any_answer(
+            (users, resources, seed, family) in (1..12usize, 1..5usize, any::<u64>(), 0..6usize),
+            picks in prop::collection::vec(0..4usize, 12),
+            prices in prop::collection::vec(prop_oneof![9 => 0.01..3.0, 1 => Just(0.0)], 5),
+            nominal in 0.01..100.0,
+        ) {
+            let family = Family::ALL[family];
+            let recipe = Recipe { family, users, resources, load: 0.3, uncapped: 0.0, spread: 0.0, seed };
+            let Instance { w, caps, capacity, .. } = Instance::new(&recipe);
+            let market = Market { w: &w, weight: &caps, capacity: &capacity };
+            // Anything that the user can use at all.
+            let bundle = |l: usize| {
+                let usable = (0..resources).filter(|&j| w[l * resources + j] > 0.0);
+                usable.cycle().nth(picks[l]).unwrap() as u8
+            };
+            let bundle = (0..users).map(bundle).collect();
+            let division = Division { resources, bundle, mixes: Vec::new(), fit: Vec::new() };
+            let prices = prices[..resources].to_vec();
+            let rung = Rung { t: 0.0, prices: prices.clone(), bound: Bound { lower: 0.0, upper: 0.0 } };
+            let mut level = EqualLevel {
+                rungs: vec![rung],
+                rung: vec![0; users],
+                division: division.clone(),
+                nominal: vec![nominal],
+                ..EqualLevel::default()
+            };
+            certify_level(&market, &mut level);
+            let best = market::equal_level(&market, None, STEPS).unwrap().bound;
+            prop_assert!(level.bound.lower <= best.upper * (1.0 + 1e-12));
+            prop_assert!(best.lower <= level.bound.upper * (1.0 + 1e-12));
+            let mut equilibrium = Equilibrium { prices, division, ..Equilibrium::default() };
+            certify_equilibrium(&market, &mut equilibrium);
+            let best = market::equilibrium(&market, None, STEPS).unwrap().welfare;
+            // Prices of 0 prove nothing, and leave nothing that could be bought.
+            prop_assert!(equilibrium.welfare.lower <= best.upper + 1e-12 || equilibrium.welfare.lower.is_nan());
+            prop_assert!(best.lower <= equilibrium.welfare.upper + 1e-12);
+        }
+    }
+}

@@ -114,3 +114,35 @@ fn price_out(problem: &Nash<'_>, rents: &[f64], prices: &mut [f64]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::certify;
+    use crate::Budget;
+    use crate::families::{Family, Instance, Recipe};
+    use crate::nash::{self, Division, Nash};
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The bounds of an answer that nobody solved for still enclose the optimum.
+        #[test]
+        fn bounds_are_true_of_any_answer(
+            (users, resources, seed, family) in (1..12usize, 1..5usize, any::<u64>(), 0..6usize),
+            numbers in prop::collection::vec(prop_oneof![9 => 0.0..3.0, 1 => Just(f64::NAN), 1 => Just(-1.0)], 128),
+        ) {
+            let family = Family::ALL[family];
+            let recipe = Recipe { family, users, resources, load: 1.0, uncapped: 0.3, spread: 0.0, seed };
+            let Instance { w, beta, caps, capacity } = Instance::new(&recipe);
+            let problem = Nash { w: &w, weight: &beta, caps: &caps, capacity: &capacity };
+            let mut number = numbers.into_iter().cycle();
+            let mut take = |count: usize| number.by_ref().take(count).collect::<Vec<f64>>();
+            let mut division = Division { x: take(users * resources), prices: take(resources), ..Division::default() };
+            certify(&problem, &mut division);
+            let best = nash::solve(&problem, Budget::default()).unwrap().welfare;
+            prop_assert!(division.welfare.lower <= best.upper + 1e-12);
+            prop_assert!(best.lower <= division.welfare.upper + 1e-12);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Competitive equilibrium from equal incomes: GPUs are sold on a market in which user l has π_l to spend.
+//!
+//! Prices p_j clear the market: everybody buys what gives it most speed for its money, and everything that anybody can use
+//! is sold. Such x are the solutions of Eisenberg and Gale's program, the largest Nash welfare:
+//!
+//!   maximise   Σ_l π_l log(w_l·x_l)
+//!   s.t.       Σ_l x_lj ≤ m_j                        every kind j
+//!              Σ_j x_lj ≤ d_l                        a user's own cap: all its gangs at once
+//!              x ≥ 0
+//!
+//! Everybody could have bought what another bought per unit of money, and an equal share of everything: without caps
+//! nobody envies anybody and nobody is below an equal division, and nothing is wasted. With caps it is the program that
+//! counts: money that a capped user has no use for buys nothing. The objective that is reported is the weighted geometric
+//! mean of the utilities, exp(Σ π log u / Σ π), so that a gap means the same as elsewhere.
+
+use super::shares::Shares;
+use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, Problem, Proposal};
+use arles_lp::{Budget, nash};
+use std::sync::{Mutex, PoisonError};
+
+#[derive(Default)]
+pub(super) struct Ceei {
+    /// Memory of the solver; the answer does not depend on what was solved in it before.
+    workspace: Mutex<nash::Workspace>,
+}
+
+impl Policy for Ceei {
+    fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
+        let shares = Shares::new(problem, Entitlement::Tenants);
+        if shares.users.is_empty() {
+            return Allocation::check(problem, Proposal::default());
+        }
+        let Shares { w, weight, caps, .. } = &shares;
+        let asked = nash::Nash { w, weight, caps, capacity: &problem.capacity };
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let division = workspace.solve(&asked, Budget::default());
+        let division = division.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
+        let welfare = division.welfare;
+        let proposal = Proposal {
+            grants: shares.grants(problem, &division.x),
+            objective: Some(welfare.lower.exp()),
+            certificate: Some(Certificate { lower: welfare.lower.exp(), upper: welfare.upper.exp() }),
+            prices: division.prices.clone(),
+        };
+        Allocation::check(problem, proposal)
+    }
+}

@@ -1,0 +1,127 @@
+//! Max-min fairness with space sharing (Gavel's, OSDI '20): single-GPU jobs may also run two to a GPU.
+//!
+//! As `max_min.rs`, with pairs as further ways to run. For a user l of n_l jobs and gangs of g_l, its rate alone on kind j
+//! is r_lj, beside a job of h it is r_ljh; X counts gangs, or shared GPUs, at once:
+//!
+//!   maximise  min_l  Σ r X over all ways that l takes part in / β_l      β_l = n_l π_l r̄_l/g_l
+//!   s.t.      Σ (jobs of l in it) X ≤ n_l      Σ (GPUs of j in it) X ≤ m_j      X ≥ 0
+//!
+//! where r̄_l is l's rate on an average GPU, and then on for everybody who can still rise. Pairs that do no better than
+//! taking turns are left out; the others come in as prices ask for them ([`arles_lp::sharing`]).
+
+use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
+use crate::{KindId, WorkloadId};
+use arles_lp::{Budget, sharing};
+use std::collections::BTreeMap;
+
+pub(super) struct MaxMinPacked;
+
+impl Policy for MaxMinPacked {
+    fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
+        let question = Question::new(problem);
+        if question.users.is_empty() {
+            return Allocation::check(problem, Proposal::default());
+        }
+        let Question { users, rates, pairs, .. } = &question;
+        let asked = sharing::Sharing { users, rates, pairs, capacity: &problem.capacity };
+        let shared = sharing::fill(&asked, Budget::default());
+        let shared = shared.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
+        let lowest = shared.stages.first();
+        let certificate = lowest.map(|stage| Certificate { lower: stage.bound.lower, upper: stage.bound.upper });
+        let proposal = Proposal {
+            grants: question.grants(&shared),
+            objective: certificate.map(|certificate| certificate.lower),
+            certificate,
+            prices: lowest.map(|stage| stage.prices.clone()).unwrap_or_default(),
+        };
+        Allocation::check(problem, proposal)
+    }
+}
+
+/// The problem as the solver asks it.
+struct Question {
+    /// Who takes part: index in the problem.
+    members: Vec<u32>,
+    users: Vec<sharing::User>,
+    rates: Vec<f64>,
+    pairs: Vec<sharing::Pair>,
+}
+
+impl Question {
+    fn new(problem: &Problem) -> Self {
+        let mut question = Self { members: Vec::new(), users: Vec::new(), rates: Vec::new(), pairs: Vec::new() };
+        let gpus: f64 = problem.capacity.iter().sum();
+        // Users of the same workload and gang have the same rates unless they may not use some kinds.
+        let mut classes: BTreeMap<(WorkloadId, u32, Vec<u64>), usize> = BTreeMap::new();
+        let mut sharers: BTreeMap<WorkloadId, Vec<usize>> = BTreeMap::new();
+        for (u, user) in problem.users.iter().enumerate() {
+            let gang = f64::from(user.gang);
+            let row: Vec<f64> = problem.gpu_rates(u).map(|r| r * gang).collect();
+            let mean = row.iter().zip(&problem.capacity).map(|(r, m)| r * m).sum::<f64>() / gpus;
+            let servable = mean > 0.0 && user.jobs > 0;
+            if !servable {
+                continue;
+            }
+            let key = (user.workload, user.gang, row.iter().map(|r| r.to_bits()).collect());
+            let class = *classes.entry(key).or_insert_with(|| {
+                question.rates.extend_from_slice(&row);
+                let class = question.rates.len() / problem.kinds() - 1;
+                if user.gang == 1 {
+                    sharers.entry(user.workload).or_default().push(class);
+                }
+                class
+            });
+            let jobs = f64::from(user.jobs);
+            let beta = jobs * user.job_weight * user.tenant_weight * mean / gang;
+            question.members.push(u as u32);
+            question.users.push(sharing::User { class, beta, jobs, need: gang });
+        }
+        question.pair_up(problem, &sharers);
+        question
+    }
+
+    /// Every known pair of workloads, for all classes that run them where both fit.
+    fn pair_up(&mut self, problem: &Problem, sharers: &BTreeMap<WorkloadId, Vec<usize>>) {
+        let of = |workload: WorkloadId| sharers.get(&workload).map_or(&[][..], Vec::as_slice);
+        for pair in &problem.pairs {
+            let resource = pair.kind.index();
+            for &a in of(pair.a) {
+                for &b in of(pair.b).iter().filter(|&&b| pair.a != pair.b || a <= b) {
+                    let alone = |class: usize| self.rates[class * problem.kinds() + resource];
+                    if alone(a) > 0.0 && alone(b) > 0.0 {
+                        let rates = (pair.rate_a.min(alone(a)), pair.rate_b.min(alone(b)));
+                        let (first, second, rates) = if a <= b { (a, b, rates) } else { (b, a, (rates.1, rates.0)) };
+                        self.pairs.push(sharing::Pair { first, second, resource, rates });
+                    }
+                }
+            }
+        }
+        self.pairs.sort_by_key(|p| (p.first, p.second, p.resource));
+    }
+
+    /// What groups got, as grants to their members. Which of a group's jobs meet is left to chance, so members take part in
+    /// proportion to their jobs, and nobody meets itself.
+    fn grants(&self, shared: &sharing::Shared) -> Vec<Grant> {
+        let of = |group: usize| shared.groups[group].iter().map(|&i| (self.members[i], self.users[i].jobs));
+        let all = |group: usize| of(group).map(|(_, jobs)| jobs).sum::<f64>();
+        let mut grants = Vec::new();
+        for share in shared.shares.iter().filter(|share| share.amount > 0.0) {
+            let kind = KindId(share.resource as u16);
+            for (u, jobs) in of(share.first) {
+                let part = share.amount * jobs / all(share.first);
+                let Some(second) = share.second else {
+                    grants.push(Grant { kind, members: Members::One(u), gangs: part });
+                    continue;
+                };
+                let itself = f64::from(u8::from(second == share.first));
+                for (v, others) in of(second) {
+                    let others = if u == v { others - 1.0 } else { others };
+                    let members = Members::Two(u.min(v), u.max(v));
+                    let gangs = part * others / (all(second) - itself);
+                    grants.extend((gangs > 0.0).then_some(Grant { kind, members, gangs }));
+                }
+            }
+        }
+        grants
+    }
+}

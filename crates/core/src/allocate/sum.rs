@@ -1,0 +1,295 @@
+//! The largest sum: what `max-throughput` and `min-cost` have in common.
+//!
+//! One GPU of kind j in the hands of user l is worth v_lj. Single-GPU jobs of two users may share a GPU where that is known to
+//! pay; together they are worth v_c, each the part of its own v that it keeps. With x_lj GPUs held alone and y_c GPUs
+//! shared by the couple c = {l, l'} on kind j:
+//!
+//!   maximise  Σ v_lj x_lj + Σ v_c y_c − M Σ_l s_l
+//!   s.t.      Σ_l x_lj + Σ_{c on j} y_c ≤ m_j                       capacity
+//!             Σ_j x_lj + Σ_{c ∋ l} y_c ≤ d_l                        no more gangs than jobs
+//!             Σ_j f_lj x_lj + Σ_{c ∋ l} f_lc y_c + s_l ≥ n_l         floors: f_lj is how many promises one GPU keeps
+//!             x, y, s ≥ 0
+//!
+//! An unkept promise s costs M, a thousand times what the GPUs that would keep it could be worth elsewhere: promises come
+//! before everything else, and where not all can be kept as much of them as possible is. The objective says so: a
+//! large negative number is a broken promise. Nobody without a floor has a row for it.
+//!
+//! Couples that do less together than they would by taking turns, r_l/alone_l + r_l'/alone_l' ≤ 1, are left out: they cannot
+//! help. The others are brought in as the prices ask for them (column generation): a couple is worth a column while
+//! v_c + z_l f_lc + z_l' f_l'c > π_j + u_l + u_l'. For any π, u, z ≥ 0 with z ≤ M and u large enough for all columns,
+//!
+//!   Σ m_j π_j + Σ d_l u_l − Σ n_l z_l
+//!
+//! is above every sum that can be had. That is the certificate, computed from the problem and these prices alone.
+
+use super::program::Served;
+use super::{AllocateError, Allocation, Certificate, Grant, Members, Problem, Proposal};
+use crate::KindId;
+use arles_lp::{Budget, Clarabel, ColumnId, Model, ModelError, Solver};
+
+/// Reduced value at which a couple is worth a column, relative to the largest value.
+const WORTH_A_COLUMN: f64 = 1e-7;
+/// Times that couples are brought in, at most.
+const MOST_PASSES: u32 = 25;
+/// Couples that are brought in at a time, for each user.
+const COUPLES_PER_USER: usize = 2;
+/// GPUs below this part of what there is are the solver's rounding.
+const DUST: f64 = 1e-9;
+/// A GPU counts for at most this many times all of a user's promises: more makes the program ill-conditioned.
+const MOST_PROMISES: f64 = 1e4;
+/// M, over what the GPUs that keep a promise could be worth elsewhere, and M at most: beyond that the solver's rounding of
+/// promises would blur the sum.
+const PROMISE: f64 = 1e3;
+const MOST_PRICE: f64 = 1e5;
+
+/// The program for one problem.
+pub(super) struct Sum<'p> {
+    problem: &'p Problem,
+    served: Served,
+    /// v over the largest of them, served users × kinds; 0 where a gang does not fit.
+    v: Vec<f64>,
+    largest: f64,
+    /// f, likewise; empty rows (all 0) without a floor.
+    f: Vec<f64>,
+    /// n where there is a floor, else 0.
+    promises: Vec<f64>,
+    /// d.
+    most: Vec<f64>,
+    /// M, over the largest v.
+    price: f64,
+}
+
+/// Two users on one GPU.
+#[derive(Clone, Copy)]
+struct Couple {
+    users: [usize; 2],
+    kind: usize,
+    value: f64,
+    kept: [f64; 2],
+}
+
+/// What the solver said.
+struct Answer {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    pi: Vec<f64>,
+    u: Vec<f64>,
+    z: Vec<f64>,
+}
+
+impl<'p> Sum<'p> {
+    /// `values` is users × kinds, for all users of the problem: what one GPU is worth.
+    pub(super) fn new(problem: &'p Problem, values: &[f64]) -> Self {
+        let k = problem.kinds();
+        let served = Served::new(problem);
+        let mut v: Vec<f64> = served.users.iter().flat_map(|&u| values[u * k..(u + 1) * k].iter().copied()).collect();
+        let largest = v.iter().copied().fold(0.0, f64::max);
+        v.iter_mut().for_each(|v| *v /= largest);
+        let (mut f, mut promises) = (Vec::with_capacity(v.len()), Vec::with_capacity(served.users.len()));
+        for &u in &served.users {
+            let floor = problem.users[u].floor.filter(|floor| *floor > 0.0);
+            let jobs = f64::from(problem.users[u].jobs);
+            promises.push(if floor.is_some() { jobs } else { 0.0 });
+            let most = MOST_PROMISES * jobs;
+            f.extend(problem.gpu_rates(u).map(|r| floor.map_or(0.0, |floor| (r / floor).min(most))));
+        }
+        let gpus_to_keep_one = f.chunks_exact(k.max(1)).map(|f| f.iter().copied().fold(0.0, f64::max).recip());
+        let dearest = gpus_to_keep_one.filter(|gpus| gpus.is_finite()).fold(1.0, f64::max);
+        let price = (PROMISE * dearest).min(MOST_PRICE);
+        let all: f64 = problem.capacity.iter().sum();
+        // Two to a GPU is the most there can be.
+        let most = served.caps.iter().map(|d| d.min(2.0 * all)).collect();
+        Self { problem, served, v, largest, f, promises, most, price }
+    }
+
+    pub(super) fn allocate(&self) -> Result<Allocation, AllocateError> {
+        if self.served.users.is_empty() {
+            return Allocation::check(self.problem, Proposal::default());
+        }
+        let mut couples = Vec::new();
+        let answer = self.solve(&mut couples)?;
+        let (x, y) = self.repaired(&couples, &answer);
+        let lower = self.largest * self.value(&x, &couples, &y);
+        let upper = (self.largest * self.bound(&answer)).max(lower);
+        let proposal = Proposal {
+            grants: self.grants(&x, &couples, &y),
+            objective: Some(lower),
+            certificate: Some(Certificate { lower, upper }),
+            prices: answer.pi.iter().map(|pi| pi * self.largest).collect(),
+        };
+        Allocation::check(self.problem, proposal)
+    }
+
+    /// Solves, bringing in `couples` until none is missing.
+    fn solve(&self, couples: &mut Vec<Couple>) -> Result<Answer, AllocateError> {
+        let failed = |error: ModelError| AllocateError::NoAnswer { status: error.to_string() };
+        let mut answer = self.solve_once(couples).map_err(failed)?;
+        for _ in 0..MOST_PASSES {
+            let mut missing: Vec<(f64, Couple)> = (self.couples())
+                .map(|couple| (self.reduced(&couple, &answer), couple))
+                .filter(|(gain, _)| *gain > WORTH_A_COLUMN)
+                .collect();
+            if missing.is_empty() {
+                break;
+            }
+            missing.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1.users, a.1.kind).cmp(&(b.1.users, b.1.kind))));
+            missing.truncate(COUPLES_PER_USER * self.served.users.len());
+            couples.extend(missing.into_iter().map(|(_, couple)| couple));
+            answer = self.solve_once(couples).map_err(failed)?;
+        }
+        Ok(answer)
+    }
+
+    /// Solves over the given couples.
+    fn solve_once(&self, couples: &[Couple]) -> Result<Answer, ModelError> {
+        let (n, k) = (self.served.users.len(), self.problem.kinds());
+        let mut model = Model::maximise();
+        let (mut kinds, mut users, mut floors) = (vec![Vec::new(); k], vec![Vec::new(); n], vec![Vec::new(); n]);
+        let mut alone: Vec<Option<ColumnId>> = vec![None; n * k];
+        for at in (0..n * k).filter(|&at| self.served.w[at] > 0.0) {
+            let column = model.add_column(0.0, f64::INFINITY, self.v[at])?;
+            alone[at] = Some(column);
+            kinds[at % k].push((column, 1.0));
+            users[at / k].push((column, 1.0));
+            floors[at / k].push((column, self.f[at]));
+        }
+        let mut shared = Vec::with_capacity(couples.len());
+        for couple in couples {
+            let column = model.add_column(0.0, f64::INFINITY, couple.value)?;
+            shared.push(column);
+            kinds[couple.kind].push((column, 1.0));
+            for (&user, &kept) in couple.users.iter().zip(&couple.kept) {
+                users[user].push((column, 1.0));
+                floors[user].push((column, kept));
+            }
+        }
+        for (terms, m) in kinds.iter().zip(&self.problem.capacity) {
+            model.add_row(f64::NEG_INFINITY, *m, terms)?;
+        }
+        for (terms, d) in users.iter().zip(&self.most) {
+            model.add_row(f64::NEG_INFINITY, *d, terms)?;
+        }
+        let mut floor_rows = vec![None; n];
+        for (l, mut terms) in floors.into_iter().enumerate().filter(|(l, _)| self.promises[*l] > 0.0) {
+            terms.push((model.add_column(0.0, f64::INFINITY, -self.price)?, 1.0));
+            floor_rows[l] = Some(model.add_row(self.promises[l], f64::INFINITY, &terms)?);
+        }
+        let outcome = Clarabel.solve(&model, Budget::default());
+        let sound = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
+        let at = |column: ColumnId| sound(outcome.x[column.index()]);
+        Ok(Answer {
+            x: alone.iter().map(|column| column.map_or(0.0, at)).collect(),
+            y: shared.iter().map(|&column| at(column)).collect(),
+            pi: outcome.row_duals[..k].iter().map(|&dual| sound(dual)).collect(),
+            u: outcome.row_duals[k..k + n].iter().map(|&dual| sound(dual)).collect(),
+            z: floor_rows.iter().map(|row| row.map_or(0.0, |row| sound(-outcome.row_duals[row.index()]))).collect(),
+        })
+    }
+
+    /// All couples that may pay, over kinds that are there.
+    fn couples(&self) -> impl Iterator<Item = Couple> + '_ {
+        let n = if self.problem.pairs.is_empty() { 0 } else { self.served.users.len() };
+        let single = move |&l: &usize| self.problem.users[self.served.users[l]].gang == 1;
+        let partners = move |a: usize| (a..n).filter(single).map(move |b| [a, b]);
+        let kinds = move |users| (0..self.problem.kinds()).filter_map(move |kind| self.couple(users, kind));
+        (0..n).filter(single).flat_map(partners).flat_map(kinds)
+    }
+
+    fn couple(&self, users: [usize; 2], kind: usize) -> Option<Couple> {
+        let [a, b] = users.map(|l| self.served.users[l]);
+        let [first, second] = [a, b].map(|u| &self.problem.users[u]);
+        if a == b && first.jobs < 2 {
+            return None;
+        }
+        let at = users.map(|l| l * self.problem.kinds() + kind);
+        if at.iter().any(|&at| self.served.w[at] <= 0.0) {
+            return None;
+        }
+        let together = self.problem.together(first.workload, second.workload, KindId(kind as u16))?;
+        // Company makes nobody faster.
+        let part = |u: usize, rate: f64| (rate / self.problem.rates(u)[kind]).min(1.0);
+        let parts = [part(a, together.0), part(b, together.1)];
+        if parts[0] + parts[1] <= 1.0 {
+            return None;
+        }
+        let value = self.v[at[0]] * parts[0] + self.v[at[1]] * parts[1];
+        Some(Couple { users, kind, value, kept: [self.f[at[0]] * parts[0], self.f[at[1]] * parts[1]] })
+    }
+
+    fn reduced(&self, couple: &Couple, answer: &Answer) -> f64 {
+        let each = |i: usize| answer.z[couple.users[i]] * couple.kept[i] - answer.u[couple.users[i]];
+        couple.value + each(0) + each(1) - answer.pi[couple.kind]
+    }
+
+    /// The answer without the solver's rounding: nothing negligible, nothing oversold; and what is left over given away.
+    fn repaired(&self, couples: &[Couple], answer: &Answer) -> (Vec<f64>, Vec<f64>) {
+        let k = self.problem.kinds();
+        let all: f64 = self.problem.capacity.iter().sum();
+        let clean = |gpus: &f64| if *gpus > DUST * all { *gpus } else { 0.0 };
+        let mut x: Vec<f64> = answer.x.iter().map(clean).collect();
+        let mut y: Vec<f64> = answer.y.iter().map(clean).collect();
+        let mut used: Vec<f64> = (0..k).map(|j| x.iter().skip(j).step_by(k).sum()).collect();
+        let mut held: Vec<f64> = x.chunks_exact(k).map(|row| row.iter().sum()).collect();
+        for (couple, y) in couples.iter().zip(&y) {
+            used[couple.kind] += y;
+            couple.users.iter().for_each(|&l| held[l] += y);
+        }
+        let fit = |most: f64, have: f64| if have > most { most / have } else { 1.0 };
+        let by_kind: Vec<f64> = used.iter().zip(&self.problem.capacity).map(|(have, most)| fit(*most, *have)).collect();
+        let by_user: Vec<f64> = held.iter().zip(&self.most).map(|(have, most)| fit(*most, *have)).collect();
+        for (at, x) in x.iter_mut().enumerate() {
+            *x *= by_kind[at % k].min(by_user[at / k]);
+        }
+        let (mut busy, mut shared) = (vec![0.0; k], vec![0.0; held.len()]);
+        for (couple, y) in couples.iter().zip(&mut y) {
+            *y *= by_kind[couple.kind].min(by_user[couple.users[0]]).min(by_user[couple.users[1]]);
+            busy[couple.kind] += *y;
+            couple.users.iter().for_each(|&l| shared[l] += *y);
+        }
+        self.served.top_up_beside(self.problem, &mut x, &busy, &shared);
+        (x, y)
+    }
+
+    /// The objective, over the largest v.
+    fn value(&self, x: &[f64], couples: &[Couple], y: &[f64]) -> f64 {
+        let k = self.problem.kinds();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mut kept: Vec<f64> = x.chunks_exact(k).zip(self.f.chunks_exact(k)).map(|(x, f)| dot(x, f)).collect();
+        let mut value = dot(x, &self.v);
+        for (couple, y) in couples.iter().zip(y) {
+            value += couple.value * y;
+            couple.users.iter().zip(couple.kept).for_each(|(&l, part)| kept[l] += part * y);
+        }
+        let unkept: f64 = self.promises.iter().zip(&kept).map(|(n, kept)| (n - kept).max(0.0)).sum();
+        value - self.price * unkept
+    }
+
+    /// No sum is above this, whatever π, u and z are: u is raised until no column is worth more than it costs.
+    fn bound(&self, answer: &Answer) -> f64 {
+        let k = self.problem.kinds();
+        let pi = &answer.pi;
+        let z: Vec<f64> = answer.z.iter().map(|z| z.min(self.price)).collect();
+        let worth = |l: usize, j: usize| self.v[l * k + j] + z[l] * self.f[l * k + j] - pi[j];
+        let mut u: Vec<f64> =
+            (answer.u.iter().enumerate()).map(|(l, &u)| (0..k).map(|j| worth(l, j)).fold(u, f64::max)).collect();
+        for couple in self.couples() {
+            let [a, b] = couple.users;
+            let gain = couple.value + z[a] * couple.kept[0] + z[b] * couple.kept[1] - pi[couple.kind];
+            let lacking = (gain - u[a] - u[b]).max(0.0);
+            u[a] += 0.5 * lacking;
+            u[b] += 0.5 * lacking;
+        }
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        dot(pi, &self.problem.capacity) + dot(&u, &self.most) - dot(&z, &self.promises)
+    }
+
+    fn grants(&self, x: &[f64], couples: &[Couple], y: &[f64]) -> Vec<Grant> {
+        let mut grants = self.served.grants(self.problem, x);
+        for (couple, &gangs) in couples.iter().zip(y).filter(|(_, y)| **y > 0.0) {
+            let [first, second] = couple.users.map(|l| self.served.users[l] as u32);
+            let kind = KindId(couple.kind as u16);
+            grants.push(Grant { kind, members: Members::Two(first, second), gangs });
+        }
+        grants
+    }
+}

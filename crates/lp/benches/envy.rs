@@ -1,0 +1,121 @@
+//! Envy-free optima: time, size and gap by family and number of users; against the general solver on the whole programme
+//! where that ends within patience; again from the last answer after one user in a hundred changed.
+//!
+//! `cargo bench -p arles-lp --bench envy` for all of it, `-- 200` for users up to 200 only. Clarabel's time includes
+//! writing the model. All times are of one run each, on the same instance, one after the other.
+
+use arles_lp::envy::{self, Division, EnvyFree, PIVOTS};
+use arles_lp::families::{Family, Instance, Recipe};
+use arles_lp::{Budget, Clarabel, Model, Solver};
+use std::time::Instant;
+
+const SIZES: [(usize, usize); 7] = [(50, 3), (100, 5), (200, 5), (200, 10), (500, 10), (1_000, 3), (1_000, 10)];
+/// The whole programme has n² rows; beyond this many users one solve takes minutes.
+const GENERAL: usize = 200;
+/// Pivots for sizes at which nobody waits for the optimum.
+const ANYTIME: Budget = Budget::iterations(60_000);
+
+fn main() {
+    let most = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(usize::MAX);
+    println!("     n   k  family      time  bundles   pivots      gap     envy     again   Clarabel    ratio");
+    for (n, k) in SIZES.into_iter().filter(|s| s.0 <= most) {
+        for family in Family::ALL {
+            let recipe = Recipe { family, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
+            row(&format!("{family:?}"), &mut Owned::new(&recipe), PIVOTS);
+        }
+    }
+    if most >= 1_000_000 {
+        for (n, k) in [(10_000, 10), (100_000, 10)] {
+            let recipe =
+                Recipe { family: Family::Rand, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
+            row("Rand*", &mut Owned::new(&recipe), ANYTIME);
+        }
+        println!("Rand*: stopped after {} pivots. Kinds: 26 different users.", ANYTIME.iterations);
+        for n in [10_000, 100_000, 1_000_000] {
+            row("Kinds", &mut Owned::kinds(n, 10), PIVOTS);
+        }
+    }
+}
+
+/// An instance with weights 1 to 4.
+struct Owned {
+    instance: Instance,
+    weight: Vec<f64>,
+}
+
+impl Owned {
+    fn new(recipe: &Recipe) -> Self {
+        let weight = (0..recipe.users).map(|l| 1.0 + (l * 7 % 4) as f64).collect();
+        Self { instance: Instance::new(recipe), weight }
+    }
+
+    /// Many users of 26 kinds.
+    fn kinds(n: usize, k: usize) -> Self {
+        let recipe =
+            Recipe { family: Family::Rand, users: 26, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
+        let mut owned = Self::new(&recipe);
+        let w = &owned.instance.w;
+        owned.instance.w = (0..n).flat_map(|l| w[l * 7919 % 26 * k..][..k].to_vec()).collect();
+        owned.instance.caps = vec![f64::INFINITY; n];
+        owned.weight = (0..n).map(|l| 1.0 + (l * 7 % 4) as f64).collect();
+        owned
+    }
+
+    fn question(&self) -> EnvyFree<'_> {
+        let Instance { w, caps, capacity, .. } = &self.instance;
+        EnvyFree { w, weight: &self.weight, caps, capacity }
+    }
+}
+
+fn row(family: &str, owned: &mut Owned, budget: Budget) {
+    let (n, k) = (owned.weight.len(), owned.instance.capacity.len());
+    let start = Instant::now();
+    let division = envy::solve(&owned.question(), budget).expect("families make good questions");
+    let seconds = start.elapsed().as_secs_f64();
+    print!("{n:6} {k:3}  {family:6} {:>10} {:7}", time(seconds), division.bundles.len() / k);
+    print!(" {:8} {:8.0e} {:8.0e}", division.iterations, division.bound.gap(), division.largest_envy);
+    let general = (n <= GENERAL).then(|| general(&owned.question()));
+    print!(" {:>10}", time(again(owned, &division, budget)));
+    match general {
+        Some(general) => println!(" {:>10} {:7.0}x", time(general), general / seconds),
+        None => println!(),
+    }
+}
+
+/// One user in a hundred becomes a little faster on one resource.
+fn again(owned: &mut Owned, last: &Division, budget: Budget) -> f64 {
+    let (n, k) = (owned.weight.len(), owned.instance.capacity.len());
+    for l in (0..n).step_by(100) {
+        owned.instance.w[l * k + l / 100 % k] *= 1.1;
+    }
+    let start = Instant::now();
+    envy::solve_again(&owned.question(), last, budget).expect("families make good questions");
+    start.elapsed().as_secs_f64()
+}
+
+/// Seconds that the general solver takes for the whole programme.
+fn general(asked: &EnvyFree<'_>) -> f64 {
+    let start = Instant::now();
+    let (n, k) = (asked.weight.len(), asked.capacity.len());
+    let mut model = Model::maximise();
+    let column = |model: &mut Model, w: f64| model.add_column(0.0, if w > 0.0 { f64::INFINITY } else { 0.0 }, w);
+    let columns: Vec<_> = asked.w.iter().map(|&w| column(&mut model, w).expect("rates are finite")).collect();
+    for j in 0..k {
+        let terms: Vec<_> = (0..n).map(|l| (columns[l * k + j], 1.0)).collect();
+        model.add_row(f64::NEG_INFINITY, asked.capacity[j], &terms).expect("capacities are finite");
+    }
+    for (l, rates) in asked.w.chunks_exact(k).enumerate() {
+        for i in (0..n).filter(|&i| i != l) {
+            let own = rates.iter().enumerate().map(|(j, w)| (columns[l * k + j], w / asked.weight[l]));
+            let other = rates.iter().enumerate().map(|(j, w)| (columns[i * k + j], -w / asked.weight[i]));
+            let terms: Vec<_> = own.chain(other).filter(|t| t.1 != 0.0).collect();
+            model.add_row(0.0, f64::INFINITY, &terms).expect("rates are finite");
+        }
+    }
+    Clarabel.solve(&model, Budget::default());
+    start.elapsed().as_secs_f64()
+}
+
+fn time(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
+}
