@@ -72,7 +72,9 @@ fn lines(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
         Panel { x, y: Axis::decades(range(|p| p.1), Measure::Computing, heights) }
     } else {
         let x = Axis::between(range(|p| p.0), Measure::Ratio, sides, 60.0);
-        Panel { x, y: Axis::between(range(|p| p.1), Measure::Ratio, heights, 34.0) }
+        // One line that leaves the page must not flatten the others; beyond, it runs along the edge.
+        let (low, high) = range(|p| p.1);
+        Panel { x, y: Axis::between((low.max(-1.0), high.min(1.0)), Measure::Ratio, heights, 34.0) }
     };
     panel.frame(&mut drawing, across);
     drawing.text("dim", (14.0, top - 12.0), up);

@@ -129,8 +129,9 @@ fn body(chapter: &Chapter) -> String {
     out
 }
 
-/// A policy has one colour on the whole page: that of its place in the table.
+/// A policy has one colour on the whole page: that of its place in the table. What is said after its name does not change it.
 fn place(name: &str) -> usize {
+    let name = name.split([',', ' ']).next().unwrap_or(name);
     POLICIES.iter().position(|policy| policy.name == name).unwrap_or(POLICIES.len())
 }
 

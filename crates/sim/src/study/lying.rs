@@ -134,7 +134,8 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     finding.plots.push(Plot::Lines {
         name: "lying",
         title: "What a liar gains".to_owned(),
-        reading: "Right: speed-ups overstated; left: understated. Above 0 the lie pays. Mean over draws and liars."
+        reading: "Right: speed-ups overstated; left: understated. Above 0 the lie pays; beyond 100 % a line runs along the edge. Mean over draws and \
+                  liars."
             .to_owned(),
         across: "size of the lie",
         up: "true utility of the liar against honesty",

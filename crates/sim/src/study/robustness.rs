@@ -62,9 +62,9 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         ("policy", "policy"),
         ("error", "error"),
         ("throughput\nchange", "throughput_change"),
-        ("tenants below\nequal split", "below_equal_split"),
+        ("below\nequal split", "below_equal_split"),
         ("worst", "worst_shortfall"),
-        ("tenants\nthat envy", "envious"),
+        ("envious\ntenants", "envious"),
         ("worst", "worst_envy"),
     ];
     let mut sheet = Sheet::new("robustness", "Decided by wrong rates, valued by true ones", &columns);

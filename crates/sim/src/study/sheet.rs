@@ -22,8 +22,8 @@ impl Style {
     /// A number as it is written.
     #[must_use]
     pub fn say(self, value: f64) -> String {
-        // Beyond a hundredfold there is nothing to compare any more; beyond tenfold, no decimals.
-        let most = |decimals: u8| if value.abs() < 10.0 { usize::from(decimals) } else { 0 };
+        // Beyond a hundredfold there is nothing to compare any more; beyond 100 %, decimals say nothing.
+        let most = |decimals: u8| if value.abs() <= 1.1 { usize::from(decimals) } else { 0 };
         let (text, zero) = match self {
             Self::Percent(_) | Self::Change(_) if value >= 100.0 => return ">9999 %".into(),
             _ if !value.is_finite() => return "–".into(),
