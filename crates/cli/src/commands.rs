@@ -10,6 +10,7 @@ mod import;
 mod kinds;
 mod policies;
 mod replay;
+mod reproduce;
 mod simulate;
 mod workloads;
 
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Generate(generate::Generate),
     Import(import::Import),
     Replay(replay::Replay),
+    Reproduce(reproduce::Reproduce),
     Policies(policies::Policies),
     Kinds(kinds::Kinds),
     Workloads(workloads::Workloads),
@@ -53,6 +55,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Generate(command) => command.run(&mut out),
         Command::Import(command) => command.run(&mut out),
         Command::Replay(command) => command.run(&mut out),
+        Command::Reproduce(command) => command.run(&mut out),
         Command::Policies(command) => command.run(&mut out),
         Command::Kinds(command) => command.run(&mut out),
         Command::Workloads(command) => command.run(&mut out),

@@ -79,7 +79,15 @@ pub(crate) struct RunFlags {
 impl RunFlags {
     /// The defaults, changed by the configuration file, changed by the flags.
     pub(crate) fn settings(&self) -> Result<Settings> {
+        self.settings_over(&[])
+    }
+
+    /// The same with other defaults (key and value) where a command has some of its own.
+    pub(crate) fn settings_over(&self, defaults: &[(&str, &str)]) -> Result<Settings> {
         let mut settings = Settings::builtin()?;
+        for (key, value) in defaults {
+            settings.put(key, value, "the defaults of this command")?;
+        }
         if let Some(path) = &self.config {
             settings.put_file(path)?;
         }
@@ -115,6 +123,11 @@ impl RunFlags {
         settings.drop_unfit |= self.drop_unfit;
         self.check_import_flags(&settings)?;
         Ok(settings)
+    }
+
+    /// Whether policies were named.
+    pub(crate) fn names_policies(&self) -> bool {
+        self.policy.is_some()
     }
 
     /// Flags about importing mean nothing without a trace; whoever gives one expects it to do something.

@@ -9,10 +9,14 @@ use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_millis(100);
 const WIDTH: u64 = 30;
+/// Grain of a bar that counts nothing.
+const PARTS: u64 = 10_000;
 
 /// How far a number of runs have come.
 pub(crate) struct Progress {
     label: String,
+    /// What is counted; nothing is said of the number where this is empty.
+    unit: &'static str,
     done: Vec<AtomicU64>,
     /// Jobs of all runs together.
     all: u64,
@@ -23,8 +27,18 @@ pub(crate) struct Progress {
 impl Progress {
     /// A bar over runs of so many jobs each.
     pub(crate) fn new(label: &str, jobs: &[u64]) -> Self {
+        Self::over(label, jobs, "jobs")
+    }
+
+    /// A bar over one piece of work of which only the part done is known.
+    pub(crate) fn parts(label: &str) -> Self {
+        Self::over(label, &[PARTS], "")
+    }
+
+    fn over(label: &str, jobs: &[u64], unit: &'static str) -> Self {
         Self {
             label: label.to_owned(),
+            unit,
             done: jobs.iter().map(|_| AtomicU64::new(0)).collect(),
             all: jobs.iter().sum::<u64>().max(1),
             drawn: io::stderr().is_terminal().then(|| Mutex::new(Instant::now())),
@@ -44,11 +58,18 @@ impl Progress {
         }
     }
 
+    /// The one piece of work has come to this part of it, 0 to 1.
+    pub(crate) fn at_part(&self, part: f64) {
+        self.at(0, (part * PARTS as f64) as u64);
+    }
+
     fn line(&self, done: u64) -> String {
         let done = done.min(self.all);
         let filled = (done * WIDTH / self.all) as usize;
         let bar = "█".repeat(filled) + &"░".repeat(WIDTH as usize - filled);
-        format!("{} {bar} {:3}%  {done} of {} jobs", self.label, done * 100 / self.all, self.all)
+        let count =
+            if self.unit.is_empty() { String::new() } else { format!("  {done} of {} {}", self.all, self.unit) };
+        format!("{} {bar} {:3}%{count}", self.label, done * 100 / self.all)
     }
 }
 

@@ -58,6 +58,11 @@ impl<'s> Setup<'s> {
         Ok(Self { settings, cluster, rates, options })
     }
 
+    /// The measured rates, if there are any.
+    pub(crate) fn rates(&self) -> Option<&RateTable> {
+        self.rates.as_ref()
+    }
+
     /// The trace of the settings at a seed: from a file or from the generator.
     pub(crate) fn trace(&self, seed: u64) -> Result<Loaded> {
         let Some(path) = &self.settings.trace else {

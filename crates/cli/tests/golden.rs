@@ -58,6 +58,7 @@ fn help_texts() {
         "generate",
         "import",
         "replay",
+        "reproduce",
         "policies",
         "kinds",
         "workloads",

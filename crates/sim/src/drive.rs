@@ -10,7 +10,7 @@ use crate::tally::Tally;
 use crate::trace::{Floor, Length, Trace, TraceJob};
 use crate::truth::{Oracle, Truth, TruthError};
 use crate::world::{Habits, World};
-use arles_core::allocate::{Policy, PolicyEntry};
+use arles_core::allocate::{Allocation, Policy, PolicyEntry, Problem};
 use arles_core::estimate::Estimator;
 use arles_core::scheduler::{Event, Settings};
 use arles_core::{
@@ -94,6 +94,15 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
+/// Somebody who looks on while a run goes on. It sees everything and changes nothing, but for when the run ends.
+pub trait Witness {
+    /// The policy has answered; its grants are in force from now on.
+    fn allocated(&mut self, _now: Time, _problem: &Problem, _answer: &Allocation) {}
+
+    /// A round has been decided and its orders are done. `false` ends the run here.
+    fn decided(&mut self, now: Time, world: &World) -> bool;
+}
+
 /// A trace on a cluster, checked and ready to be run under any policy.
 pub struct Scenario {
     cluster: Cluster,
@@ -127,6 +136,18 @@ impl Scenario {
             Self { unfit: vec![false; trace.jobs.len()], cluster, trace, truth: Arc::new(truth), options, kinds };
         scenario.find_unfit()?;
         Ok(scenario)
+    }
+
+    /// The trace.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The machines.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Jobs that were left out because they fit nowhere.
@@ -222,6 +243,20 @@ impl Scenario {
         journal: Option<&'a mut dyn Write>,
         progress: &mut dyn FnMut(u64),
     ) -> std::io::Result<RunRecord> {
+        self.run_before(policy, journal, progress, None)
+    }
+
+    /// The same before a witness.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    pub fn run_before<'a>(
+        &'a self,
+        policy: &'static PolicyEntry,
+        journal: Option<&'a mut dyn Write>,
+        progress: &mut dyn FnMut(u64),
+        witness: Option<&'a mut dyn Witness>,
+    ) -> std::io::Result<RunRecord> {
         let settings = settings(&self.options);
         let tenants: &[Tenant] = &self.trace.tenants;
         let journal = match journal {
@@ -236,6 +271,7 @@ impl Scenario {
             estimator: Box::new(Oracle(Arc::clone(&self.truth))),
             policy: (policy.make)(),
             journal,
+            witness,
             now: Time::ZERO,
             queue: VecDeque::new(),
         };
@@ -266,6 +302,7 @@ struct Run<'a> {
     estimator: Box<dyn Estimator>,
     policy: Box<dyn Policy>,
     journal: Option<Journal<&'a mut dyn Write>>,
+    witness: Option<&'a mut dyn Witness>,
     now: Time,
     /// Inputs that follow from outputs at the same moment.
     queue: VecDeque<Input>,
@@ -314,6 +351,9 @@ impl Run<'_> {
                 self.tell(Input::Tick)?;
                 self.tally.sample(self.now, &self.world);
                 progress(self.tally.over());
+                if self.witness.as_mut().is_some_and(|witness| !witness.decided(self.now, &self.world)) {
+                    break;
+                }
                 next_tick = Time(next_tick.0 + round);
             }
         }
@@ -360,6 +400,9 @@ impl Run<'_> {
                 let answer = self.policy.allocate(&problem);
                 if let Ok(allocation) = &answer {
                     self.tally.granted(self.now, Some((&problem, allocation)));
+                    if let Some(witness) = &mut self.witness {
+                        witness.allocated(self.now, &problem, allocation);
+                    }
                 }
                 self.queue.push_back(Input::Allocated(problem.round, answer));
             }

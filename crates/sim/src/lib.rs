@@ -10,6 +10,7 @@ pub mod rates;
 pub mod record;
 pub mod report;
 pub mod rng;
+pub mod study;
 mod tally;
 pub mod trace;
 pub mod truth;

@@ -13,6 +13,8 @@ mod csv;
 mod curves;
 mod gantt;
 mod page;
+mod plots;
+mod studies;
 mod svg;
 mod tables;
 #[cfg(test)]
@@ -24,6 +26,7 @@ mod thin;
 use std::collections::BTreeMap;
 
 use crate::record::{JobRecord, RunRecord};
+use crate::study::Chapter;
 
 /// Blocks that all Gantt charts of a page may draw together; they are the bulk of its bytes.
 const GANTT_BLOCKS: usize = 6000;
@@ -57,6 +60,11 @@ pub struct Chart {
 /// The whole report as one HTML page.
 pub fn html(head: &ReportHead, runs: &[RunRecord]) -> String {
     page::page(head, runs)
+}
+
+/// The findings of experiments as one HTML page.
+pub fn study_html(head: &ReportHead, chapters: &[Chapter]) -> String {
+    studies::page(head, chapters)
 }
 
 /// Every chart of the report as a file of its own.

@@ -120,12 +120,14 @@ pub(super) fn write_files(drafts: Drafts, head: impl Fn() -> ReportHead, runs: &
 
 /// The command as it was given, in quotes where a shell needs them. Where results are written is left out, so
 /// that the same simulation gives the same report.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let mut words = vec!["arles".to_owned()];
     let mut arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = arguments.next() {
         let (flag, value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
-        if ["--report", "--jobs-csv", "--journal", "--threads", "-o", "--output"].contains(&flag) {
+        if ["--report", "--html", "--markdown", "--jobs-csv", "--journal", "--threads", "-o", "--output"]
+            .contains(&flag)
+        {
             if !value {
                 arguments.next();
             }
@@ -136,7 +138,7 @@ fn command_line() -> String {
     words.join(" ")
 }
 
-fn shell_quoted(word: &str) -> String {
+pub(super) fn shell_quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

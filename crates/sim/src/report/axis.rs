@@ -27,6 +27,10 @@ pub(super) enum Measure {
     Watts,
     /// Kilowatt hours, told in a given unit.
     Energy(text::Unit),
+    /// A bare number.
+    Plain,
+    /// Seconds of computing, far below one as well.
+    Computing,
 }
 
 impl Measure {
@@ -38,6 +42,7 @@ impl Measure {
             Measure::Count => "count",
             Measure::Watts => "watts",
             Measure::Energy(_) => "energy",
+            Measure::Plain | Measure::Computing => "plain",
         }
     }
 
@@ -49,6 +54,8 @@ impl Measure {
             Measure::Count => text::thousands(value),
             Measure::Watts => text::power(value),
             Measure::Energy(unit) => text::in_unit(value, unit),
+            Measure::Plain => text::figures(value),
+            Measure::Computing => computing(value),
         }
     }
 
@@ -64,8 +71,20 @@ impl Measure {
             Measure::Watts => scaled(text::power_unit(high)),
             Measure::Energy(unit) => scaled(unit),
             Measure::Time => text::duration(value),
+            Measure::Plain => text::brief(value),
+            Measure::Computing => computing(value),
         }
     }
+}
+
+/// A short time in the unit that fits.
+fn computing(seconds: f64) -> String {
+    let (unit, size) = match seconds {
+        s if s < 0.999e-3 => ("µs", 1e-6),
+        s if s < 0.999 => ("ms", 1e-3),
+        _ => ("s", 1.0),
+    };
+    format!("{} {unit}", text::brief(seconds / size))
 }
 
 /// One axis of a plot.
@@ -111,6 +130,26 @@ impl Axis {
         let top = step * steps;
         let ticks = (0..=steps as usize).map(|i| step * i as f64).map(|v| (v, measure.label(v, top))).collect();
         Axis { scale: Scale::Linear, measure, low: 0.0, high: top, from, to, ticks }
+    }
+
+    /// A linear axis between round numbers that holds `low..=high`.
+    pub(super) fn between((low, high): (f64, f64), measure: Measure, (from, to): (f64, f64), apart: f64) -> Axis {
+        let (low, high) = if low.is_finite() && high > low { (low, high) } else { (0.0, 1.0) };
+        let most = ((to - from).abs() / apart).floor().max(1.0);
+        let step = round_step((high - low) / most, measure);
+        let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
+        let marks = (first as i64..=last as i64).map(|i| step * i as f64);
+        let ticks = marks.map(|v| (v, measure.label(v, last * step))).collect();
+        Axis { scale: Scale::Linear, measure, low: first * step, high: last * step, from, to, ticks }
+    }
+
+    /// A logarithmic axis between powers of ten that holds `low..=high`, both positive.
+    pub(super) fn decades((low, high): (f64, f64), measure: Measure, (from, to): (f64, f64)) -> Axis {
+        let (low, high) = if low > 0.0 && high.is_finite() { (low, high.max(low)) } else { (1.0, 10.0) };
+        let (first, last) = ((low.log10() + 1e-9).floor() as i32, (high.log10() - 1e-9).ceil() as i32);
+        let last = last.max(first + 1);
+        let ticks = (first..=last).map(|e| 10f64.powi(e)).map(|v| (v, measure.label(v, high))).collect();
+        Axis { scale: Scale::Log, measure, low: 10f64.powi(first), high: 10f64.powi(last), from, to, ticks }
     }
 
     /// A linear axis of time from 0 to exactly `high` seconds.

@@ -14,15 +14,7 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.
 pub(super) fn page(head: &ReportHead, runs: &[RunRecord]) -> String {
-    let title = escape(&head.title);
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <style>\n{}{STYLE}{}</style>\n</head>\n<body>\n<main>\n",
-        theme::page_sheet(),
-        tab_rules(runs.len())
-    );
+    let mut out = open(head, &tab_rules(runs.len()));
     out.push_str(&header(head));
     if runs.is_empty() {
         out.push_str("<p>No run to report.</p>\n");
@@ -35,18 +27,35 @@ pub(super) fn page(head: &ReportHead, runs: &[RunRecord]) -> String {
         section(&mut out, "Kinds", &tables::kinds(runs));
         section(&mut out, "Slowest jobs", &per_policy("slowest", runs, tables::slowest));
     }
-    let _ = write!(out, "<footer>{} · seed {}</footer>\n</main>\n", escape(&head.version), head.seed);
-    let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+    close(&mut out, head);
     out
 }
 
-fn section(out: &mut String, title: &str, body: &str) {
+/// The page up to its first word; `rules` are added to its style.
+pub(super) fn open(head: &ReportHead, rules: &str) -> String {
+    let title = escape(&head.title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{}{STYLE}{rules}</style>\n</head>\n<body>\n<main>\n",
+        theme::page_sheet(),
+    )
+}
+
+/// The page from its last word on.
+pub(super) fn close(out: &mut String, head: &ReportHead) {
+    let _ = write!(out, "<footer>{} · seed {}</footer>\n</main>\n", escape(&head.version), head.seed);
+    let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+}
+
+pub(super) fn section(out: &mut String, title: &str, body: &str) {
     if !body.is_empty() {
         let _ = write!(out, "<section>\n<h2>{title}</h2>\n{body}</section>\n");
     }
 }
 
-fn header(head: &ReportHead) -> String {
+pub(super) fn header(head: &ReportHead) -> String {
     let mut out = format!("<header>\n<h1>{}</h1>\n<dl>\n", escape(&head.title));
     for (name, value) in [("Cluster", &head.cluster), ("Trace", &head.trace)] {
         if !value.is_empty() {
@@ -127,7 +136,7 @@ fn caution(runs: &[RunRecord]) -> String {
 }
 
 /// Charts in two columns of about equal height. On a narrow page they fall into one, in the order given.
-fn columns(figures: &[Figure]) -> String {
+pub(super) fn columns(figures: &[Figure]) -> String {
     let mut sides = [(0.0, String::new()), (0.0, String::new())];
     for (order, figure) in figures.iter().enumerate() {
         let side = usize::from(sides[1].0 < sides[0].0);
@@ -139,7 +148,7 @@ fn columns(figures: &[Figure]) -> String {
     format!("<div class=\"columns\">\n<div>\n{left}</div>\n<div>\n{right}</div>\n</div>\n")
 }
 
-fn card(figure: &Figure, order: usize) -> String {
+pub(super) fn card(figure: &Figure, order: usize) -> String {
     let (title, reading) = (escape(&figure.title), escape(&figure.reading));
     format!(
         "<figure class=\"card\" style=\"order:{order}\">\n<h3>{title}</h3>\n{}<figcaption>{reading}</figcaption>\n</figure>\n",
