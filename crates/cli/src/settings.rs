@@ -314,7 +314,7 @@ mod tests {
         assert!(text("[cluster\n").starts_with("my.toml:1: this is no TOML"));
         let put = |key: &'static str, value: &'static str| wrong(move |s| s.put(key, value, "--flag"));
         assert!(put("simulation.policies", "max-min-fairnes").starts_with(
-            "--flag: there is no policy 'max-min-fairnes' (did you mean max-min-fairness?); expected one of fifo, "
+            "--flag: there is no policy 'max-min-fairnes' (did you mean max-min-fairness?); expected one of oef-coop, "
         ));
         assert!(put("trace.format", "gavle").contains("did you mean gavel?"));
         assert!(wrong(|s| s.put_generate("jbos=3", "--generate")).contains("did you mean jobs?"));

@@ -9,10 +9,16 @@
 //! Where no cap stands in the way of the market's equilibrium, that is the answer, and exact. Otherwise an interior
 //! point made for this program finds it (`nash/interior.rs` has the mathematics). Either way the answer carries a
 //! bound that other code proved; an answer whose gap is wider than [`TOLERANCE`] is still feasible and says so.
+//!
+//! [`Workspace::equal_incomes`] is the other thing that one may want of a market with caps: that everybody has the same to
+//! spend per weight (`nash/incomes.rs`).
 
 mod bound;
 mod cholesky;
+mod incomes;
 mod interior;
+
+pub use incomes::Incomes;
 
 use crate::Budget;
 use crate::market::{self, Market, Refusal, Welfare};

@@ -1,0 +1,134 @@
+//! Equal incomes where users have caps: an equilibrium, not a maximum.
+//!
+//! Without caps the largest Nash welfare is the equilibrium of a market in which user l spends π_l. With caps it is not:
+//! the conditions of the program say that at the optimum
+//!
+//! ```text
+//! p·x_l + μ_l d_l = π_l            μ_l the rent of l's cap
+//! ```
+//!
+//! so a capped user spends only a part of what it has, while others spend all, and may well want what they bought. Fair
+//! is that everybody *spends* up to π_l, within its cap, on what it likes best:
+//!
+//! ```text
+//! x_l maximises w_l·x   subject to   p·x ≤ π_l,   1·x ≤ d_l,   x ≥ 0        and     Σ_l x_lj ≤ m_j, = where p_j > 0
+//! ```
+//!
+//! At such prices nobody envies anybody: what another bought per unit of weight, as far as l can use it, was within l's
+//! means. And nobody is below an equal division: an equal part of everything costs p·m π_l/Σπ ≤ π_l.
+//!
+//! It is found by giving capped users the rent back: with weights `π'_l = π_l + μ_l d_l` the program's user spends π_l. As
+//! long as a user mixes the same two resources its μ does not depend on its weight, so a turn or two settle it and
+//! the rest is prices following. Users who have all of their cap on what they like best have no use for more money.
+//! What was reached is measured apart from all this: the [`Incomes::regret`].
+
+use super::{Nash, Workspace};
+use crate::Budget;
+use crate::market::Refusal;
+
+/// Turns after which it is as good as it gets.
+const MOST_TURNS: u32 = 150;
+/// A regret that is none.
+const CONTENT: f64 = 1e-7;
+/// Turns without progress after which it stops.
+const PATIENCE: u32 = 37;
+
+/// An answer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Incomes {
+    /// Shares, users × resources, row by row. Feasible to rounding.
+    pub x: Vec<f64>,
+    /// Per resource, in units of weight.
+    pub prices: Vec<f64>,
+    /// π': the weights at which the program gives this; a start for a question that is much the same.
+    pub money: Vec<f64>,
+    /// How much better off, relatively, anybody could be with what the one who overspends most has to spend: nobody's
+    /// envy, and nobody's shortfall from an equal division, is larger.
+    pub regret: f64,
+    /// Programs solved.
+    pub turns: u32,
+}
+
+impl Workspace {
+    /// The equilibrium of equal incomes under caps; `start` is [`Incomes::money`] of a similar question. `budget` counts
+    /// iterations of each program.
+    pub fn equal_incomes(
+        &mut self,
+        problem: &Nash<'_>,
+        start: Option<&[f64]>,
+        budget: Budget,
+    ) -> Result<Incomes, Refusal> {
+        let known = start.filter(|start| start.len() == problem.weight.len());
+        let mut money = known.unwrap_or(problem.weight).to_vec();
+        let mut best: Option<Incomes> = None;
+        let mut last_gain = 0;
+        for turn in 1..=MOST_TURNS {
+            let division = self.solve(&Nash { weight: &money, ..*problem }, budget)?;
+            let regret = regret(problem, &division.x, &division.prices);
+            if best.as_ref().is_none_or(|best| regret < 0.9 * best.regret) {
+                last_gain = turn;
+                let (x, prices, money) = (division.x.clone(), division.prices.clone(), money.clone());
+                best = Some(Incomes { x, prices, money, regret, turns: turn });
+            }
+            if regret <= CONTENT || turn >= last_gain + PATIENCE {
+                break;
+            }
+            let (x, prices, rents) = (division.x.clone(), division.prices.clone(), division.rents.clone());
+            // Late turns go half the way: prices that answer each other must not swing.
+            let pace = if turn <= PATIENCE { 1.0 } else { 0.5 };
+            for (l, money) in money.iter_mut().enumerate() {
+                let income = problem.weight[l]
+                    + returned(problem, &x, &prices, rents[l], l).unwrap_or(*money - problem.weight[l]);
+                *money += pace * (income - *money);
+            }
+        }
+        Ok(best.expect("there is at least one turn"))
+    }
+}
+
+/// The rent that a user gets back; `None` where it has no use for more money.
+fn returned(problem: &Nash<'_>, x: &[f64], prices: &[f64], rent: f64, l: usize) -> Option<f64> {
+    let k = problem.capacity.len();
+    let cap = problem.caps[l];
+    if cap.is_infinite() || rent <= 0.0 {
+        return Some(0.0);
+    }
+    let (x, w) = (&x[l * k..][..k], &problem.w[l * k..][..k]);
+    let spent: f64 = x.iter().zip(prices).map(|(x, p)| x * p).sum();
+    let utility: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
+    let most = w.iter().zip(problem.capacity).filter(|(_, m)| **m > 0.0).map(|(w, _)| *w).fold(0.0, f64::max);
+    let filled = utility >= cap * most * (1.0 - 1e-6) && spent <= problem.weight[l];
+    (!filled).then_some(rent * cap)
+}
+
+/// See [`Incomes::regret`].
+fn regret(problem: &Nash<'_>, x: &[f64], prices: &[f64]) -> f64 {
+    let k = problem.capacity.len();
+    let rows = || x.chunks_exact(k).zip(problem.w.chunks_exact(k)).zip(problem.weight.iter().zip(problem.caps));
+    let spent = |x: &[f64]| x.iter().zip(prices).map(|(x, p)| x * p).sum::<f64>();
+    let over = rows().map(|((x, _), (weight, _))| spent(x) / weight).fold(1.0, f64::max);
+    let regret = |((x, w), (weight, cap)): ((&[f64], &[f64]), (&f64, &f64))| {
+        let utility: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
+        let here = w.iter().zip(problem.capacity).map(|(w, m)| if *m > 0.0 { *w } else { 0.0 }).collect::<Vec<_>>();
+        affordable(&here, prices, weight * over, *cap) / utility - 1.0
+    };
+    rows().map(regret).fold(0.0, f64::max)
+}
+
+/// max { w·x : p·x ≤ income, 1·x ≤ cap, x ≥ 0 }, by its dual: the least of `income λ + cap max(0, max_j w_j − λ p_j)` over
+/// λ ≥ 0, which lies where two of these lines meet.
+fn affordable(w: &[f64], prices: &[f64], income: f64, cap: f64) -> f64 {
+    let lines: Vec<(f64, f64)> = w.iter().copied().zip(prices.iter().copied()).filter(|(w, _)| *w > 0.0).collect();
+    if cap.is_infinite() {
+        return income * lines.iter().map(|(w, p)| w / p).fold(0.0, f64::max);
+    }
+    let at = |lambda: f64| {
+        let most = lines.iter().map(|(w, p)| w - lambda * p).fold(0.0, f64::max);
+        income * lambda + cap * most
+    };
+    let corners = lines.iter().enumerate().flat_map(|(i, a)| {
+        let others = lines[i + 1..].iter().map(move |b| (a.0 - b.0) / (a.1 - b.1));
+        others.chain([a.0 / a.1])
+    });
+    corners.filter(|lambda| lambda.is_finite() && *lambda > 0.0).map(at).fold(at(0.0), f64::min)
+}
