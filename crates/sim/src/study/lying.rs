@@ -74,7 +74,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         ("lie", "lie"),
         ("liar's gain\n(mean)", "own_gain"),
         ("largest", "largest_own_gain"),
-        ("liars that\ngain", "gaining"),
+        ("who\ngain", "gaining"),
         ("the others\n(mean)", "others_change"),
     ];
     let mut sheet = Sheet::new("lying", "What a lie does", &columns);
@@ -106,7 +106,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
                 entry.name.into(),
                 Style::Change(0).say(size).into(),
                 Value::spread(own, Style::Change(2)),
-                Value::number(largest, Style::Change(1)),
+                Value::number(largest, Style::Change(0)),
                 Value::spread(gaining, Style::Percent(0)),
                 Value::spread(over_seeds(&|o| o.others), Style::Change(2)),
             ]);
@@ -128,9 +128,9 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
             );
         }
     }
-    finding
-        .sheets
-        .push(sheet.note("Lie: + inflates, − deflates. Liars that gain: by more than a hundredth of a per cent."));
+    finding.sheets.push(sheet.note(
+        "Lie: + inflates, − deflates. Who gain: the part of liars that gain, by more than a hundredth of a per cent.",
+    ));
     finding.plots.push(Plot::Lines {
         name: "lying",
         title: "What a liar gains".to_owned(),
