@@ -102,3 +102,9 @@ fn an_allocation() {
     );
     check("allocate-fifo.json", &stdout(&folder, "allocate --policy fifo", QUESTION));
 }
+
+#[test]
+fn worked_examples() {
+    let folder = folder("golden-reproduce");
+    check("reproduce-examples.txt", &stdout(&folder, "reproduce oef --only examples", ""));
+}

@@ -170,7 +170,16 @@ fn tell(plan: &Plan<'_>, results: &[Result<Outcome, String>], finding: &mut Find
             judge(finding, entry.name, (all.mean, held), (wait, sum(|s| s.mixed_gangs)));
         }
     }
-    let name = plan.policies[baseline].name;
+    annotate(plan.policies[baseline].name, (completion, granted), bars, finding);
+}
+
+/// Puts the sheets and the chart into the finding, with how to read them.
+fn annotate(
+    name: &str,
+    (completion, granted): (Sheet, Sheet),
+    bars: Vec<(String, f64, Option<f64>)>,
+    finding: &mut Finding,
+) {
     finding.sheets.push(completion.note(format!(
         "± is the half width of the 95 % interval over the traces; the last column divides trace by trace by {name} before it \
          averages, so that what the traces have in common cancels."

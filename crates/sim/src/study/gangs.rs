@@ -172,6 +172,11 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         let run = scenario.run_before(plan.policies[p], None, &mut |_| {}, Some(&mut seen));
         run.map(|_| (seen.ours, seen.naive)).map_err(|error| error.to_string())
     });
+    tell(plan, &results, &mut finding);
+    finding
+}
+
+fn tell(plan: &Plan<'_>, results: &[Result<(Count, Count), String>], finding: &mut Finding) {
     let columns = [
         ("policy", "policy"),
         ("placer", "placer"),
@@ -183,7 +188,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     ];
     let mut sheet = Sheet::new("gangs", "Gangs over kinds and nodes", &columns);
     let mut bars = Vec::new();
-    for (entry, rows) in plan.policies.iter().zip(results.chunks(traces.len().max(1))) {
+    for (entry, rows) in plan.policies.iter().zip(results.chunks(plan.scenarios.len().max(1))) {
         let (mut ours, mut naive) = (Count::default(), Count::default());
         for row in rows {
             match row {
@@ -234,7 +239,6 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         base: 0.0,
         bars,
     });
-    finding
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         ("lie", "lie"),
         ("liar's gain\n(mean)", "own_gain"),
         ("largest", "largest_own_gain"),
-        ("liars that\ngain", "gaining"),
+        ("who\ngain", "gaining"),
         ("the others\n(mean)", "others_change"),
     ];
     let mut sheet = Sheet::new("lying", "What a lie does", &columns);
@@ -84,53 +84,15 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         for why in rows.iter().filter_map(|row| row.as_ref().err()) {
             finding.trouble(format!("{}: {why}", entry.name));
         }
-        let mut points = Vec::new();
-        let mut best = [0.0f64; 2];
-        for (s, &size) in SIZES.iter().enumerate() {
-            let by_seed: Vec<Vec<Outcome>> = rows
-                .chunks(draws)
-                .map(|rows| rows.iter().filter_map(|row| row.as_ref().ok()).flat_map(|row| row[s]).collect())
-                .collect();
-            let over_seeds = |of: &dyn Fn(&Outcome) -> f64| {
-                let means: Vec<f64> = by_seed
-                    .iter()
-                    .map(|outcomes| Spread::of(&outcomes.iter().map(of).collect::<Vec<f64>>()).mean)
-                    .collect();
-                Spread::of(&means)
-            };
-            let own = over_seeds(&|o| o.own);
-            let largest = by_seed.iter().flatten().map(|o| o.own).fold(f64::NEG_INFINITY, f64::max);
-            let gaining = over_seeds(&|o| f64::from(u8::from(o.own > 1e-4)));
-            best[usize::from(size > 0.0)] = best[usize::from(size > 0.0)].max(largest);
-            sheet.row(vec![
-                entry.name.into(),
-                Style::Change(0).say(size).into(),
-                Value::spread(own, Style::Change(2)),
-                Value::number(largest, Style::Change(1)),
-                Value::spread(gaining, Style::Percent(0)),
-                Value::spread(over_seeds(&|o| o.others), Style::Change(2)),
-            ]);
-            points.push((size, own.mean, own.half_width));
-        }
-        let zero = points.iter().position(|point| point.0 > 0.0).unwrap_or(points.len());
-        points.insert(zero, (0.0, 0.0, None));
-        lines.push(Line { name: entry.name.to_owned(), points });
+        let (line, best) = row(&mut sheet, entry.name, rows, draws);
+        lines.push(line);
         if entry.name == "oef-noncoop" {
-            let said = |gain: f64| {
-                if gain > 1e-4 { format!("gains up to {}", Style::Change(1).say(gain)) } else { "no lie gains".into() }
-            };
-            finding.verdict("oef-noncoop: inflating", "never gains", said(best[1]), Judgement::of(best[1] <= 1e-4));
-            finding.verdict(
-                "oef-noncoop: deflating",
-                "gains; the remedy is to use measured rates",
-                said(best[0]),
-                Judgement::of(best[0] > 1e-4),
-            );
+            judge(&mut finding, best);
         }
     }
-    finding
-        .sheets
-        .push(sheet.note("Lie: + inflates, − deflates. Liars that gain: by more than a hundredth of a per cent."));
+    finding.sheets.push(sheet.note(
+        "Lie: + inflates, − deflates. Who gain: the part of liars that gain, by more than a hundredth of a per cent.",
+    ));
     finding.plots.push(Plot::Lines {
         name: "lying",
         title: "What a liar gains".to_owned(),
@@ -143,4 +105,56 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         lines,
     });
     finding
+}
+
+/// What came of all lies of one draw.
+type Row = Result<Vec<[Outcome; LIARS]>, String>;
+
+/// Rows of one policy, its line in the chart, and the largest gain by deflating and by inflating.
+fn row(sheet: &mut Sheet, name: &str, rows: &[Row], draws: usize) -> (Line, [f64; 2]) {
+    let mut points = Vec::new();
+    let mut best = [0.0f64; 2];
+    for (s, &size) in SIZES.iter().enumerate() {
+        let by_seed: Vec<Vec<Outcome>> = rows
+            .chunks(draws)
+            .map(|rows| rows.iter().filter_map(|row| row.as_ref().ok()).flat_map(|row| row[s]).collect())
+            .collect();
+        let over_seeds = |of: &dyn Fn(&Outcome) -> f64| {
+            let means: Vec<f64> = by_seed
+                .iter()
+                .map(|outcomes| Spread::of(&outcomes.iter().map(of).collect::<Vec<f64>>()).mean)
+                .collect();
+            Spread::of(&means)
+        };
+        let own = over_seeds(&|o| o.own);
+        let largest = by_seed.iter().flatten().map(|o| o.own).fold(f64::NEG_INFINITY, f64::max);
+        let gaining = over_seeds(&|o| f64::from(u8::from(o.own > 1e-4)));
+        best[usize::from(size > 0.0)] = best[usize::from(size > 0.0)].max(largest);
+        sheet.row(vec![
+            name.into(),
+            Style::Change(0).say(size).into(),
+            Value::spread(own, Style::Change(2)),
+            Value::number(largest, Style::Change(0)),
+            Value::spread(gaining, Style::Percent(0)),
+            Value::spread(over_seeds(&|o| o.others), Style::Change(2)),
+        ]);
+        points.push((size, own.mean, own.half_width));
+    }
+    let zero = points.iter().position(|point| point.0 > 0.0).unwrap_or(points.len());
+    points.insert(zero, (0.0, 0.0, None));
+    (Line { name: name.to_owned(), points }, best)
+}
+
+/// The statements about the non-cooperative program.
+fn judge(finding: &mut Finding, best: [f64; 2]) {
+    let said = |gain: f64| {
+        if gain > 1e-4 { format!("gains up to {}", Style::Change(1).say(gain)) } else { "no lie gains".into() }
+    };
+    finding.verdict("oef-noncoop: inflating", "never gains", said(best[1]), Judgement::of(best[1] <= 1e-4));
+    finding.verdict(
+        "oef-noncoop: deflating",
+        "gains; the remedy is to use measured rates",
+        said(best[0]),
+        Judgement::of(best[0] > 1e-4),
+    );
 }

@@ -299,10 +299,10 @@ fn verdict(finding: &mut Finding, policy: &str, (property, name): (Property, &st
         failed if count.worst > SLACK => format!(
             "fails in {failed} of {} ({}), by up to {}",
             count.tried,
-            Style::Percent(0).say(part),
+            Style::Percent(1).say(part),
             Style::Percent(1).say(count.worst)
         ),
-        failed => format!("fails in {failed} of {} ({})", count.tried, Style::Percent(0).say(part)),
+        failed => format!("fails in {failed} of {} ({})", count.tried, Style::Percent(1).say(part)),
     };
     finding.verdict(format!("{policy}: {name}"), words, measured, Judgement::of(agrees));
 }

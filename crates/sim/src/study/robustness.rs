@@ -58,6 +58,14 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         .flat_map(|p| plan.seeds().flat_map(move |seed| (0..draws).map(move |i| (p, seed, i))))
         .collect();
     let results = pool::each(plan, &items, |&(p, seed, i)| perturbed(plan, plan.policies[p], seed, i));
+    tell(plan, &results, draws, &mut finding);
+    finding
+}
+
+/// What came of all errors of one draw.
+type Row = Result<[Outcome; ERRORS.len()], String>;
+
+fn tell(plan: &Plan<'_>, results: &[Row], draws: usize, finding: &mut Finding) {
     let columns = [
         ("policy", "policy"),
         ("error", "error"),
@@ -76,7 +84,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         }
         for (i, e) in ERRORS.iter().enumerate() {
             let over_seeds = |of: fn(&Outcome) -> f64| {
-                let mean = |rows: &[Result<[Outcome; ERRORS.len()], String>]| {
+                let mean = |rows: &[Row]| {
                     Spread::of(&rows.iter().filter_map(|row| Some(of(&row.as_ref().ok()?[i]))).collect::<Vec<f64>>())
                         .mean
                 };
@@ -117,7 +125,11 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         "Worst: the deepest shortfall below an equal split, and the strongest envy (what the envied bundle would add to one's own), of any \
          tenant in any draw. A policy that does not promise either has them at ±0 % too.",
     ));
-    finding.plots.push(Plot::Bars {
+    finding.plots.push(chart(bars));
+}
+
+fn chart(bars: Vec<(String, f64, Option<f64>)>) -> Plot {
+    Plot::Bars {
         name: "robustness",
         title: "Throughput lost to wrong profiles".to_owned(),
         reading: "True total throughput against the same policy with true rates. Left of 0: lost; right of it: gained at somebody's cost."
@@ -126,6 +138,5 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         style: Style::Change(2),
         base: 0.0,
         bars,
-    });
-    finding
+    }
 }

@@ -131,7 +131,12 @@ fn divisible(plan: &Plan<'_>, draws: usize, finding: &mut Finding) {
          GPUs. ± is the half width of the 95 % interval over the seeds.",
         plan.ground.cluster.kinds()[plan.ground.slowest()].name
     )));
-    finding.plots.push(Plot::Bars {
+    finding.plots.push(chart(bars));
+    against_rivals(plan, &results, draws, finding);
+}
+
+fn chart(bars: Vec<(String, f64, Option<f64>)>) -> Plot {
+    Plot::Bars {
         name: "throughput",
         title: "Total throughput over that of an equal split".to_owned(),
         reading: "Bars begin at 1, an equal split; the line across the end is the 95 % interval over the seeds."
@@ -140,8 +145,7 @@ fn divisible(plan: &Plan<'_>, draws: usize, finding: &mut Finding) {
         style: Style::Plain(2),
         base: 1.0,
         bars,
-    });
-    against_rivals(plan, &results, draws, finding);
+    }
 }
 
 /// Throughput over that of an equal split with speed-ups over one kind for all.

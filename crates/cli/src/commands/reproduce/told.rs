@@ -53,7 +53,7 @@ fn numeric(sheet: &Sheet, j: usize) -> bool {
 }
 
 /// Names longer than this are broken into lines.
-const MOST_WORDS: usize = 26;
+const MOST_WORDS: usize = 22;
 
 fn table(sheet: &Sheet) -> Table {
     let columns = sheet.columns.iter().enumerate().map(|(j, column)| {
