@@ -9,22 +9,20 @@ use super::{Division, EnvyDual, EnvyFree, TOLERANCE, start};
 
 /// The most relative envy that a start may have to be an answer.
 const ENVY: f64 = 1e-8;
+/// Filled users who leave less than this of a resource leave nothing.
+const NO_ROOM: f64 = 1e-12;
 
 pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) -> Division {
+    let resources = asked.capacity.len();
     let merged = Merged::new(asked);
     let question = merged.question();
     let mut run = Run::new(&question, pivots);
-    if let Some(last) =
-        last.filter(|last| last.prices.len() == asked.capacity.len() && last.bundles.len() >= asked.capacity.len())
-    {
-        let menu = (last.bundles.len() / last.prices.len()) as u32;
+    if let Some(last) = last.filter(|last| last.prices.len() == resources && last.bundles.len() >= resources) {
+        let menu = (last.bundles.len() / resources) as u32;
         let users = [last.holds.len(), last.labels.len()] == [asked.weight.len(); 2];
         let same = users && last.holds.iter().all(|&bundle| bundle < menu);
         let held = |l: usize| if same { last.holds[merged.first[l] as usize] } else { 0 };
-        run.begin(&last.bundles, (0..question.weight.len()).map(held).collect());
-        if same {
-            run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
-        }
+        run.begin(merged.compress(&last.bundles, resources), (0..question.weight.len()).map(held).collect());
         let now = |user: u32| merged.of.get(user as usize).copied();
         if last.labels.len() == asked.weight.len() {
             run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
@@ -45,9 +43,9 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         holds: merged.of.iter().map(|&at| holding.holds[at as usize]).collect(),
         filled: merged.of.iter().map(|&at| filled[at as usize]).collect(),
         labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
-        bundles: holding.bundles,
+        bundles: merged.expand(&holding.bundles, resources),
         objective,
-        prices,
+        prices: merged.expand(&prices, resources),
         envy: duals.envy.into_iter().map(name).collect(),
         bound: Bound { lower: objective, upper },
         stages,
@@ -111,8 +109,8 @@ impl<'a> Run<'a> {
     }
 
     /// Begins with a menu and who held what of it: everybody takes what it likes best, and that is the first partition.
-    fn begin(&mut self, bundles: &[f64], holds: Vec<u32>) {
-        let mut holding = Holding { bundles: bundles.to_vec(), holds };
+    fn begin(&mut self, bundles: Vec<f64>, holds: Vec<u32>) {
+        let mut holding = Holding { bundles, holds };
         let objective = holding.settle(self.question, &self.filled);
         let mut groups = vec![Vec::new(); holding.bundles.len() / self.question.capacity.len()];
         holding.holds.iter().enumerate().for_each(|(l, &bundle)| groups[bundle as usize].push(l as u32));
@@ -205,7 +203,7 @@ impl<'a> Run<'a> {
                 (most[j], richest[j]) = (held, Some(l as u32));
             }
         }
-        room.iter_mut().for_each(|room| *room = room.max(0.0));
+        room.iter_mut().for_each(|room| *room = if *room > NO_ROOM { *room } else { 0.0 });
         let mut stage = Stage {
             k,
             w: Vec::with_capacity(users.len() * k),
