@@ -251,6 +251,8 @@ fn nonsense_is_refused_in_a_sentence() {
 fn a_spent_budget_leaves_a_fair_answer_with_an_honest_gap() {
     let owned = instance(1, 24, 4, 3, 0);
     let best = owned.solve();
+    let market = envy::solve(&owned.question(), Budget::iterations(0)).unwrap();
+    assert!(market.objective > 0.95 * best.objective, "{} of {}", market.objective, best.objective);
     for pivots in [0, 1, 5, 20, 50, 200] {
         let division = envy::solve(&owned.question(), Budget::iterations(pivots)).unwrap();
         owned.assert_fair(&division);

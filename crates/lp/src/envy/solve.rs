@@ -30,9 +30,8 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         run.hints = last.envy.iter().filter_map(|row| Some((now(row.user)?, now(row.other)?))).collect();
     }
     while run.stage() {}
-    let Run { holding, duals, filled, objective, labels, stages, spent, .. } = run;
-    let mut prices = duals.prices;
-    let upper = prove(&question, &filled, &mut prices, &duals.envy);
+    let Run { holding, mut duals, filled, objective, labels, stages, spent, .. } = run;
+    let upper = duals.prove(&question, &filled);
     let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
         user: merged.first[l as usize],
         other: merged.first[i as usize],
@@ -45,11 +44,24 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
         bundles: merged.expand(&holding.bundles, resources),
         objective,
-        prices: merged.expand(&prices, resources),
+        prices: merged.expand(&duals.prices, resources),
         envy: duals.envy.into_iter().map(name).collect(),
         bound: Bound { lower: objective, upper },
         stages,
         iterations: spent,
+    }
+}
+
+impl Duals {
+    /// What they prove; duals of a search that was cut short may prove less than none, and are then dropped.
+    fn prove(&mut self, question: &EnvyFree<'_>, filled: &[bool]) -> f64 {
+        let upper = prove(question, filled, &mut self.prices, &self.envy);
+        let mut prices = vec![0.0; self.prices.len()];
+        let plain = prove(question, filled, &mut prices, &[]);
+        if plain < upper {
+            *self = Self { prices, ..Self::default() };
+        }
+        upper.min(plain)
     }
 }
 
@@ -111,11 +123,17 @@ impl<'a> Run<'a> {
     /// Begins with a menu and who held what of it: everybody takes what it likes best, and that is the first partition.
     fn begin(&mut self, bundles: Vec<f64>, holds: Vec<u32>) {
         let mut holding = Holding { bundles, holds };
-        let objective = holding.settle(self.question, &self.filled);
+        holding.settle(self.question, &self.filled);
         let mut groups = vec![Vec::new(); holding.bundles.len() / self.question.capacity.len()];
         holding.holds.iter().enumerate().for_each(|(l, &bundle)| groups[bundle as usize].push(l as u32));
         groups.retain(|group| !group.is_empty());
         self.groups = Some(groups);
+        self.offer(holding);
+    }
+
+    /// Takes an allocation as the answer so far, if it is a better one.
+    fn offer(&mut self, mut holding: Holding) {
+        let objective = holding.settle(self.question, &self.filled);
         if objective > self.objective && holding.envy(self.question) <= ENVY {
             (self.holding, self.objective) = (holding, objective);
         }
@@ -130,7 +148,14 @@ impl<'a> Run<'a> {
         }
         let groups = match self.groups.take() {
             Some(groups) => scaled.translate(&groups),
-            None => start::groups(&scaled.stage),
+            None => {
+                let menu = start::menu(&scaled.stage);
+                if !menu.bundles.is_empty() {
+                    let holding = self.read(&scaled, &menu);
+                    self.offer(holding);
+                }
+                menu.groups
+            }
         };
         let labels = scaled.users.iter().map(|&l| self.labels[l as usize]).collect();
         let mut asking = Asking::new(&scaled.stage, labels, self.pivots, self.spent);
@@ -298,8 +323,32 @@ impl Scaled {
     }
 }
 
-/// The best menu found for the stage, and duals; none if not even the first partition was solved.
-fn turns(asking: &mut Asking<'_>, mut groups: Vec<Vec<u32>>) -> Option<(Menu, Duals)> {
+/// A menu, its crowds, and what is known of its duals.
+struct Turn {
+    menu: Menu,
+    crowds: Vec<Crowd>,
+    duals: Duals,
+    /// Whether every crowd was asked user by user, and answered.
+    proved: bool,
+}
+
+/// The best menu found for the stage, and duals; none if not even the first partition was solved. Half of the pivots are
+/// kept for the proof: duals of some crowds only prove next to nothing.
+fn turns(asking: &mut Asking<'_>, groups: Vec<Vec<u32>>) -> Option<(Menu, Duals)> {
+    let pivots = asking.pivots;
+    asking.pivots -= pivots.saturating_sub(asking.spent) / 2;
+    let best = search(asking, groups);
+    asking.pivots = pivots;
+    let mut turn = best?;
+    if !turn.proved {
+        asking.worthwhile = f64::INFINITY;
+        turn.duals.envy = Round::ask(asking, &turn.crowds, &turn.menu, true).envy;
+    }
+    Some((turn.menu, turn.duals))
+}
+
+/// Turns of master and crowds, until no crowd would rather come apart.
+fn search(asking: &mut Asking<'_>, mut groups: Vec<Vec<u32>>) -> Option<Turn> {
     let stage = asking.stage;
     let everybody = Crowd::all(stage);
     let mut best = None;
@@ -324,7 +373,10 @@ fn turns(asking: &mut Asking<'_>, mut groups: Vec<Vec<u32>>) -> Option<(Menu, Du
         let near = TOLERANCE * grouped.objective;
         let (round, finer) = Round::ask_all(asking, &crowds, &menu, before, near);
         last = grouped.objective;
-        best = Some((menu, Duals { prices: grouped.prices, envy: round.envy, floor: grouped.floor }));
+        let answered = asking.spent < asking.pivots && round.part.iter().all(|&part| part == 0);
+        let proved = finer.is_none() && answered;
+        let duals = Duals { prices: grouped.prices, envy: round.envy, floor: grouped.floor };
+        best = Some(Turn { menu, crowds, duals, proved });
         match finer {
             Some(finer) => groups = finer,
             None => return best,
@@ -357,15 +409,7 @@ impl Round {
             finer = refine(before, &round.part);
         }
         let further = round.gain > near && finer.len() > before.len() && asking.spent < asking.pivots;
-        if further {
-            return (round, Some(finer));
-        }
-        if round.part.iter().any(|&part| part != 0) {
-            // No further: whatever duals there are must do.
-            asking.worthwhile = f64::INFINITY;
-            round = Self::ask(asking, crowds, menu, true);
-        }
-        (round, None)
+        (round, further.then_some(finer))
     }
 
     fn ask(asking: &mut Asking<'_>, crowds: &[Crowd], menu: &Menu, deep: bool) -> Self {
