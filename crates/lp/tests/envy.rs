@@ -412,6 +412,15 @@ proptest! {
         prop_assert!(division.bound.gap() <= 1e-8, "gap {:e}", division.bound.gap());
     }
 
+    /// One resource and two have answers of their own; sizes and zeros included.
+    #[test]
+    fn one_and_two_resources(seed in any::<u64>(), n in 1..40usize, k in 1..3usize, family in 0..5usize, spread in 0..3i32) {
+        let owned = instance(seed, n, k, family, spread);
+        let division = owned.solve();
+        prop_assert!(division.bundles.len() <= 5 * k && division.iterations == 0);
+        owned.assert_optimal(&division, 1e-6);
+    }
+
     /// Everybody has at least its share of everything, if everybody has a use for everything and nobody a cap.
     #[test]
     fn sharing_is_worth_it(seed in any::<u64>(), n in 2..40usize, k in 1..6usize, family in prop_oneof![Just(0usize), Just(1), Just(3), Just(4)]) {

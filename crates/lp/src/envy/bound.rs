@@ -16,6 +16,11 @@
 //! negative. With caps the bound is convex in each price, and what the solvers found need not be its least point (a
 //! resource that filled users use up may cost anything), so each price in turn is put where the bound is least.
 //!
+//! *Two resources, no caps.* Sorted by the ratio of their rates, users hold ever less of the first resource and more of
+//! the second, and an envy-free allocation is a sum of allocations with two bundles, `(θ, 0)` up to a user and `(0, 1)`
+//! from the next, who part at a ratio `θ` between theirs. Prices at which none of those is worth more than it costs
+//! prove `Σ m_j p_j`, without any `y`, which would have to be as large as neighbours are alike.
+//!
 //! Identical users are judged as one user with the sum of their weights: `y` spread over them in proportion to weight
 //! gives every one of them the same `g_l/π_l`.
 
@@ -74,6 +79,40 @@ pub(super) fn prove(asked: &EnvyFree<'_>, filled: &[bool], prices: &mut [f64], e
     }
     let spent: f64 = prices.iter().zip(asked.capacity).map(|(p, m)| p * m).sum();
     spent + capped.iter().map(|user| asked.caps[user.l] * user.profit(prices, None)).sum::<f64>()
+}
+
+/// Raises two prices until they prove something; none if there is a cap, or not two resources with users for both.
+pub(super) fn prove_two(asked: &EnvyFree<'_>, prices: &mut [f64]) -> Option<f64> {
+    let there = asked.capacity.iter().all(|&m| m > 0.0) && prices.iter().all(|&p| p > 0.0 && p.is_finite());
+    if asked.capacity.len() != 2 || !there || asked.caps.iter().any(|&cap| cap < f64::INFINITY) {
+        return None;
+    }
+    let ratio = |l: usize| asked.w[2 * l + 1] / asked.w[2 * l];
+    let mut users: Vec<(f64, usize)> = (0..asked.weight.len()).map(|l| (ratio(l), l)).collect();
+    users.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
+    // What the users from here on pay for (0, 1), and what it is worth to them.
+    let (mut paid2, mut worth2) = (vec![0.0; users.len() + 1], vec![0.0; users.len() + 1]);
+    for (at, &(_, l)) in users.iter().enumerate().rev() {
+        let w = asked.w[2 * l + 1];
+        paid2[at] = paid2[at + 1] + if w > 0.0 { asked.weight[l] * prices[1] } else { 0.0 };
+        worth2[at] = worth2[at + 1] + asked.weight[l] * w;
+    }
+    let mut dearer = worth2[0] / paid2[0];
+    let (mut paid1, mut worth1) = (0.0, 0.0);
+    for (at, &(theta, l)) in users.iter().enumerate() {
+        if asked.w[2 * l] > 0.0 {
+            paid1 += asked.weight[l] * prices[0];
+            worth1 += asked.weight[l] * asked.w[2 * l];
+        }
+        let next = users.get(at + 1).map_or(f64::INFINITY, |t| t.0);
+        for theta in [theta, next].into_iter().filter(|&theta| theta > 0.0 && theta < f64::INFINITY) {
+            dearer = dearer.max((theta * worth1 + worth2[at + 1]) / (theta * paid1 + paid2[at + 1]));
+        }
+    }
+    dearer = dearer.max(worth1 / paid1);
+    prices.iter_mut().for_each(|p| *p *= dearer);
+    let upper = prices[0] * asked.capacity[0] + prices[1] * asked.capacity[1];
+    upper.is_finite().then_some(upper)
 }
 
 /// How often each price is made the best beside the others.

@@ -1,11 +1,11 @@
 //! Stages, and within a stage the turns of master and splits.
 
 use super::ask::{self, Asking};
-use super::bound::{Bound, FILLED, Holding, ceiling, prove};
+use super::bound::{Bound, FILLED, Holding, ceiling, prove, prove_two};
 use super::crowd::Crowd;
 use super::merge::Merged;
 use super::stage::{Duals, Menu, Stage, dot};
-use super::{Division, EnvyDual, EnvyFree, TOLERANCE, start};
+use super::{Division, EnvyDual, EnvyFree, TOLERANCE, start, two};
 
 /// The most relative envy that a start may have to be an answer.
 const ENVY: f64 = 1e-8;
@@ -17,6 +17,11 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
     let merged = Merged::new(asked);
     let question = merged.question();
     let mut run = Run::new(&question, pivots);
+    if let Some((holding, duals)) = two::solve(&question) {
+        run.offer(holding);
+        (run.duals, run.stages) = (duals, 1);
+        return run.finish(&merged, resources);
+    }
     if let Some(last) = last.filter(|last| last.prices.len() == resources && last.bundles.len() >= resources) {
         let menu = (last.bundles.len() / resources) as u32;
         let users = [last.holds.len(), last.labels.len()] == [asked.weight.len(); 2];
@@ -30,31 +35,15 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         run.hints = last.envy.iter().filter_map(|row| Some((now(row.user)?, now(row.other)?))).collect();
     }
     while run.stage() {}
-    let Run { holding, mut duals, filled, objective, labels, stages, spent, .. } = run;
-    let upper = duals.prove(&question, &filled);
-    let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
-        user: merged.first[l as usize],
-        other: merged.first[i as usize],
-        dual,
-    };
-    Division {
-        largest_envy: holding.envy(&question),
-        holds: merged.of.iter().map(|&at| holding.holds[at as usize]).collect(),
-        filled: merged.of.iter().map(|&at| filled[at as usize]).collect(),
-        labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
-        bundles: merged.expand(&holding.bundles, resources),
-        objective,
-        prices: merged.expand(&duals.prices, resources),
-        envy: duals.envy.into_iter().map(name).collect(),
-        bound: Bound { lower: objective, upper },
-        stages,
-        iterations: spent,
-    }
+    run.finish(&merged, resources)
 }
 
 impl Duals {
     /// What they prove; duals of a search that was cut short may prove less than none, and are then dropped.
     fn prove(&mut self, question: &EnvyFree<'_>, filled: &[bool]) -> f64 {
+        if let Some(upper) = prove_two(question, &mut self.prices) {
+            return upper;
+        }
         let upper = prove(question, filled, &mut self.prices, &self.envy);
         let mut prices = vec![0.0; self.prices.len()];
         let plain = prove(question, filled, &mut prices, &[]);
@@ -136,6 +125,30 @@ impl<'a> Run<'a> {
         let objective = holding.settle(self.question, &self.filled);
         if objective > self.objective && holding.envy(self.question) <= ENVY {
             (self.holding, self.objective) = (holding, objective);
+        }
+    }
+
+    /// The answer so far, in the terms of the question as asked, and what its duals prove.
+    fn finish(self, merged: &Merged, resources: usize) -> Division {
+        let Self { question, holding, mut duals, filled, objective, labels, stages, spent, .. } = self;
+        let upper = duals.prove(question, &filled);
+        let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
+            user: merged.first[l as usize],
+            other: merged.first[i as usize],
+            dual,
+        };
+        Division {
+            largest_envy: holding.envy(question),
+            holds: merged.of.iter().map(|&at| holding.holds[at as usize]).collect(),
+            filled: merged.of.iter().map(|&at| filled[at as usize]).collect(),
+            labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
+            bundles: merged.expand(&holding.bundles, resources),
+            objective,
+            prices: merged.expand(&duals.prices, resources),
+            envy: duals.envy.into_iter().map(name).collect(),
+            bound: Bound { lower: objective, upper },
+            stages,
+            iterations: spent,
         }
     }
 
