@@ -6,7 +6,6 @@
 //! its bundles hold none of them, and shares of nothing cannot be measured.
 
 use super::EnvyFree;
-use std::collections::HashMap;
 
 /// A question over distinct users.
 #[derive(Clone, Debug)]
@@ -39,9 +38,7 @@ impl Merged {
             of: Vec::with_capacity(n),
             first: Vec::new(),
         };
-        // Per hash, the last merged user that has it; `before` chains the others.
-        let mut last: HashMap<u64, u32> = HashMap::new();
-        let mut before: Vec<u32> = Vec::new();
+        let mut table = Table::new(n);
         let mut limits: Vec<f64> = Vec::new();
         let mut rates = vec![0.0; k];
         for l in 0..n {
@@ -50,14 +47,15 @@ impl Merged {
             // A cap that holds everything there is caps nothing.
             let cap = if asked.caps[l] >= total { f64::INFINITY } else { asked.caps[l] };
             let limit = cap / asked.weight[l];
-            let hash = hash(&rates, limit);
-            let mut at = last.get(&hash).copied().unwrap_or(u32::MAX);
-            while at != u32::MAX && !(merged.w[at as usize * k..][..k] == rates && limits[at as usize] == limit) {
-                at = before[at as usize];
-            }
-            if at == u32::MAX {
+            let same = |at: u32| {
+                let at = at as usize;
+                limits[at] == limit && merged.w[at * k..][..k] == rates
+            };
+            let slot = table.find(hash(&rates, limit), same);
+            let mut at = table.slots[slot];
+            if at == NOBODY {
                 at = merged.weight.len() as u32;
-                before.push(last.insert(hash, at).unwrap_or(u32::MAX));
+                table.slots[slot] = at;
                 merged.w.extend_from_slice(&rates);
                 merged.weight.push(0.0);
                 merged.caps.push(0.0);
@@ -87,6 +85,30 @@ impl Merged {
             self.kept.iter().zip(row).for_each(|(&j, &value)| to[j] = value);
         }
         expanded
+    }
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// Merged users by hash: where one's slot is taken by another, it is in the next that is free.
+struct Table {
+    slots: Vec<u32>,
+}
+
+impl Table {
+    /// For up to `n` users; half of the slots stay free.
+    fn new(n: usize) -> Self {
+        Self { slots: vec![NOBODY; (2 * n).next_power_of_two()] }
+    }
+
+    /// The slot of the user that is the same, or the free one where it belongs.
+    fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.slots[slot] != NOBODY && !same(self.slots[slot]) {
+            slot = (slot + 1) & mask;
+        }
+        slot
     }
 }
 

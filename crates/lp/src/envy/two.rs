@@ -106,24 +106,26 @@ impl Rays {
         Self { order: by_ratio.into_iter().map(|t| t.1).collect(), rays }
     }
 
-    /// The ends of the upper hull over ½.
-    fn hull(&self) -> (Ray, Ray) {
+    /// The ends of the upper hull over ½. Both are corners of the hull at any time, so rays under the line between
+    /// them are out for good.
+    fn hull(&mut self) -> (Ray, Ray) {
         let (mut left, mut right) = (self.rays[0], self.rays[1]);
-        let mut last = 0.0;
         loop {
             let slope = (right.height - left.height) / (right.at - left.at);
-            let above = |ray: &Ray| ray.height - left.height - slope * (ray.at - left.at);
-            let highest = self.rays.iter().map(|ray| (above(ray), ray)).max_by(|x, y| x.0.total_cmp(&y.0));
-            let Some((_, &ray)) = highest.filter(|t| t.0 > ROUNDING * left.height.max(right.height)) else {
-                return (left, right);
-            };
-            *(if ray.at <= 0.5 { &mut left } else { &mut right }) = ray;
-            // The line over ½ only rises; when it does not, what is left is rounding.
-            let height = left.height + (right.height - left.height) * (0.5 - left.at) / (right.at - left.at);
-            if height <= last {
-                return (left, right);
+            let least = ROUNDING * left.height.max(right.height);
+            let mut highest = (least, None);
+            self.rays.retain(|ray| {
+                let above = ray.height - left.height - slope * (ray.at - left.at);
+                if above > highest.0 {
+                    highest = (above, Some(*ray));
+                }
+                above > least
+            });
+            match highest.1 {
+                Some(ray) if ray.at <= 0.5 => left = ray,
+                Some(ray) => right = ray,
+                None => return (left, right),
             }
-            last = height;
         }
     }
 }
@@ -132,7 +134,7 @@ impl Rays {
 const ROUNDING: f64 = 1e-15;
 
 fn two(question: &EnvyFree<'_>) -> (Holding, Duals) {
-    let rays = Rays::new(question);
+    let mut rays = Rays::new(question);
     let (left, right) = rays.hull();
     let width = right.at - left.at;
     let taken =
