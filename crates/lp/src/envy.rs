@@ -25,7 +25,8 @@
 //! with equal money (`envy/start.rs`). Then, in turns: the best bundles for the partition (`envy/grouped.rs`), and for
 //! every crowd of users who hold the same bundle, whether it would pay to tell them apart (`envy/crowd.rs` has the
 //! mathematics, `envy/ask.rs` the order of questions). When it pays nowhere, the duals of all these programmes together
-//! prove the answer optimal; `envy/bound.rs` checks that from the problem as asked, with code of its own.
+//! prove the answer optimal; `envy/bound.rs` checks that from the problem as asked, with code of its own. Without caps,
+//! one resource and two need no search (`envy/two.rs`), and with two the prices alone are the proof.
 //!
 //! Nothing here may depend on time or chance: the budget counts pivots, and when it ends, the answer is the best so
 //! far, feasible and envy-free, with an honest gap.
@@ -38,6 +39,7 @@ mod merge;
 mod solve;
 mod stage;
 mod start;
+mod two;
 
 pub use bound::Bound;
 
@@ -187,7 +189,7 @@ pub struct Division {
     pub objective: f64,
     /// Per resource: how much the sum would rise with one more of it.
     pub prices: Vec<f64>,
-    /// The duals that are not 0.
+    /// The duals that are not 0; none where prices alone prove the bound, as with two resources and no caps.
     pub envy: Vec<EnvyDual>,
     /// Between which numbers the optimum of the last stage lies.
     pub bound: Bound,

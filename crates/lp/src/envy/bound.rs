@@ -13,7 +13,13 @@
 //! A user without a cap must find nothing worth having (`g_l ≤ 0` wherever it has a use): prices are raised until that
 //! holds. A capped one gets at most `c_l max_j g_lj` out of it (`c_l = d_l/π_l`). A filled user has no envy rows, and
 //! its bundle is `c_l` units of resources that are best for it, so it gets `c_l max_{j best} g_lj`, also if that is
-//! negative.
+//! negative. With caps the bound is convex in each price, and what the solvers found need not be its least point (a
+//! resource that filled users use up may cost anything), so each price in turn is put where the bound is least.
+//!
+//! *Two resources, no caps.* Sorted by the ratio of their rates, users hold ever less of the first resource and more of
+//! the second, and an envy-free allocation is a sum of allocations with two bundles, `(θ, 0)` up to a user and `(0, 1)`
+//! from the next, who part at a ratio `θ` between theirs. Prices at which none of those is worth more than it costs
+//! prove `Σ m_j p_j`, without any `y`, which would have to be as large as neighbours are alike.
 //!
 //! Identical users are judged as one user with the sum of their weights: `y` spread over them in proportion to weight
 //! gives every one of them the same `g_l/π_l`.
@@ -53,23 +59,143 @@ pub(super) fn prove(asked: &EnvyFree<'_>, filled: &[bool], prices: &mut [f64], e
             worth[i * k + j] -= paid;
         }
     }
-    let users = || worth.chunks_exact(k).enumerate();
     let useful = |l: usize, j: usize| asked.w[l * k + j] > 0.0 && asked.capacity[j] > 0.0;
-    for (j, p) in prices.iter_mut().enumerate() {
-        *p = if *p > 0.0 && p.is_finite() { *p } else { 0.0 };
-        for (l, worth) in users().filter(|&(l, _)| asked.caps[l] == f64::INFINITY && useful(l, j)) {
-            *p = f64::max(*p, worth[j] / asked.weight[l]);
+    let mut demanded = vec![0.0; k];
+    for (l, worth) in worth.chunks_exact(k).enumerate().filter(|t| asked.caps[t.0] == f64::INFINITY) {
+        for j in (0..k).filter(|&j| useful(l, j)) {
+            demanded[j] = f64::max(demanded[j], worth[j] / asked.weight[l]);
         }
     }
-    let mut upper: f64 = prices.iter().zip(asked.capacity).map(|(p, m)| p * m).sum();
-    for (l, worth) in users().filter(|&(l, _)| asked.caps[l] < f64::INFINITY) {
-        let weight = asked.weight[l];
-        let best = (0..k).filter(|&j| useful(l, j)).map(|j| asked.w[l * k + j]).fold(0.0, f64::max);
-        let choice = (0..k).filter(|&j| useful(l, j) && (!filled[l] || asked.w[l * k + j] == best));
-        let profit = choice.map(|j| worth[j] - weight * prices[j]).fold(f64::NEG_INFINITY, f64::max);
-        upper += asked.caps[l] / weight * if filled[l] { profit } else { profit.max(0.0) };
+    for (p, demanded) in prices.iter_mut().zip(&demanded) {
+        *p = if p.is_finite() { p.max(*demanded) } else { *demanded };
     }
-    upper
+    let capped = Capped::all(asked, filled, &worth);
+    let order = Capped::used_up_first(asked, &capped);
+    for _ in 0..if capped.is_empty() { 0 } else { SWEEPS } {
+        for &(j, used_up) in &order {
+            let price = if used_up { prohibitive(&capped) } else { best_price(asked, &capped, prices, j) };
+            prices[j] = price.max(demanded[j]);
+        }
+    }
+    let spent: f64 = prices.iter().zip(asked.capacity).map(|(p, m)| p * m).sum();
+    spent + capped.iter().map(|user| asked.caps[user.l] * user.profit(prices, None)).sum::<f64>()
+}
+
+/// Raises two prices until they prove something; none if there is a cap, or not two resources with users for both.
+pub(super) fn prove_two(asked: &EnvyFree<'_>, prices: &mut [f64]) -> Option<f64> {
+    let there = asked.capacity.iter().all(|&m| m > 0.0) && prices.iter().all(|&p| p > 0.0 && p.is_finite());
+    if asked.capacity.len() != 2 || !there || asked.caps.iter().any(|&cap| cap < f64::INFINITY) {
+        return None;
+    }
+    let ratio = |l: usize| asked.w[2 * l + 1] / asked.w[2 * l];
+    let mut users: Vec<(f64, usize)> = (0..asked.weight.len()).map(|l| (ratio(l), l)).collect();
+    users.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
+    // What the users from here on pay for (0, 1), and what it is worth to them.
+    let (mut paid2, mut worth2) = (vec![0.0; users.len() + 1], vec![0.0; users.len() + 1]);
+    for (at, &(_, l)) in users.iter().enumerate().rev() {
+        let w = asked.w[2 * l + 1];
+        paid2[at] = paid2[at + 1] + if w > 0.0 { asked.weight[l] * prices[1] } else { 0.0 };
+        worth2[at] = worth2[at + 1] + asked.weight[l] * w;
+    }
+    let mut dearer = worth2[0] / paid2[0];
+    let (mut paid1, mut worth1) = (0.0, 0.0);
+    for (at, &(theta, l)) in users.iter().enumerate() {
+        if asked.w[2 * l] > 0.0 {
+            paid1 += asked.weight[l] * prices[0];
+            worth1 += asked.weight[l] * asked.w[2 * l];
+        }
+        let next = users.get(at + 1).map_or(f64::INFINITY, |t| t.0);
+        for theta in [theta, next].into_iter().filter(|&theta| theta > 0.0 && theta < f64::INFINITY) {
+            dearer = dearer.max((theta * worth1 + worth2[at + 1]) / (theta * paid1 + paid2[at + 1]));
+        }
+    }
+    dearer = dearer.max(worth1 / paid1);
+    prices.iter_mut().for_each(|p| *p *= dearer);
+    let upper = prices[0] * asked.capacity[0] + prices[1] * asked.capacity[1];
+    upper.is_finite().then_some(upper)
+}
+
+/// How often each price is made the best beside the others.
+const SWEEPS: u32 = 4;
+/// The part of a capacity that is rounding.
+const NOTHING: f64 = 1e-12;
+
+/// A user with a cap.
+struct Capped {
+    l: usize,
+    /// Resources it may hold, with its gain there before prices, per weight.
+    choice: Vec<(usize, f64)>,
+    /// What it gains by holding nothing: not possible for who is filled.
+    nothing: f64,
+}
+
+impl Capped {
+    fn all(asked: &EnvyFree<'_>, filled: &[bool], worth: &[f64]) -> Vec<Self> {
+        let k = asked.capacity.len();
+        let one = |l: usize| {
+            let rates = &asked.w[l * k..][..k];
+            let useful = |&j: &usize| rates[j] > 0.0 && asked.capacity[j] > 0.0;
+            let best = (0..k).filter(useful).map(|j| rates[j]).fold(0.0, f64::max);
+            let choice = (0..k).filter(useful).filter(|&j| !filled[l] || rates[j] == best);
+            Self {
+                l,
+                choice: choice.map(|j| (j, worth[l * k + j] / asked.weight[l])).collect(),
+                nothing: if filled[l] { f64::NEG_INFINITY } else { 0.0 },
+            }
+        };
+        (0..filled.len()).filter(|&l| asked.caps[l] < f64::INFINITY).map(one).collect()
+    }
+
+    /// The resources, first those of which filled users without a choice leave nothing.
+    fn used_up_first(asked: &EnvyFree<'_>, capped: &[Self]) -> Vec<(usize, bool)> {
+        let mut left = asked.capacity.to_vec();
+        for user in capped.iter().filter(|user| user.nothing == f64::NEG_INFINITY) {
+            if let [(j, _)] = user.choice[..] {
+                left[j] -= asked.caps[user.l];
+            }
+        }
+        let mut order: Vec<(usize, bool)> =
+            left.iter().zip(asked.capacity).enumerate().map(|(j, (left, m))| (j, *left <= NOTHING * m)).collect();
+        order.sort_by_key(|&(j, used_up)| (!used_up, j));
+        order
+    }
+
+    /// The most it gains per unit, at prices, leaving one resource out.
+    fn profit(&self, prices: &[f64], without: Option<usize>) -> f64 {
+        let choice = self.choice.iter().filter(|c| Some(c.0) != without);
+        choice.map(|&(j, gain)| gain - prices[j]).fold(self.nothing, f64::max)
+    }
+}
+
+/// A price at which nobody would be, whatever the others up to the largest gain: right for what is used up, where any
+/// price costs nothing.
+fn prohibitive(capped: &[Capped]) -> f64 {
+    3.0 * capped.iter().flat_map(|user| &user.choice).fold(0.0, |most, c| f64::max(most, c.1.abs()))
+}
+
+/// The upper bound is convex in one price: it rises by the capacity, and falls by the cap of every user that gains most
+/// there, until the price is so high that the user does as well elsewhere. Returns where it is least.
+fn best_price(asked: &EnvyFree<'_>, capped: &[Capped], prices: &[f64], j: usize) -> f64 {
+    let mut slope = asked.capacity[j];
+    let mut leave: Vec<(f64, f64)> = Vec::new();
+    for user in capped {
+        if let Some(&(_, gain)) = user.choice.iter().find(|c| c.0 == j) {
+            let elsewhere = user.profit(prices, Some(j));
+            if elsewhere == f64::NEG_INFINITY {
+                slope -= asked.caps[user.l];
+            } else {
+                leave.push((gain - elsewhere, asked.caps[user.l]));
+            }
+        }
+    }
+    leave.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (price, cap) in leave {
+        slope -= cap;
+        if slope < 0.0 {
+            return price;
+        }
+    }
+    0.0
 }
 
 /// An allocation as a menu of bundles per unit of weight, and who holds which.
@@ -109,7 +235,9 @@ impl Holding {
             shrink = shrink.min(cap / bundle.iter().sum::<f64>().max(1e-300));
         }
         for (used, m) in used.iter().zip(asked.capacity) {
-            shrink = shrink.min(m / used.max(1e-300));
+            if used > m {
+                shrink = shrink.min(m / used);
+            }
         }
         self.bundles.iter_mut().for_each(|b| *b *= shrink);
         let value = |l: usize| asked.weight[l] * worth(&asked.w[l * k..][..k], self.bundle(k, self.holds[l]));

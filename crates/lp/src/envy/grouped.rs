@@ -39,7 +39,7 @@ struct Building<'a> {
     crowd: &'a Crowd,
     parts: Vec<Vec<u32>>,
     part_of: Vec<u32>,
-    /// Column of (part, resource), or none where a member has no use for it; the `t_i` follow.
+    /// Column of (part, resource), or none where a member has no use for it or nothing is left; the `t_i` follow.
     column: Vec<Option<u32>>,
     first_t: u32,
     simplex: Simplex,
@@ -83,7 +83,7 @@ impl<'a> Building<'a> {
         for (g, part) in parts.iter().enumerate() {
             let mut total = 0.0;
             value.fill(0.0);
-            useful.fill(true);
+            useful.iter_mut().zip(&stage.room).for_each(|(useful, &room)| *useful = room > 0.0);
             for &at in part {
                 part_of[at as usize] = g as u32;
                 let l = crowd.members[at as usize] as usize;

@@ -1,30 +1,33 @@
 //! Stages, and within a stage the turns of master and splits.
 
 use super::ask::{self, Asking};
-use super::bound::{Bound, FILLED, Holding, ceiling, prove};
+use super::bound::{Bound, FILLED, Holding, ceiling, prove, prove_two};
 use super::crowd::Crowd;
 use super::merge::Merged;
 use super::stage::{Duals, Menu, Stage, dot};
-use super::{Division, EnvyDual, EnvyFree, TOLERANCE, start};
+use super::{Division, EnvyDual, EnvyFree, TOLERANCE, start, two};
 
 /// The most relative envy that a start may have to be an answer.
 const ENVY: f64 = 1e-8;
+/// Filled users who leave less than this of a resource leave nothing.
+const NO_ROOM: f64 = 1e-12;
 
 pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) -> Division {
+    let resources = asked.capacity.len();
     let merged = Merged::new(asked);
     let question = merged.question();
     let mut run = Run::new(&question, pivots);
-    if let Some(last) =
-        last.filter(|last| last.prices.len() == asked.capacity.len() && last.bundles.len() >= asked.capacity.len())
-    {
-        let menu = (last.bundles.len() / last.prices.len()) as u32;
+    if let Some((holding, duals)) = two::solve(&question) {
+        run.offer(holding);
+        (run.duals, run.stages) = (duals, 1);
+        return run.finish(&merged, resources);
+    }
+    if let Some(last) = last.filter(|last| last.prices.len() == resources && last.bundles.len() >= resources) {
+        let menu = (last.bundles.len() / resources) as u32;
         let users = [last.holds.len(), last.labels.len()] == [asked.weight.len(); 2];
         let same = users && last.holds.iter().all(|&bundle| bundle < menu);
         let held = |l: usize| if same { last.holds[merged.first[l] as usize] } else { 0 };
-        run.begin(&last.bundles, (0..question.weight.len()).map(held).collect());
-        if same {
-            run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
-        }
+        run.begin(merged.compress(&last.bundles, resources), (0..question.weight.len()).map(held).collect());
         let now = |user: u32| merged.of.get(user as usize).copied();
         if last.labels.len() == asked.weight.len() {
             run.labels = merged.first.iter().map(|&user| last.labels[user as usize]).collect();
@@ -32,26 +35,22 @@ pub(super) fn solve(asked: &EnvyFree<'_>, last: Option<&Division>, pivots: u32) 
         run.hints = last.envy.iter().filter_map(|row| Some((now(row.user)?, now(row.other)?))).collect();
     }
     while run.stage() {}
-    let Run { holding, duals, filled, objective, labels, stages, spent, .. } = run;
-    let mut prices = duals.prices;
-    let upper = prove(&question, &filled, &mut prices, &duals.envy);
-    let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
-        user: merged.first[l as usize],
-        other: merged.first[i as usize],
-        dual,
-    };
-    Division {
-        largest_envy: holding.envy(&question),
-        holds: merged.of.iter().map(|&at| holding.holds[at as usize]).collect(),
-        filled: merged.of.iter().map(|&at| filled[at as usize]).collect(),
-        labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
-        bundles: holding.bundles,
-        objective,
-        prices,
-        envy: duals.envy.into_iter().map(name).collect(),
-        bound: Bound { lower: objective, upper },
-        stages,
-        iterations: spent,
+    run.finish(&merged, resources)
+}
+
+impl Duals {
+    /// What they prove; duals of a search that was cut short may prove less than none, and are then dropped.
+    fn prove(&mut self, question: &EnvyFree<'_>, filled: &[bool]) -> f64 {
+        if let Some(upper) = prove_two(question, &mut self.prices) {
+            return upper;
+        }
+        let upper = prove(question, filled, &mut self.prices, &self.envy);
+        let mut prices = vec![0.0; self.prices.len()];
+        let plain = prove(question, filled, &mut prices, &[]);
+        if plain < upper {
+            *self = Self { prices, ..Self::default() };
+        }
+        upper.min(plain)
     }
 }
 
@@ -111,15 +110,45 @@ impl<'a> Run<'a> {
     }
 
     /// Begins with a menu and who held what of it: everybody takes what it likes best, and that is the first partition.
-    fn begin(&mut self, bundles: &[f64], holds: Vec<u32>) {
-        let mut holding = Holding { bundles: bundles.to_vec(), holds };
-        let objective = holding.settle(self.question, &self.filled);
+    fn begin(&mut self, bundles: Vec<f64>, holds: Vec<u32>) {
+        let mut holding = Holding { bundles, holds };
+        holding.settle(self.question, &self.filled);
         let mut groups = vec![Vec::new(); holding.bundles.len() / self.question.capacity.len()];
         holding.holds.iter().enumerate().for_each(|(l, &bundle)| groups[bundle as usize].push(l as u32));
         groups.retain(|group| !group.is_empty());
         self.groups = Some(groups);
+        self.offer(holding);
+    }
+
+    /// Takes an allocation as the answer so far, if it is a better one.
+    fn offer(&mut self, mut holding: Holding) {
+        let objective = holding.settle(self.question, &self.filled);
         if objective > self.objective && holding.envy(self.question) <= ENVY {
             (self.holding, self.objective) = (holding, objective);
+        }
+    }
+
+    /// The answer so far, in the terms of the question as asked, and what its duals prove.
+    fn finish(self, merged: &Merged, resources: usize) -> Division {
+        let Self { question, holding, mut duals, filled, objective, labels, stages, spent, .. } = self;
+        let upper = duals.prove(question, &filled);
+        let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
+            user: merged.first[l as usize],
+            other: merged.first[i as usize],
+            dual,
+        };
+        Division {
+            largest_envy: holding.envy(question),
+            holds: merged.of.iter().map(|&at| holding.holds[at as usize]).collect(),
+            filled: merged.of.iter().map(|&at| filled[at as usize]).collect(),
+            labels: merged.of.iter().map(|&at| labels[at as usize]).collect(),
+            bundles: merged.expand(&holding.bundles, resources),
+            objective,
+            prices: merged.expand(&duals.prices, resources),
+            envy: duals.envy.into_iter().map(name).collect(),
+            bound: Bound { lower: objective, upper },
+            stages,
+            iterations: spent,
         }
     }
 
@@ -132,7 +161,14 @@ impl<'a> Run<'a> {
         }
         let groups = match self.groups.take() {
             Some(groups) => scaled.translate(&groups),
-            None => start::groups(&scaled.stage),
+            None => {
+                let menu = start::menu(&scaled.stage);
+                if !menu.bundles.is_empty() {
+                    let holding = self.read(&scaled, &menu);
+                    self.offer(holding);
+                }
+                menu.groups
+            }
         };
         let labels = scaled.users.iter().map(|&l| self.labels[l as usize]).collect();
         let mut asking = Asking::new(&scaled.stage, labels, self.pivots, self.spent);
@@ -205,7 +241,7 @@ impl<'a> Run<'a> {
                 (most[j], richest[j]) = (held, Some(l as u32));
             }
         }
-        room.iter_mut().for_each(|room| *room = room.max(0.0));
+        room.iter_mut().for_each(|room| *room = if *room > NO_ROOM { *room } else { 0.0 });
         let mut stage = Stage {
             k,
             w: Vec::with_capacity(users.len() * k),
@@ -300,8 +336,32 @@ impl Scaled {
     }
 }
 
-/// The best menu found for the stage, and duals; none if not even the first partition was solved.
-fn turns(asking: &mut Asking<'_>, mut groups: Vec<Vec<u32>>) -> Option<(Menu, Duals)> {
+/// A menu, its crowds, and what is known of its duals.
+struct Turn {
+    menu: Menu,
+    crowds: Vec<Crowd>,
+    duals: Duals,
+    /// Whether every crowd was asked user by user, and answered.
+    proved: bool,
+}
+
+/// The best menu found for the stage, and duals; none if not even the first partition was solved. Half of the pivots are
+/// kept for the proof: duals of some crowds only prove next to nothing.
+fn turns(asking: &mut Asking<'_>, groups: Vec<Vec<u32>>) -> Option<(Menu, Duals)> {
+    let pivots = asking.pivots;
+    asking.pivots -= pivots.saturating_sub(asking.spent) / 2;
+    let best = search(asking, groups);
+    asking.pivots = pivots;
+    let mut turn = best?;
+    if !turn.proved {
+        asking.worthwhile = f64::INFINITY;
+        turn.duals.envy = Round::ask(asking, &turn.crowds, &turn.menu, true).envy;
+    }
+    Some((turn.menu, turn.duals))
+}
+
+/// Turns of master and crowds, until no crowd would rather come apart.
+fn search(asking: &mut Asking<'_>, mut groups: Vec<Vec<u32>>) -> Option<Turn> {
     let stage = asking.stage;
     let everybody = Crowd::all(stage);
     let mut best = None;
@@ -326,7 +386,10 @@ fn turns(asking: &mut Asking<'_>, mut groups: Vec<Vec<u32>>) -> Option<(Menu, Du
         let near = TOLERANCE * grouped.objective;
         let (round, finer) = Round::ask_all(asking, &crowds, &menu, before, near);
         last = grouped.objective;
-        best = Some((menu, Duals { prices: grouped.prices, envy: round.envy, floor: grouped.floor }));
+        let answered = asking.spent < asking.pivots && round.part.iter().all(|&part| part == 0);
+        let proved = finer.is_none() && answered;
+        let duals = Duals { prices: grouped.prices, envy: round.envy, floor: grouped.floor };
+        best = Some(Turn { menu, crowds, duals, proved });
         match finer {
             Some(finer) => groups = finer,
             None => return best,
@@ -359,15 +422,7 @@ impl Round {
             finer = refine(before, &round.part);
         }
         let further = round.gain > near && finer.len() > before.len() && asking.spent < asking.pivots;
-        if further {
-            return (round, Some(finer));
-        }
-        if round.part.iter().any(|&part| part != 0) {
-            // No further: whatever duals there are must do.
-            asking.worthwhile = f64::INFINITY;
-            round = Self::ask(asking, crowds, menu, true);
-        }
-        (round, None)
+        (round, further.then_some(finer))
     }
 
     fn ask(asking: &mut Asking<'_>, crowds: &[Crowd], menu: &Menu, deep: bool) -> Self {

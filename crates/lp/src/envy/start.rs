@@ -1,20 +1,31 @@
 //! Where to begin: what users would buy with equal money. The outcome of such a market is envy-free already, and its
-//! sum is within a percent of the best; here it gives the first partition.
+//! sum is within a percent of the best: it is the first answer as well as the first partition.
 
-use super::stage::Stage;
-use crate::market::{self, Market, STEPS};
+use super::stage::{Menu, Stage};
+use crate::market::{self, Equilibrium, Market, STEPS};
 
-/// The users by what they would buy; users who would mix, and content ones, each by themselves.
-pub(super) fn groups(stage: &Stage) -> Vec<Vec<u32>> {
+/// The users by what they would buy; users who would mix, and content ones, each by themselves. The bundles are what
+/// they get for their money; there are none if somebody has no use for what is left, and then everybody is on what it
+/// likes best.
+pub(super) fn menu(stage: &Stage) -> Menu {
     let market = Market { w: &stage.w, weight: &stage.weight, capacity: &stage.room };
     let Ok(equilibrium) = market::equilibrium(&market, None, STEPS) else {
-        // Somebody has no use for what is left: begin with what everybody likes best.
-        return by(stage, |l| {
+        let groups = by(stage, |l| {
             let rates = stage.rates(l);
             (0..stage.k).max_by(|&a, &b| rates[a].total_cmp(&rates[b]))
         });
+        return Menu { groups, bundles: Vec::new() };
     };
-    by(stage, |l| equilibrium.division.resource(l))
+    let groups = by(stage, |l| equilibrium.division.resource(l));
+    let bundles = groups.iter().flat_map(|group| bought(&equilibrium, group[0] as usize)).collect();
+    Menu { groups, bundles }
+}
+
+/// What a user buys per unit of its weight.
+fn bought(equilibrium: &Equilibrium, l: usize) -> Vec<f64> {
+    let mut bundle = vec![0.0; equilibrium.prices.len()];
+    equilibrium.division.each(l, |j, fraction| bundle[j] = fraction / equilibrium.prices[j]);
+    bundle
 }
 
 fn by(stage: &Stage, resource: impl Fn(usize) -> Option<usize>) -> Vec<Vec<u32>> {
