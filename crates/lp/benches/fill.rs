@@ -83,7 +83,7 @@ fn share_row(users: usize, classes: usize, k: usize) {
     let problem = Sharing { users: &users, rates: &rates, pairs: &pairs, capacity: &capacity };
     let mut shared = sharing::Shared::default();
     let ours = median(if classes < 256 { 3 } else { 1 }, || {
-        shared = sharing::fill(&problem, BUDGET).expect("a good question")
+        shared = sharing::fill(&problem, BUDGET).expect("a good question");
     });
     let all = shared.groups.len() * k + pairs.len();
     print!("{:6} {classes:7} {k:3} {:>10} {:7}", users.len(), time(ours), shared.stages.len());

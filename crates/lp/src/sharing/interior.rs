@@ -157,9 +157,8 @@ impl Interior {
         self.b = b.to_vec();
     }
 
-    /// Lets a column in with its reduced cost, if it were worth about `amount`.
-    pub(super) fn enter(&mut self, column: Column, amount: f64) {
-        let sigma = self.complementarity();
+    /// Lets a column in, central at `sigma`, with no more than `amount`.
+    pub(super) fn enter(&mut self, column: Column, sigma: f64, amount: f64) {
         let r = column.dot(&self.y).max(sigma / amount);
         self.x.push(sigma / r);
         self.r.push(r);

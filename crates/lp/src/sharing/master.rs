@@ -318,7 +318,7 @@ impl<'a> Master<'a> {
         }
         for way in found.iter().map(|&at| self.way(at)) {
             let jobs = self.groups[way.first].jobs.min(self.groups[way.second.unwrap_or(way.first)].jobs);
-            at.enter(self.column(&way), MODEST * NOTICED * jobs);
+            at.enter(self.column(&way), sigma, MODEST * NOTICED * jobs);
         }
         self.admit(&found);
     }
