@@ -50,13 +50,13 @@ const SEEDS: u32 = 3;
 /// The gap from which the interior point is measured.
 const NEAR: f64 = 1e-6;
 /// A pair may come in if it would get this part of a job on the central path...
-const NOTICED: f64 = 0.1;
+const NOTICED: f64 = 0.5;
 /// ...of which it begins with this part...
 const MODEST: f64 = 0.2;
 /// ...and leaves when it has less than this.
-const FORGOTTEN: f64 = 5e-4;
+const FORGOTTEN: f64 = 0.01;
 /// Pairs that may come in for one group between two iterations.
-const FEW: u32 = 2;
+const FEW: u32 = 3;
 /// More of them at first, while the gap is above...
 const MORE: u32 = 4;
 /// ...this.
