@@ -21,14 +21,16 @@
 
 mod bound;
 mod fill;
+mod interior;
 mod master;
+mod normal;
 
 use crate::maxmin::Bound;
 use crate::{Budget, ModelError};
 use std::fmt;
 
 /// The relative gap at which a program is solved.
-pub const TOLERANCE: f64 = 1e-7;
+pub const TOLERANCE: f64 = 2e-7;
 
 /// A user.
 #[derive(Clone, Copy, PartialEq, Debug)]

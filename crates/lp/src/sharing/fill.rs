@@ -16,8 +16,10 @@ use super::{Group, Refusal, Share, Shared, Sharing, Stage, TOLERANCE};
 use crate::Budget;
 use crate::maxmin::Bound;
 
-/// `τ` this near to 1 is 1.
+/// `τ` this near to 1 is 1...
 const REACHED: f64 = 2.0 * TOLERANCE;
+/// ...and so near if no better is to be had.
+const NEARLY: f64 = 1e-4;
 /// A user that can gain less than this, relatively, is frozen.
 const FROZEN: f64 = 1e-5;
 /// So is one whose dual is this part of the mean: the duals of an interior point are either clear or vanish.
@@ -39,9 +41,10 @@ pub(super) fn run(problem: &Sharing<'_>, budget: Budget) -> Result<Shared, Refus
     let mut tide = Tide { master: Master::new(problem, &groups), limit, rising };
     let alone: Vec<f64> = groups.iter().map(|group| group.jobs * (problem.best(group.class) / group.beta)).collect();
     let mut shared = Shared::default();
-    let mut all_reached = true;
+    let (mut proofs, mut all_reached) = (Vec::new(), true);
     while tide.rising.contains(&true) {
         let (t, answer, reached) = tide.stage(budget)?;
+        proofs.push(tide.proof(&answer));
         shared.stages.push(tide.settle(t, &answer, reached));
         // A stage that was not reached has scaled everybody down: what was there before is better, if there was anything.
         if reached || shared.shares.is_empty() {
@@ -49,31 +52,62 @@ pub(super) fn run(problem: &Sharing<'_>, budget: Budget) -> Result<Shared, Refus
         }
         all_reached = reached;
     }
-    measure(&groups, &mut shared, &alone, all_reached);
+    measure(&groups, &mut shared, &alone, &proofs, all_reached);
     (shared.iterations, shared.rounds) = (tide.master.iterations, tide.master.rounds);
     shared.groups = groups.iter().map(|group| group.members.clone()).collect();
     name_users(&groups, &mut shared);
     Ok(shared)
 }
 
-/// Reads the levels of the stages off the answer, and the gap. Only of the last stage may it be said that it was not
-/// reached: then its users are measured against what they could do alone.
-fn measure(groups: &[Group], shared: &mut Shared, alone: &[f64], reached: bool) {
+/// What the duals of a stage proved: `Σ_i weight_i u_i ≤ R` of all levels `u` that can be had at once.
+struct Proof {
+    weights: Vec<f64>,
+    right: f64,
+}
+
+/// Reads the levels of the stages off the answer as it is in the end, what their duals prove of those, and the gap. A
+/// stage's level is the least of all who froze in it or later; those who stopped before, or are full, keep what they
+/// have. Only of the last stage may it be said that it was not reached: then its users are measured against what they
+/// could do alone.
+fn measure(groups: &[Group], shared: &mut Shared, alone: &[f64], proofs: &[Proof], reached: bool) {
     let levels: Vec<f64> = shared.levels.iter().zip(groups).map(|(served, group)| served / group.beta).collect();
     let count = shared.stages.len();
-    for (s, stage) in shared.stages.iter_mut().enumerate() {
-        let least = stage.frozen.iter().map(|&g| levels[g]).fold(f64::INFINITY, f64::min);
+    let (mut kept, mut least) = (levels.clone(), f64::INFINITY);
+    for (s, stage) in shared.stages.iter_mut().enumerate().rev() {
+        for &g in &stage.frozen {
+            least = least.min(levels[g]);
+            kept[g] = f64::INFINITY;
+        }
         if stage.frozen.is_empty() {
             stage.bound.lower = stage.full.iter().map(|&g| levels[g]).fold(0.0, f64::max);
             stage.bound.upper = stage.full.iter().map(|&g| alone[g]).fold(0.0, f64::max);
         } else {
-            stage.bound.lower = least;
+            stage.bound = Bound { lower: least, upper: highest(&proofs[s], &kept, f64::INFINITY) };
         }
+        // What is had can be had: only rounding says otherwise.
+        stage.bound.upper = stage.bound.upper.max(stage.bound.lower);
         let stopped = if reached || s + 1 < count { &[][..] } else { &stage.frozen };
         let users = stage.full.iter().chain(stopped).map(|&g| Bound { lower: levels[g], upper: alone[g] }.gap());
         shared.gap = users.fold(shared.gap.max(stage.bound.gap()), f64::max);
     }
     shared.levels = levels;
+}
+
+/// `sup { t : Σ weight min(t, limit) ≤ R }`, at most `top`.
+fn highest(proof: &Proof, limit: &[f64], top: f64) -> f64 {
+    let mut order: Vec<usize> = (0..limit.len()).collect();
+    order.sort_by(|&a, &b| limit[a].total_cmp(&limit[b]));
+    let (mut left, mut slope) = (proof.right, proof.weights.iter().sum::<f64>());
+    for (at, &g) in order.iter().enumerate() {
+        if left <= slope * limit[g] {
+            break;
+        }
+        left -= proof.weights[g] * limit[g];
+        // Summed anew: what is left of a great slope is rounding.
+        slope = order[at + 1..].iter().map(|&g| proof.weights[g]).sum();
+    }
+    let t = left / slope;
+    if t > 0.0 && t < top { t } else { top }
 }
 
 /// Turns groups into their users where the answer speaks of users.
@@ -103,42 +137,33 @@ impl Tide<'_> {
     fn stage(&mut self, budget: Budget) -> Result<(f64, Answer, bool), Refusal> {
         let n = self.limit.len();
         let mut t = (0..n).filter(|&g| self.rising[g]).map(|g| self.limit[g]).fold(0.0, f64::max);
+        self.master.step_back();
         let mut steps = 0;
         loop {
             steps += 1;
             let b: Vec<f64> = (0..n).map(|g| self.beta(g) * t.min(self.limit[g])).collect();
             let answer = self.master.solve(&b, budget)?;
             let reached = answer.bound.lower >= 1.0 - REACHED;
-            let lower = self.highest(&answer, t);
+            let lower = highest(&self.proof(&answer), &self.limit, t);
+            // Where the numbers allow no more, near is as good as there; the bound of the stage says how near.
             let stuck = lower >= t * (1.0 - 1e-9) || steps == MOST_STEPS;
             if reached || stuck || self.master.iterations >= budget.iterations {
-                return Ok((t, answer, reached));
+                let near = stuck && answer.bound.lower >= 1.0 - NEARLY;
+                return Ok((t, answer, reached || near));
             }
             t = lower;
         }
     }
 
-    /// `sup { t : Σ λ β min(t, f) ≤ R }`, at most `top`.
-    fn highest(&self, answer: &Answer, top: f64) -> f64 {
-        let weights: Vec<f64> = (0..self.limit.len()).map(|g| answer.duals.lambda[g] * self.beta(g)).collect();
-        let mut order: Vec<usize> = (0..self.limit.len()).collect();
-        order.sort_by(|&a, &b| self.limit[a].total_cmp(&self.limit[b]));
-        let (mut left, mut slope) = (answer.duals.right, weights.iter().sum::<f64>());
-        for g in order {
-            if left <= slope * self.limit[g] {
-                break;
-            }
-            left -= weights[g] * self.limit[g];
-            slope -= weights[g];
-        }
-        let t = left / slope;
-        if t > 0.0 && t < top { t } else { top }
+    fn proof(&self, answer: &Answer) -> Proof {
+        let weights = (0..self.limit.len()).map(|g| answer.duals.lambda[g] * self.beta(g)).collect();
+        Proof { weights, right: answer.duals.right }
     }
 
     /// Freezes whom the duals freeze.
     fn settle(&mut self, t: f64, answer: &Answer, reached: bool) -> Stage {
         let n = self.limit.len();
-        let u = served(self.master.groups, &self.master.ways, &answer.x);
+        let u = served(self.master.groups, &answer.ways, &answer.x);
         let duals = &answer.duals;
         let weight = |g: usize| duals.lambda[g] * self.beta(g);
         let kept: f64 = (0..n).map(|g| duals.lambda[g] * u[g].min(self.beta(g) * t.min(self.limit[g]))).sum();
@@ -149,7 +174,7 @@ impl Tide<'_> {
             prices: duals.p.clone(),
             frozen: Vec::new(),
             full: Vec::new(),
-            bound: Bound { lower: t, upper: self.highest(answer, f64::INFINITY) },
+            bound: Bound { lower: t, upper: t },
         };
         for g in (0..n).filter(|&g| self.rising[g]) {
             if self.limit[g] <= t * (1.0 + REACHED) {
@@ -175,7 +200,7 @@ impl Tide<'_> {
 
     /// Writes the answer down; levels are what the groups get done until they are measured.
     fn write(&self, answer: &Answer, shared: &mut Shared) {
-        let Master { groups, ways, .. } = &self.master;
+        let (groups, ways) = (self.master.groups, &answer.ways);
         let used = ways.iter().zip(&answer.x).filter(|&(_, &x)| x > 0.0);
         let share = |(way, &amount): (&Way, &f64)| {
             let Way { first, second, resource, .. } = *way;
