@@ -18,7 +18,7 @@ mod cholesky;
 mod incomes;
 mod interior;
 
-pub use incomes::Incomes;
+pub use incomes::{Incomes, TURNS};
 
 use crate::Budget;
 use crate::market::{self, Market, Refusal, Welfare};

@@ -284,7 +284,7 @@ fn equal_incomes_give_a_capped_user_the_fast_resource() {
     // Alone on one unit, the second user can pay for the fast one; Nash welfare lets it save its money.
     let (w, weight, caps, capacity) = ([1.0, 4.0, 1.0, 2.0], [1.0, 1.0], [FREE, 1.0], [4.0, 2.0]);
     let problem = Nash { w: &w, weight: &weight, caps: &caps, capacity: &capacity };
-    let incomes = Workspace::new().equal_incomes(&problem, None, Budget::default()).unwrap();
+    let incomes = Workspace::new().equal_incomes(&problem, None, nash::TURNS, Budget::default()).unwrap();
     assert!(incomes.regret < 1e-6, "{incomes:?}");
     assert_share(incomes.x[3], 1.0);
     assert_share(incomes.x[1], 1.0);
@@ -306,7 +306,7 @@ proptest! {
             Instance::new(&Recipe { family, users, resources, load, uncapped, spread: 0.0, seed });
         let weight: Vec<f64> = (0..users).map(|l| 1.0 + ((seed >> l) & 3) as f64).collect();
         let problem = Nash { w: &w, weight: &weight, caps: &caps, capacity: &capacity };
-        let incomes = Workspace::new().equal_incomes(&problem, None, Budget::default()).unwrap();
+        let incomes = Workspace::new().equal_incomes(&problem, None, nash::TURNS, Budget::default()).unwrap();
         let k = resources;
         let total: f64 = weight.iter().sum();
         for l in 0..users {

@@ -53,6 +53,8 @@ struct Found {
 /// A kind on which a user does less than this part of what it does on its fastest counts as one that it does not fit on:
 /// in a sum of speed-ups such a user would drown all others.
 const WORTH_HAVING: f64 = 1e-4;
+/// Programs solved for equal incomes after the first round: prices follow over the rounds.
+const TURNS_LATER: u32 = 3;
 /// Pivots in one answer: enough for a thousand users, and an end for more.
 const PIVOTS: Budget = Budget::iterations(100_000);
 
@@ -84,7 +86,8 @@ impl Memory {
         let class = |u: &usize| problem.users[*u].class;
         let start = |(u, weight): (&usize, &f64)| self.money.get(&class(u)).copied().unwrap_or(*weight);
         let start: Vec<f64> = users.iter().zip(weight).map(start).collect();
-        let incomes = self.nash.equal_incomes(&asked, Some(&start), Budget::default());
+        let turns = if self.money.is_empty() { nash::TURNS } else { TURNS_LATER };
+        let incomes = self.nash.equal_incomes(&asked, Some(&start), turns, Budget::default());
         let incomes = incomes.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
         self.money = users.iter().map(class).zip(incomes.money.iter().copied()).collect();
         Ok(incomes)
