@@ -103,15 +103,15 @@ fn returned(problem: &Nash<'_>, x: &[f64], prices: &[f64], rent: f64, l: usize) 
 /// See [`Incomes::regret`].
 fn regret(problem: &Nash<'_>, x: &[f64], prices: &[f64]) -> f64 {
     let k = problem.capacity.len();
-    let rows = || x.chunks_exact(k).zip(problem.w.chunks_exact(k)).zip(problem.weight.iter().zip(problem.caps));
     let spent = |x: &[f64]| x.iter().zip(prices).map(|(x, p)| x * p).sum::<f64>();
-    let over = rows().map(|((x, _), (weight, _))| spent(x) / weight).fold(1.0, f64::max);
-    let regret = |((x, w), (weight, cap)): ((&[f64], &[f64]), (&f64, &f64))| {
-        let utility: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
-        let here = w.iter().zip(problem.capacity).map(|(w, m)| if *m > 0.0 { *w } else { 0.0 }).collect::<Vec<_>>();
-        affordable(&here, prices, weight * over, *cap) / utility - 1.0
+    let over = x.chunks_exact(k).zip(problem.weight).map(|(x, weight)| spent(x) / weight).fold(1.0, f64::max);
+    let regret = |(l, x): (usize, &[f64])| {
+        let rates = problem.w[l * k..][..k].iter().zip(problem.capacity);
+        let w: Vec<f64> = rates.map(|(w, m)| if *m > 0.0 { *w } else { 0.0 }).collect();
+        let utility: f64 = x.iter().zip(&w).map(|(x, w)| x * w).sum();
+        affordable(&w, prices, problem.weight[l] * over, problem.caps[l]) / utility - 1.0
     };
-    rows().map(regret).fold(0.0, f64::max)
+    x.chunks_exact(k).enumerate().map(regret).fold(0.0, f64::max)
 }
 
 /// max { w·x : p·x ≤ income, 1·x ≤ cap, x ≥ 0 }, by its dual: the least of `income λ + cap max(0, max_j w_j − λ p_j)` over
