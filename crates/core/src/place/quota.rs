@@ -53,6 +53,9 @@ const LEAST_SHARE: f64 = 1e-4;
 const MOST_SAVED: f64 = 2.0;
 /// Rounds within which a class must be able to catch up with what it is owed.
 const REPAID_WITHIN: f64 = 50.0;
+/// The part of what a class could not catch up with that lapses in a round. All at once, a single job that must take turns with a
+/// gang of all GPUs would forget what it is owed whenever it runs, and be left with what the gang does not want.
+const LAPSES: f64 = 0.1;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
 pub(super) const HORIZON_SECONDS: f64 = 3600.0;
 
@@ -237,14 +240,14 @@ impl<'a> Quota<'a> {
     }
 
     /// A class can catch up only by running more jobs than its share. While all its jobs run, what it could not catch up
-    /// with in [`REPAID_WITHIN`] rounds lapses, in proportion: a class that is owed all its jobs all the time can never
+    /// with in [`REPAID_WITHIN`] rounds lapses little by little, in proportion: a class that is owed all its jobs all the time can never
     /// be repaid, and kept, its claims would grow and starve large gangs.
     fn forgive(&mut self, claims: &mut [Claim]) {
         for claim in claims {
             let entrant = &self.entrants[claim.first_at as usize];
             let excess = entrant.saved - (f64::from(entrant.jobs) - entrant.share).max(0.0) * REPAID_WITHIN;
             if entrant.idle == 0 && claim.dev > 0.0 && excess > 0.0 {
-                claim.dev *= (1.0 - excess / entrant.owed).max(0.0);
+                claim.dev *= (1.0 - LAPSES * excess / entrant.owed).max(0.0);
             }
         }
     }
