@@ -35,8 +35,11 @@ impl Reservoir {
         }
         let (mut tolerance, mut whole, mut reached) = (COARSE, false, false);
         let mut start = Start::Anew;
+        // Whether the question as last posed has an answer; where rates are too far apart it may never be posed right.
+        let mut answered = false;
         for step in 1..=MOST_STEPS {
             let oversold = self.pose(problem, t, whole);
+            answered = oversold == 0;
             if oversold != 0 {
                 p.iter_mut().enumerate().for_each(|(j, p)| *p = if oversold & (1 << j) != 0 { 1.0 } else { 0.0 });
                 t = self.highest(problem, &p, t);
@@ -83,7 +86,10 @@ impl Reservoir {
             }
             t = next;
         }
-        self.take(problem, t);
+        if answered {
+            self.take(problem, t);
+        }
+        reached &= answered;
         self.memory.resize(self.memory.len().max(number + 1), Vec::new());
         self.memory[number].clone_from(&p);
         Ok(Crest { t, p, reached })
