@@ -401,6 +401,6 @@ proptest! {
         let pareto = audit(&problem, &x).pareto(Budget::default());
         prop_assert!(pareto.total <= pareto.attained && pareto.attained <= pareto.bound, "{pareto:?}");
         let hurried = audit(&problem, &x).pareto(Budget::iterations(2));
-        prop_assert!(hurried.bound >= pareto.attained * (1.0 - 1e-9), "{hurried:?} against {pareto:?}");
+        prop_assert!(hurried.bound >= pareto.attained * (1.0 - 1e-6), "{hurried:?} against {pareto:?}");
     }
 }

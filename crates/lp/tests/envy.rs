@@ -401,8 +401,13 @@ proptest! {
                 owned.caps[l] = total * tight / (1.0 + (l % 4) as f64);
             }
         }
-        // The reference fills at 1e-6 of the ceiling, which moves its optimum by about as much.
-        owned.assert_optimal(&owned.solve(), 1e-5);
+        let division = owned.solve();
+        prop_assert!(division.bound.gap() <= 1e-8, "gap {:e}", division.bound.gap());
+        // A stage may have several optima that fill different users, after which the ways part: values are compared
+        // where there is one stage. The reference fills at 1e-6 of the ceiling, which moves its optimum as much.
+        if division.stages == 1 {
+            owned.assert_optimal(&division, 1e-5);
+        }
     }
 
     #[test]
