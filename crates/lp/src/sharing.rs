@@ -12,9 +12,9 @@
 //! and then, as in [`crate::maxmin::fill`], on for everybody who can still rise. `i = h` is a pair of two jobs of one
 //! user. Rates belong to *classes*: users of one class are alike on every resource and with every partner.
 //!
-//! There are `k n²/2` pairs, so they are not written down ([`master`]): a program of some columns is solved, its duals
+//! There are `k n²/2` pairs, so they are not written down (`sharing/master.rs`): a program of some columns is solved, its duals
 //! price all others, the most wanted come in, until no column is wanted. The duals of every round also bound the
-//! optimum ([`bound`]), which is what ends it. Users of one class that need the same units and have the same `β/d`
+//! optimum (`sharing/bound.rs`), which is what ends it. Users of one class that need the same units and have the same `β/d`
 //! are one *group*: dividing what it gets in proportion to jobs is as good as any other answer.
 //!
 //! A pair that is no better than the two taking turns on the unit, `a/r_ij + b/r_hj ≤ 1`, is never used.
