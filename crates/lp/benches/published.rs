@@ -65,7 +65,7 @@ fn main() {
         }
         let distance = |rival: &Solved| (rival.objective / ours.objective - 1.0).abs();
         let worst = [&clarabel, &ecos].into_iter().flatten().map(distance).fold(f64::NAN, f64::max);
-        println!("  {worst:9.0e}");
+        println!("  {:>9}", if worst.is_nan() { "-".to_owned() } else { format!("{worst:.0e}") });
     }
 }
 
