@@ -366,8 +366,8 @@ proptest! {
         let (level, best) =
             (market::equal_level(&market, None, budget).unwrap(), market::equal_level(&market, None, STEPS).unwrap());
         assert_feasible(&market, &level.x(&market));
-        prop_assert!(level.bound.lower <= best.bound.upper * (1.0 + 1e-12));
-        prop_assert!(best.bound.lower <= level.bound.upper * (1.0 + 1e-12));
+        prop_assert!(level.bound.lower <= best.bound.upper * (1.0 + 1e-12), "{:?} above {:?}", level.bound, best.bound);
+        prop_assert!(best.bound.lower <= level.bound.upper * (1.0 + 1e-12), "{:?} below {:?}", level.bound, best.bound);
         let (found, best) =
             (market::equilibrium(&market, None, budget).unwrap(), market::equilibrium(&market, None, STEPS).unwrap());
         assert_feasible(&market, &found.x(&market));

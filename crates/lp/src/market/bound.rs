@@ -54,8 +54,9 @@ pub(super) fn certify_level(market: &Market<'_>, answer: &mut EqualLevel) {
     fit(&used, market.capacity, &mut answer.division.fit);
     attain_levels(answer);
     prove_levels(market, answer);
-    answer.t = answer.rungs[0].t;
-    answer.bound = answer.rungs[0].bound;
+    // A spent budget may leave a later rung below the first: what everybody attains is the lowest.
+    answer.t = answer.rungs.iter().map(|rung| rung.t).fold(f64::INFINITY, f64::min);
+    answer.bound = Bound { lower: answer.t, upper: answer.rungs[0].bound.upper };
     answer.prices.clone_from(&answer.rungs[0].prices);
     price_out(market, answer.rungs.len() == 1, &mut answer.prices);
 }
