@@ -4,7 +4,7 @@
 //! a workload it knows nothing of, the driver answers with an input, and better rows may arrive at any time.
 //! So the loop never waits for a network, and a journal of inputs replays without one.
 
-use crate::{KindId, WorkloadId};
+use crate::{KindId, Time, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -72,6 +72,8 @@ pub struct Observation {
     pub rate: f64,
     /// Measured power of one GPU.
     pub watts: f64,
+    /// When.
+    pub at: Time,
 }
 
 /// Says what was never measured, and learns from what was.
@@ -80,6 +82,8 @@ pub trait Estimator: Send {
     fn estimate(&self, ask: &Ask) -> Row;
     /// Takes a measurement in; returns the rows whose estimates changed.
     fn observe(&mut self, observation: &Observation) -> Vec<Ask>;
+    /// Another that knows the same and goes its own way from here.
+    fn fork(&self) -> Box<dyn Estimator>;
 }
 
 /// The rows a scheduler has been told, by what was asked.

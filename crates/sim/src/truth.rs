@@ -222,4 +222,8 @@ impl Estimator for Oracle {
     fn observe(&mut self, _: &Observation) -> Vec<Ask> {
         Vec::new()
     }
+
+    fn fork(&self) -> Box<dyn Estimator> {
+        Box::new(Self(Arc::clone(&self.0)))
+    }
 }

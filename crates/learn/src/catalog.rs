@@ -1,0 +1,275 @@
+//! The catalog: what is known of every (workload, kind, gang, partner), and how well.
+//!
+//! It outlives jobs and restarts, so that whoever comes next feeds on what was measured before. It holds facts only; what
+//! they say about other cells is for estimators.
+//!
+//! **A measurement moves a cell.** A cell's rate is known as ln rate ± v^½. A measurement z with a relative error s, made Δ
+//! seconds after the last, is a step of Kalman's filter with a state that drifts by q a second:
+//!
+//! ```text
+//! v ← min(v + q·Δ, v_most)     what is old fades
+//! g = v / (v + s²)             the gain: 1 where nothing was known
+//! ln rate ← ln rate + g·(z − ln rate),     v ← (1 − g)·v
+//! ```
+//!
+//! So the tenth measurement moves a cell less than the first, and one after a month more than one after a minute. Watts move by
+//! the same gain. A rate that was only stated, or estimated, is no evidence: the first measurement replaces it.
+
+use arles_core::estimate::Source;
+use arles_core::{Time, Workload};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// s: relative error of one measurement of a rate.
+pub const MEASUREMENT_ERROR: f64 = 0.03;
+/// q: how fast a cell's variance grows while nobody looks: by a second measurement's worth in a month.
+const DRIFT_PER_SECOND: f64 = MEASUREMENT_ERROR * MEASUREMENT_ERROR / (30.0 * 86_400.0);
+/// v_most: no measurement becomes so old that it says less than this.
+const MOST_VARIANCE: f64 = 0.3 * 0.3;
+
+/// Which cell, by names: those of the library, or the user's own.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Key {
+    /// Whose rate.
+    pub workload: String,
+    /// The other job on the same GPU, if any.
+    pub partner: Option<String>,
+    /// Where.
+    pub kind: String,
+    /// GPUs held at once.
+    pub gang: u32,
+}
+
+/// What is known of a cell.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Cell {
+    /// Steps per second of the whole gang; 0 where it is known not to fit.
+    pub rate: f64,
+    /// Power of one GPU, idle power and a partner's part included; `None` where nobody measured it.
+    pub watts: Option<f64>,
+    /// Where the rate comes from.
+    pub source: Source,
+    /// Measurements taken in.
+    pub observations: u32,
+    /// When it last changed, on the clock of whoever keeps the catalog.
+    pub at: Time,
+    /// Relative standard error of the rate at that moment.
+    pub doubt: f64,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measurement {
+    /// Steps per second of the whole gang.
+    pub rate: f64,
+    /// Power of one GPU, if it was measured.
+    pub watts: Option<f64>,
+    /// When.
+    pub at: Time,
+    /// Relative standard error; [`MEASUREMENT_ERROR`] where nobody knows better.
+    pub error: f64,
+}
+
+/// A number that no catalog takes in: a whole sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CatalogError(pub String);
+
+impl fmt::Display for CatalogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CatalogError {}
+
+/// What is known, in memory.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Catalog {
+    cells: BTreeMap<Key, Cell>,
+    features: BTreeMap<String, Workload>,
+}
+
+impl Cell {
+    /// Relative standard error of the rate as of `now`: it grows with age.
+    #[must_use]
+    pub fn doubt_at(&self, now: Time) -> f64 {
+        self.variance_at(now).sqrt()
+    }
+
+    fn variance_at(&self, now: Time) -> f64 {
+        let v = self.doubt * self.doubt;
+        (v + DRIFT_PER_SECOND * now.since(self.at)).min(MOST_VARIANCE.max(v))
+    }
+}
+
+impl Catalog {
+    /// Everything known, in order of workload, partner, kind and gang.
+    pub fn cells(&self) -> impl Iterator<Item = (&Key, &Cell)> {
+        self.cells.iter()
+    }
+
+    /// Number of cells.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// What is known of a cell.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<&Cell> {
+        self.cells.get(key)
+    }
+
+    /// What a workload is made of, where somebody said so.
+    #[must_use]
+    pub fn features(&self, workload: &str) -> Option<&Workload> {
+        self.features.get(workload)
+    }
+
+    /// All features, by name.
+    pub fn described(&self) -> impl Iterator<Item = &Workload> {
+        self.features.values()
+    }
+
+    /// Says what a workload is made of; its name is the key.
+    pub fn describe(&mut self, workload: Workload) {
+        self.features.insert(workload.name.clone(), workload);
+    }
+
+    /// Writes a cell as it is, unless something of a better source is there; `true` if it was written.
+    ///
+    /// # Errors
+    /// When a number makes no sense.
+    pub fn put(&mut self, key: Key, cell: Cell) -> Result<bool, CatalogError> {
+        check(&key, cell.rate, cell.watts, cell.doubt)?;
+        if self.cells.get(&key).is_some_and(|known| known.source > cell.source) {
+            return Ok(false);
+        }
+        self.cells.insert(key, cell);
+        Ok(true)
+    }
+
+    /// Takes a measurement in and returns the cell as it is now.
+    ///
+    /// # Errors
+    /// When a number makes no sense; the cell is then as it was.
+    pub fn measure(&mut self, key: Key, m: &Measurement) -> Result<Cell, CatalogError> {
+        check(&key, m.rate, m.watts, m.error)?;
+        if m.rate == 0.0 {
+            return Err(CatalogError(format!("{key}: a measured rate of 0 says nothing; leave the cell out")));
+        }
+        let first =
+            Cell { rate: m.rate, watts: m.watts, source: Source::Measured, observations: 1, at: m.at, doubt: m.error };
+        let moved = match self.cells.get(&key) {
+            Some(known) if known.source == Source::Measured && known.rate > 0.0 => moved(known, m),
+            _ => first,
+        };
+        self.cells.insert(key, moved);
+        Ok(moved)
+    }
+
+    /// Forgets every cell that names a workload, on either side, and what it is made of.
+    pub fn forget(&mut self, workload: &str) {
+        self.cells.retain(|key, _| key.workload != workload && key.partner.as_deref() != Some(workload));
+        self.features.remove(workload);
+    }
+}
+
+/// The filter's step.
+fn moved(known: &Cell, m: &Measurement) -> Cell {
+    let v = known.variance_at(m.at);
+    let gain = v / (v + m.error * m.error).max(f64::MIN_POSITIVE);
+    let watts = match (known.watts, m.watts) {
+        (Some(old), Some(new)) => Some(old + gain * (new - old)),
+        (old, new) => new.or(old),
+    };
+    Cell {
+        rate: known.rate * (m.rate / known.rate).powf(gain),
+        watts,
+        source: Source::Measured,
+        observations: known.observations.saturating_add(1),
+        at: known.at.max(m.at),
+        doubt: ((1.0 - gain) * v).sqrt(),
+    }
+}
+
+fn check(key: &Key, rate: f64, watts: Option<f64>, doubt: f64) -> Result<(), CatalogError> {
+    let refuse = |what: String| Err(CatalogError(format!("{key}: {what}")));
+    if key.gang == 0 {
+        return refuse("a gang of 0 GPUs; expected 1 or more".into());
+    }
+    if key.partner.is_some() && key.gang != 1 {
+        return refuse(format!("a gang of {} beside a partner; only single GPUs are shared", key.gang));
+    }
+    if !(rate.is_finite() && rate >= 0.0) {
+        return refuse(format!("a rate of {rate} steps/s; expected more than 0, or 0 for 'does not fit'"));
+    }
+    if let Some(watts) = watts.filter(|w| !(w.is_finite() && *w > 0.0)) {
+        return refuse(format!("a power of {watts} W; expected more than 0, or nothing where it is unknown"));
+    }
+    if !(doubt.is_finite() && doubt >= 0.0) {
+        return refuse(format!("a doubt of {doubt}; expected a relative error, 0 or more"));
+    }
+    Ok(())
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}x {}", self.workload, self.gang, self.kind)?;
+        match &self.partner {
+            Some(partner) => write!(f, " beside {partner}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key { workload: "lm-b5".into(), partner: None, kind: "v100".into(), gang: 1 }
+    }
+
+    fn at(seconds: f64, rate: f64) -> Measurement {
+        Measurement { rate, watts: Some(100.0), at: Time::from_seconds(seconds), error: MEASUREMENT_ERROR }
+    }
+
+    #[test]
+    fn a_second_measurement_moves_a_cell_half_way_and_an_old_one_fades() {
+        let mut catalog = Catalog::default();
+        catalog.measure(key(), &at(0.0, 10.0)).unwrap();
+        let soon = catalog.clone().measure(key(), &at(1.0, 12.0)).unwrap();
+        assert!((soon.rate - 120f64.sqrt()).abs() < 1e-6, "{soon:?}");
+        assert!(soon.doubt < MEASUREMENT_ERROR * 0.71);
+        let late = catalog.measure(key(), &at(365.0 * 86_400.0, 12.0)).unwrap();
+        assert!(late.rate > 11.7 && late.rate < 12.0, "{late:?}");
+        assert_eq!(late.observations, 2);
+    }
+
+    #[test]
+    fn a_better_source_is_not_overwritten() {
+        let mut catalog = Catalog::default();
+        catalog.measure(key(), &at(0.0, 10.0)).unwrap();
+        let stated = Cell { source: Source::Stated, rate: 99.0, ..*catalog.get(&key()).unwrap() };
+        assert_eq!(catalog.put(key(), stated), Ok(false));
+        assert_eq!(catalog.get(&key()).unwrap().rate, 10.0);
+    }
+
+    #[test]
+    fn nonsense_gets_a_sentence() {
+        let mut catalog = Catalog::default();
+        for rate in [-1.0, f64::NAN, f64::INFINITY, 0.0] {
+            let error = catalog.measure(key(), &at(0.0, rate)).unwrap_err();
+            assert!(error.0.contains("lm-b5 on 1x v100: a"), "{error}");
+        }
+        assert!(catalog.is_empty());
+    }
+}

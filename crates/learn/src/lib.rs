@@ -1,0 +1,11 @@
+//! The part of arles that learns: what was measured, and what that says about everything that was not.
+//!
+//! The [`catalog`] holds measurements. An estimator of the [table](ESTIMATORS) turns them, and the features of workloads and
+//! kinds, into an [`Estimate`](arles_core::estimate::Estimate) of any cell, and gets better with every observation. Nothing here
+//! decides what runs, and nothing here knows whether the cluster is real.
+
+pub mod catalog;
+mod table;
+
+pub use catalog::{Catalog, Cell, Key, Measurement};
+pub use table::{ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};

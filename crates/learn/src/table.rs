@@ -1,0 +1,60 @@
+//! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
+
+use crate::Catalog;
+use arles_core::estimate::Estimator;
+use arles_core::{Kind, Workload};
+use std::fmt;
+
+/// A workload that estimates are wanted of.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Subject {
+    /// As the catalog knows it.
+    pub name: String,
+    /// What it is made of; `None` where nobody said.
+    pub features: Option<Workload>,
+}
+
+/// What an estimator is made for. Ids in questions are indices into these lists.
+pub struct Setting<'a> {
+    /// By [`KindId`](arles_core::KindId).
+    pub kinds: &'a [Kind],
+    /// By [`WorkloadId`](arles_core::WorkloadId).
+    pub workloads: &'a [Subject],
+    /// What is known. Cells of workloads that are not among `workloads` count as well: others are like them.
+    pub catalog: &'a Catalog,
+    /// The same seed, the same estimates to the bit.
+    pub seed: u64,
+    /// Told now and then which part of the training is done, 0 to 1.
+    pub progress: &'a dyn Fn(f64),
+}
+
+/// Why an estimator cannot be made for a setting: a whole sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unfit(pub String);
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// One line of the table.
+pub struct EstimatorEntry {
+    /// As given to `--estimator`.
+    pub name: &'static str,
+    /// One line for `arles estimators`.
+    pub summary: &'static str,
+    /// Makes one, trained on what the catalog holds.
+    pub make: fn(&Setting<'_>) -> Result<Box<dyn Estimator>, Unfit>,
+}
+
+/// All estimators.
+pub static ESTIMATORS: &[EstimatorEntry] = &[];
+
+/// Looks an estimator up by name.
+#[must_use]
+pub fn find_estimator(name: &str) -> Option<&'static EstimatorEntry> {
+    ESTIMATORS.iter().find(|e| e.name == name)
+}
