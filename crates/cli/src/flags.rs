@@ -68,6 +68,18 @@ pub(crate) struct RunFlags {
     /// A job that is cut off loses what it did since the last multiple of this
     #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
     checkpoint_every: Option<String>,
+    /// Who says how fast everything is [default: oracle]; 'arles estimators' lists them
+    #[arg(long, value_name = "NAME", help_heading = "Learning")]
+    estimator: Option<String>,
+    /// Relative error of one measurement [default: 0.03]
+    #[arg(long, value_name = "RATIO", help_heading = "Learning")]
+    noise: Option<String>,
+    /// How far the built-in world deviates from the performance model [default: 0]
+    #[arg(long, value_name = "RATIO", help_heading = "Learning")]
+    deviation: Option<String>,
+    /// Whether unused GPUs stay on or are switched off: on or off [default: on]
+    #[arg(long, value_name = "ON|OFF", help_heading = "Cluster")]
+    unused: Option<String>,
     /// Decides every random draw; same seed, same bytes
     #[arg(long, value_name = "N")]
     seed: Option<String>,
@@ -108,6 +120,10 @@ impl RunFlags {
             ("--restart", "simulation.restart", &self.restart),
             ("--checkpoint", "simulation.checkpoint", &self.checkpoint),
             ("--checkpoint-every", "simulation.checkpoint-every", &self.checkpoint_every),
+            ("--estimator", "simulation.estimator", &self.estimator),
+            ("--noise", "simulation.noise", &self.noise),
+            ("--deviation", "simulation.deviation", &self.deviation),
+            ("--unused", "simulation.unused", &self.unused),
             ("--seed", "simulation.seed", &self.seed),
             ("--threads", "simulation.threads", &self.threads),
         ];

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod commands;
+mod estimation;
 mod fault;
 mod files;
 mod flags;

@@ -3,11 +3,12 @@
 //! A run depends on nothing but its scenario and policy, and results stand in the order of the tasks; so the number of
 //! threads and who is first to end change no byte of what is printed.
 
+use crate::estimation::Tutor;
 use crate::fault::Failed;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use arles_core::allocate::PolicyEntry;
-use arles_sim::drive::Scenario;
+use arles_sim::drive::{Company, Scenario};
 use arles_sim::record::RunRecord;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ use std::time::Instant;
 pub(crate) struct Task<'s> {
     pub(crate) scenario: &'s Scenario,
     pub(crate) policy: &'static PolicyEntry,
+    /// Who tells the policy how fast everything is; an oracle if nobody.
+    pub(crate) tutor: Option<&'s Tutor>,
     /// Jobs of the trace, for the progress bar.
     pub(crate) jobs: u64,
 }
@@ -65,7 +68,8 @@ fn bar(tasks: &[Task<'_>]) -> Progress {
 
 fn run<'s>(task: Task<'s>, journal: Option<&'s mut dyn Write>, progress: &mut dyn FnMut(u64)) -> Result<RunRecord> {
     let clock = Clock::start();
-    let mut record = task.scenario.run(task.policy, journal, progress).context("cannot write the journal")?;
+    let company = Company { journal, witness: None, guess: task.tutor.map(Tutor::guess) };
+    let mut record = task.scenario.run_with(task.policy, company, progress).context("cannot write the journal")?;
     record.summary.wall_seconds = clock.seconds();
     Ok(record)
 }

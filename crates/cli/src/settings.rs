@@ -7,6 +7,7 @@
 mod file;
 
 use crate::cluster::{self, Counts, Outage};
+use crate::estimation::Estimation;
 use crate::quantity::{number, positive_seconds, seconds, truth, whole};
 use anyhow::{Context, Result, anyhow};
 use arles_core::Library;
@@ -36,6 +37,10 @@ pub(crate) struct Settings {
     pub(crate) outages: Vec<Outage>,
     pub(crate) node_events: Option<PathBuf>,
     pub(crate) threads: usize,
+    pub(crate) estimator: Estimation,
+    pub(crate) noise: f64,
+    pub(crate) deviation: f64,
+    pub(crate) unused_off: bool,
     pub(crate) rates: Option<PathBuf>,
     pub(crate) trace: Option<PathBuf>,
     pub(crate) format: Option<String>,
@@ -74,6 +79,14 @@ pub(crate) static SETTINGS: &[Setting] = settings![
     "simulation.fail" => |s, text| s.outages = cluster::outages(text)?,
     "simulation.node-events" => |s, text| s.node_events = given(text).map(PathBuf::from),
     "simulation.threads" => |s, text| s.threads = whole(text, 0)?,
+    "simulation.estimator" => |s, text| s.estimator = Estimation::parse(text)?,
+    "simulation.noise" => |s, text| s.noise = number(text, 0.0, 1.0)?,
+    "simulation.deviation" => |s, text| s.deviation = number(text, 0.0, 2.0)?,
+    "simulation.unused" => |s, text| s.unused_off = match text.trim() {
+        "on" => false,
+        "off" => true,
+        other => return Err(format!("'{other}' is neither on nor off; unused GPUs stay on or are switched off")),
+    },
     "rates.file" => |s, text| s.rates = given(text).map(PathBuf::from),
     "trace.file" => |s, text| s.trace = given(text).map(PathBuf::from),
     "trace.format" => |s, text| s.format = given(text).map(format).transpose()?,
@@ -121,6 +134,10 @@ impl Settings {
             outages: Vec::new(),
             node_events: None,
             threads: 0,
+            estimator: Estimation::Oracle,
+            noise: 0.0,
+            deviation: 0.0,
+            unused_off: false,
             rates: None,
             trace: None,
             format: None,
@@ -303,7 +320,8 @@ mod tests {
         assert_eq!(
             text("[simulation]\nruond = 6"),
             "my.toml:2: [simulation] has no key 'ruond' (did you mean round?); expected one of policies, seed, round, \
-             restart, checkpoint, checkpoint-every, reference, drop-unfit, fail, node-events, threads"
+             restart, checkpoint, checkpoint-every, reference, drop-unfit, fail, node-events, threads, estimator, noise, \
+             deviation, unused"
         );
         assert!(
             text("[simulations]\nround = 6")

@@ -1,12 +1,14 @@
 //! From settings to scenarios: reads the files they name and checks that everything fits together.
 
 use crate::cluster;
+use crate::estimation::Tutor;
 use crate::files;
 use crate::quantity::MOST_SECONDS;
 use crate::settings::Settings;
 use anyhow::{Result, anyhow};
 use arles_core::{Cluster, KindId, WorkloadId};
 use arles_sim::drive::{Options, Scenario};
+use arles_sim::measure::Noise;
 use arles_sim::rates::RateTable;
 use arles_sim::trace::generate::{GenerateOptions, Generator};
 use arles_sim::trace::import::{self, ImportOptions, ImportReport};
@@ -48,6 +50,7 @@ impl<'s> Setup<'s> {
             habits: Habits {
                 checkpoint_seconds: settings.checkpoint_seconds,
                 checkpoint_every_seconds: settings.checkpoint_every_seconds,
+                unused_off: settings.unused_off,
                 ..Habits::default()
             },
             reference: settings.reference.as_deref().map(|name| reference(name, &cluster)).transpose()?,
@@ -56,6 +59,12 @@ impl<'s> Setup<'s> {
             drop_unfit: settings.drop_unfit,
         };
         Ok(Self { settings, cluster, rates, options })
+    }
+
+    /// The estimator of the settings, trained for a scenario; `None` for an oracle.
+    pub(crate) fn tutor(&self, scenario: &Scenario, seed: u64) -> Result<Option<Tutor>> {
+        let noise = Noise { rate_sd: self.settings.noise, watts_sd: self.settings.noise, seed };
+        self.settings.estimator.tutor(scenario, noise)
     }
 
     /// The measured rates, if there are any.

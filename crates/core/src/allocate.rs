@@ -14,16 +14,20 @@ use std::fmt;
 mod allox;
 mod ceei;
 mod cost;
+mod energy_greedy;
 mod entitle;
 mod fifo;
 mod finish_time;
+mod frugal;
 mod gandiva;
+
 mod las;
 mod makespan;
 mod max_min;
 mod max_min_packed;
 mod oef_coop;
 mod oef_noncoop;
+mod power;
 mod program;
 mod shares;
 mod sia;
@@ -32,6 +36,7 @@ mod table;
 mod throughput;
 
 pub use entitle::Entitlement;
+pub use power::{PairPower, Power, UserPower};
 pub use table::{Grouping, POLICIES, PolicyEntry, Promise, find_policy};
 
 /// Jobs that a policy may treat as one: same tenant, workload, gang and promises. Never reused.
@@ -105,6 +110,8 @@ pub struct Problem {
     pub rates: Vec<f64>,
     /// Rates together, sorted by (a, b, kind); empty unless the policy asked for pairs.
     pub pairs: Vec<PairRates>,
+    /// What everything draws; `None` unless the policy is frugal.
+    pub power: Option<Power>,
 }
 
 impl Problem {
@@ -114,7 +121,7 @@ impl Problem {
     /// A sentence about the first number that makes no sense.
     pub fn new(round: Round, capacity: Vec<f64>, users: Vec<User>, rates: Vec<f64>) -> Result<Self, ProblemError> {
         let hourly_cost = vec![1.0; capacity.len()];
-        Self { round, now: Time::ZERO, capacity, hourly_cost, users, rates, pairs: Vec::new() }.checked()
+        Self { round, now: Time::ZERO, capacity, hourly_cost, users, rates, pairs: Vec::new(), power: None }.checked()
     }
 
     /// The same with what an hour of one GPU of each kind costs; 1 everywhere otherwise.
@@ -140,7 +147,18 @@ impl Problem {
     pub fn with_pairs(mut self, mut pairs: Vec<PairRates>) -> Result<Self, ProblemError> {
         pairs.sort_by_key(|p| (p.a, p.b, p.kind));
         self.pairs = pairs;
+        self.power = None;
         self.checked()
+    }
+
+    /// The same with what everything draws; its pairs stand in the order of [`Problem::pairs`].
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn with_power(mut self, power: Power) -> Result<Self, ProblemError> {
+        power.check(&self).map_err(ProblemError)?;
+        self.power = Some(power);
+        Ok(self)
     }
 
     /// Every number finite and of the right sign, every list of the right length.

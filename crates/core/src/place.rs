@@ -22,6 +22,8 @@ pub struct View<'a> {
     pub(crate) round_seconds: f64,
     /// Whether the policy may put two jobs on one GPU.
     pub(crate) pairs: bool,
+    /// Whether GPUs that the policy left free stay free.
+    pub(crate) frugal: bool,
     /// Rounds since the last plan in which it simply went on.
     pub(crate) skipped_rounds: u32,
     pub(crate) jobs: &'a Jobs,

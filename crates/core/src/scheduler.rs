@@ -12,17 +12,18 @@
 //! - a node that has not been seen for longer than the lease has stopped its gangs by itself, and only then
 //!   are they given up (`survey`).
 
-use crate::allocate::{AllocateError, Allocation, ClassId, PairRates, PolicyEntry, Problem, User};
+use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem};
 use crate::estimate::{Ask, Estimates, Row};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Seats, Slot};
 use crate::place::{PLAN_LASTS, Placer, RoundingPlacer, Standing, View};
-use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
+use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod explain;
 mod messages;
 mod orders;
+mod problem;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -346,67 +347,6 @@ impl Scheduler {
         }
     }
 
-    /// The problem as it stands: classes with estimates, usable GPUs.
-    fn problem(&self) -> Problem {
-        let usable = self.usable();
-        let mut capacity = vec![0.0; self.cluster.kinds().len()];
-        for node in self.cluster.nodes() {
-            let gpus = node.gpu_range().filter(|&g| usable[g as usize]).count();
-            capacity[node.kind.index()] += gpus as f64;
-        }
-        let hourly_cost = self.cluster.kinds().iter().map(|kind| kind.hourly_usd).collect();
-        let mut problem = Problem { round: self.round, now: self.now, capacity, hourly_cost, ..Problem::default() };
-        let single = self.policy.grouping == crate::allocate::Grouping::Single;
-        for (&class_id, class) in &self.classes {
-            let jobs = class.jobs.iter().map(|&s| self.jobs.get(s));
-            let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;
-            if plannable == 0 || class.best_rate() <= 0.0 {
-                continue;
-            }
-            let first = self.jobs.get(class.jobs[0]);
-            let (steps_done, steps_left) = progress(jobs.clone(), class.best_rate());
-            problem.users.push(User {
-                class: class_id,
-                tenant: first.spec.tenant,
-                tenant_weight: self.tenants[first.spec.tenant.index()].weight,
-                workload: first.spec.workload,
-                gang: class.gang,
-                jobs: plannable,
-                job_weight: first.spec.weight,
-                floor: first.spec.floor,
-                job: single.then_some(first.spec.id),
-                arrived: jobs.clone().map(|j| j.spec.arrived).min().unwrap_or_default(),
-                attained_gpu_seconds: jobs.map(|j| j.attained_gpu_seconds).sum(),
-                steps_done,
-                steps_left,
-                held: if single { first.phase.held().map(|g| g.kind) } else { None },
-            });
-            problem.rates.extend_from_slice(&class.rates);
-        }
-        if self.policy.pairs {
-            problem.pairs = self.pair_rates(&problem);
-        }
-        problem
-    }
-
-    fn pair_rates(&self, problem: &Problem) -> Vec<PairRates> {
-        let singles: BTreeSet<WorkloadId> = problem.users.iter().filter(|u| u.gang == 1).map(|u| u.workload).collect();
-        let mut pairs = Vec::new();
-        for &a in &singles {
-            for &b in singles.range(a..) {
-                for (j, kind) in self.cluster.kinds().iter().enumerate() {
-                    let at = KindId(j as u16);
-                    if kind.max_jobs >= 2
-                        && let Some((rate_a, rate_b)) = self.estimates.together(a, b, at)
-                    {
-                        pairs.push(PairRates { a, b, kind: at, rate_a, rate_b });
-                    }
-                }
-            }
-        }
-        pairs
-    }
-
     fn allocated(&mut self, round: Round, answer: Result<Allocation, AllocateError>, out: &mut Vec<Output>) {
         // An answer to a question that is no longer open is stale; drop it.
         let Some(problem) = self.outstanding.take_if(|p| p.round == round) else { return };
@@ -472,6 +412,7 @@ impl Scheduler {
             now: self.now,
             round_seconds: self.settings.round_seconds,
             pairs: self.policy.pairs,
+            frugal: self.policy.frugal,
             skipped_rounds: self.skipped_rounds,
             jobs: &self.jobs,
             classes: &self.classes,
@@ -501,19 +442,6 @@ impl Scheduler {
         self.changed = true;
         job
     }
-}
-
-/// Steps that jobs of one class have done and have left: what is known to be safe, and what the time that they have run
-/// should have given if that is more. `best_rate` is the class's on its fastest kind.
-fn progress<'j>(jobs: impl Iterator<Item = &'j Job>, best_rate: f64) -> (f64, f64) {
-    jobs.fold((0.0, 0.0), |(done, left), job| {
-        let all = match job.spec.work {
-            Work::Steps(steps) => steps,
-            Work::Period(seconds) => seconds * job.spec.floor.unwrap_or(best_rate),
-        };
-        let so_far = job.steps_done.max(job.served_seconds * best_rate).min(all);
-        (done + so_far, left + (all - so_far))
-    })
 }
 
 /// Sets a class's rates from the estimates, 0 for kinds it may not use.

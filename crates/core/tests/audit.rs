@@ -249,6 +249,7 @@ fn entry(make: fn() -> Box<dyn Policy>) -> PolicyEntry {
         grouping: Grouping::Alike,
         every_round: false,
         blind: false,
+        frugal: false,
         pairs: false,
         entitlement: Entitlement::Tenants,
         promises: &[],

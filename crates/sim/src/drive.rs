@@ -5,6 +5,7 @@
 //! told at once; `faults` has the driver in which none of this can be relied upon.
 
 use crate::journal::Journal;
+use crate::measure::{Guess, Learner};
 use crate::record::RunRecord;
 use crate::tally::Tally;
 use crate::trace::{Floor, Length, Trace, TraceJob};
@@ -14,7 +15,7 @@ use arles_core::allocate::{Allocation, Policy, PolicyEntry, Problem};
 use arles_core::estimate::Estimator;
 use arles_core::scheduler::{Event, Settings};
 use arles_core::{
-    Cluster, Input, JobId, JobSpec, KindId, Library, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work,
+    Cluster, Input, JobId, JobSpec, KindId, Library, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work, Workload,
     WorkloadId,
 };
 use std::collections::VecDeque;
@@ -103,6 +104,17 @@ pub trait Witness {
     fn decided(&mut self, now: Time, world: &World) -> bool;
 }
 
+/// Who is there in a run beside the scheduler.
+#[derive(Default)]
+pub struct Company<'a> {
+    /// Gets every input.
+    pub journal: Option<&'a mut dyn Write>,
+    /// Looks on.
+    pub witness: Option<&'a mut dyn Witness>,
+    /// Says how fast everything is, and learns; an oracle if nobody else does.
+    pub guess: Option<Guess>,
+}
+
 /// A trace on a cluster, checked and ready to be run under any policy.
 pub struct Scenario {
     cluster: Cluster,
@@ -148,6 +160,18 @@ impl Scenario {
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// The trace's workloads in order of their ids: the library's name and features, where it has them.
+    pub fn workloads(&self) -> impl Iterator<Item = (&str, Option<&Workload>)> {
+        let known = (0..).map(|i| self.truth.features(WorkloadId(i)));
+        self.trace.workloads.iter().zip(known).map(|(name, w)| (w.map_or(name.as_str(), |w| w.name.as_str()), w))
+    }
+
+    /// How everything really runs.
+    #[must_use]
+    pub fn truth(&self) -> &Arc<Truth> {
+        &self.truth
     }
 
     /// Jobs that were left out because they fit nowhere.
@@ -257,6 +281,20 @@ impl Scenario {
         progress: &mut dyn FnMut(u64),
         witness: Option<&'a mut dyn Witness>,
     ) -> std::io::Result<RunRecord> {
+        self.run_with(policy, Company { journal, witness, guess: None }, progress)
+    }
+
+    /// The same in whatever company.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    pub fn run_with<'a>(
+        &'a self,
+        policy: &'static PolicyEntry,
+        company: Company<'a>,
+        progress: &mut dyn FnMut(u64),
+    ) -> std::io::Result<RunRecord> {
+        let Company { journal, witness, guess } = company;
         let settings = settings(&self.options);
         let tenants: &[Tenant] = &self.trace.tenants;
         let journal = match journal {
@@ -268,7 +306,8 @@ impl Scenario {
             scheduler: Scheduler::new(self.cluster.clone(), tenants.to_vec(), policy, settings),
             world: World::new(self.cluster.clone(), Arc::clone(&self.truth), self.options.habits),
             tally: Tally::new(policy.name, &self.cluster, &self.trace, self.options.keep_details),
-            estimator: Box::new(Oracle(Arc::clone(&self.truth))),
+            oracle: Oracle(Arc::clone(&self.truth)),
+            learner: guess.map(Learner::new),
             policy: (policy.make)(),
             journal,
             witness,
@@ -276,11 +315,12 @@ impl Scenario {
             queue: VecDeque::new(),
         };
         run.until_all_is_done(progress)?;
-        let Run { world, tally, journal, now, .. } = run;
+        let Run { world, tally, journal, now, learner, .. } = run;
         if let Some(journal) = journal {
             journal.finish()?;
         }
-        Ok(tally.finish(now, world))
+        let (name, observations) = learner.as_ref().map_or(("oracle", 0), |l| (l.name(), l.observations()));
+        Ok(tally.finish(now, world, name, observations))
     }
 }
 
@@ -291,6 +331,7 @@ fn settings(options: &Options) -> Settings {
     let mut settings = Settings::with_round(options.round_seconds);
     settings.survey_seconds = options.round_seconds * ROUNDS_PER_SURVEY as f64;
     settings.lease_seconds = 4.0 * settings.survey_seconds;
+    settings.unused_off = options.habits.unused_off;
     settings
 }
 
@@ -299,7 +340,8 @@ struct Run<'a> {
     scheduler: Scheduler,
     world: World,
     tally: Tally,
-    estimator: Box<dyn Estimator>,
+    oracle: Oracle,
+    learner: Option<Learner>,
     policy: Box<dyn Policy>,
     journal: Option<Journal<&'a mut dyn Write>>,
     witness: Option<&'a mut dyn Witness>,
@@ -348,8 +390,9 @@ impl Run<'_> {
                 if ticks.is_multiple_of(ROUNDS_PER_SURVEY) {
                     self.look()?;
                 }
+                self.learn()?;
                 self.tell(Input::Tick)?;
-                self.tally.sample(self.now, &self.world);
+                self.sample();
                 progress(self.tally.over());
                 if self.witness.as_mut().is_some_and(|witness| !witness.decided(self.now, &self.world)) {
                     break;
@@ -371,6 +414,23 @@ impl Run<'_> {
             }
         }
         any
+    }
+
+    /// Measures what ran undisturbed in the round that ends, and tells the scheduler what that changes.
+    fn learn(&mut self) -> std::io::Result<()> {
+        let round = Time::from_seconds(self.scenario.options.round_seconds).0;
+        let since = Time(self.now.0.saturating_sub(round));
+        let Some(learner) = &mut self.learner else { return Ok(()) };
+        let rows = learner.look(self.now, since, &self.world);
+        if rows.is_empty() { Ok(()) } else { self.tell(Input::Estimated(rows)) }
+    }
+
+    fn sample(&mut self) {
+        let truth = &self.scenario.truth;
+        match &self.learner {
+            Some(learner) => self.tally.sample(self.now, &self.world, Some(&|| learner.sample(self.now, truth))),
+            None => self.tally.sample(self.now, &self.world, None),
+        }
     }
 
     fn look(&mut self) -> std::io::Result<()> {
@@ -406,7 +466,13 @@ impl Run<'_> {
                 }
                 self.queue.push_back(Input::Allocated(problem.round, answer));
             }
-            Output::Estimate(ask) => self.queue.push_back(Input::Estimated(vec![self.estimator.estimate(&ask)])),
+            Output::Estimate(ask) => {
+                let row = match &mut self.learner {
+                    Some(learner) => learner.answer(&ask),
+                    None => self.oracle.estimate(&ask),
+                };
+                self.queue.push_back(Input::Estimated(vec![row]));
+            }
             Output::Order(order) => {
                 self.tally.before_order(self.now, &order, &self.world);
                 match self.world.apply(self.now, &order) {

@@ -6,6 +6,7 @@
 pub mod drive;
 pub mod faults;
 pub mod journal;
+pub mod measure;
 pub mod rates;
 pub mod record;
 pub mod report;

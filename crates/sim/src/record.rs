@@ -88,6 +88,21 @@ pub struct Sample {
     pub running: u32,
     /// Power of the whole cluster.
     pub watts: f64,
+    /// Energy of the whole cluster until then.
+    pub energy_kwh: f64,
+}
+
+/// How much an estimator knows at one moment.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LearningSample {
+    /// When.
+    pub at_seconds: f64,
+    /// Measurements until then.
+    pub observations: u64,
+    /// Mean |estimate/truth − 1| of rates alone, over all that the scheduler was told; `None` while it was told nothing.
+    pub solo_error_ratio: Option<f64>,
+    /// The same of rates beside a partner, both sides.
+    pub pair_error_ratio: Option<f64>,
 }
 
 /// A stretch of one GPU's time, for the Gantt chart.
@@ -112,6 +127,8 @@ pub struct Stretch {
 pub struct Summary {
     /// Policy.
     pub policy: String,
+    /// Who told it how fast everything is; `oracle` is always right.
+    pub estimator: String,
     /// Mean completion time (end minus arrival) of completed jobs.
     pub mean_jct_seconds: f64,
     /// Median of the same.
@@ -130,6 +147,8 @@ pub struct Summary {
     pub energy_active_kwh: f64,
     /// Of this, the idle power of every GPU, used or not.
     pub energy_idle_kwh: f64,
+    /// Of the idle part, drawn by GPUs that nobody used.
+    pub energy_unused_kwh: f64,
     /// Of the active part, lost to restarts.
     pub energy_restart_kwh: f64,
     /// Time below a promised rate over time a promise was due.
@@ -146,6 +165,8 @@ pub struct Summary {
     pub mixed_gangs: u64,
     /// Decisions for which the policy had no usable answer, so that the last one stayed in force.
     pub rounds_unanswered: u64,
+    /// Measurements that the estimator was given.
+    pub observations: u64,
     /// By tenant.
     pub tenants: Vec<TenantRecord>,
     /// CPU-bound time of the simulation itself. The one number that differs between runs.
@@ -165,6 +186,8 @@ pub struct RunRecord {
     pub jobs: Vec<JobRecord>,
     /// The cluster over time, in order; thinned on long runs.
     pub timeline: Vec<Sample>,
+    /// What the estimator knew over time; empty where it is always right.
+    pub learning: Vec<LearningSample>,
     /// The first GPUs of every kind over time; bounded in number.
     pub gantt: Vec<Stretch>,
     /// For each GPU number in `gantt`, its node's name.

@@ -1,6 +1,6 @@
 //! Counts while a run goes on, and turns the counts into a [`RunRecord`].
 
-use crate::record::{JobRecord, KindRecord, RunRecord, Sample, Stretch, Summary, TenantRecord};
+use crate::record::{JobRecord, KindRecord, LearningSample, RunRecord, Sample, Stretch, Summary, TenantRecord};
 use crate::trace::Trace;
 use crate::world::{Life, World};
 use arles_core::allocate::{Allocation, Members, Problem};
@@ -49,6 +49,7 @@ pub(crate) struct Tally {
     rounds: u64,
     peak_live: usize,
     timeline: Vec<Sample>,
+    learning: Vec<LearningSample>,
     stride: u64,
     gantt: Vec<Stretch>,
     gantt_open: BTreeMap<(u32, JobId), (Time, u32)>,
@@ -84,6 +85,7 @@ impl Tally {
             rounds: 0,
             peak_live: 0,
             timeline: Vec::new(),
+            learning: Vec::new(),
             stride: 1,
             gantt: Vec::new(),
             gantt_open: BTreeMap::new(),
@@ -122,8 +124,8 @@ impl Tally {
         }
     }
 
-    /// A round has been decided.
-    pub(crate) fn sample(&mut self, now: Time, world: &World) {
+    /// A round has been decided. `learning` says what the estimator knows, where there is one that learns.
+    pub(crate) fn sample(&mut self, now: Time, world: &World, learning: Option<&dyn Fn() -> LearningSample>) {
         self.rounds += 1;
         self.peak_live = self.peak_live.max(world.known());
         if self.jobs.is_none() || !self.rounds.is_multiple_of(self.stride) {
@@ -137,13 +139,12 @@ impl Tally {
             waiting,
             running: world.running(),
             watts: world.watts(),
+            energy_kwh: world.joules_at(now) / JOULES_PER_KWH,
         });
+        self.learning.extend(learning.map(|sample| sample()));
         if self.timeline.len() >= MOST_SAMPLES {
-            let mut keep = false;
-            self.timeline.retain(|_| {
-                keep = !keep;
-                keep
-            });
+            thin(&mut self.timeline);
+            thin(&mut self.learning);
             self.stride *= 2;
         }
     }
@@ -254,7 +255,7 @@ impl Tally {
     }
 
     /// The record of the run that ended at `now`.
-    pub(crate) fn finish(mut self, now: Time, mut world: World) -> RunRecord {
+    pub(crate) fn finish(mut self, now: Time, mut world: World, estimator: &str, observations: u64) -> RunRecord {
         world.close_books(now);
         self.granted(now, None);
         let seconds = now.seconds().max(f64::MIN_POSITIVE);
@@ -279,6 +280,7 @@ impl Tally {
         let busy: f64 = world.busy_gpu_seconds().iter().sum();
         let summary = Summary {
             policy: self.policy.to_owned(),
+            estimator: estimator.to_owned(),
             mean_jct_seconds: ratio(jct.iter().sum(), jct.len() as f64),
             p50_jct_seconds: percentile(jct, 0.5),
             p99_jct_seconds: percentile(jct, 0.99),
@@ -288,6 +290,7 @@ impl Tally {
             energy_kwh: active + idle,
             energy_active_kwh: active,
             energy_idle_kwh: idle,
+            energy_unused_kwh: world.unused_joules().iter().sum::<f64>() / JOULES_PER_KWH,
             energy_restart_kwh: self.charge.restart_joules / JOULES_PER_KWH,
             sla_violation_ratio: ratio(self.violated_seconds, self.due_seconds),
             jobs_completed: jct.len() as u64,
@@ -296,6 +299,7 @@ impl Tally {
             migrations: self.migrations,
             mixed_gangs: self.mixed_gangs,
             rounds_unanswered: self.unanswered,
+            observations,
             tenants: self.tenant_records(),
             wall_seconds: 0.0,
         };
@@ -307,6 +311,7 @@ impl Tally {
             workloads: self.workloads,
             jobs,
             timeline: self.timeline,
+            learning: self.learning,
             gantt: self.gantt,
             gantt_labels: self.gantt_labels,
         }
@@ -342,6 +347,15 @@ fn promise(now: Time, life: &Life) -> (f64, f64) {
         Work::Steps(_) => due * (1.0 - life.steps / (floor * due).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0),
     };
     (due, violated)
+}
+
+/// Drops every other one.
+fn thin<T>(samples: &mut Vec<T>) {
+    let mut keep = false;
+    samples.retain(|_| {
+        keep = !keep;
+        keep
+    });
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

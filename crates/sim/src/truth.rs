@@ -160,6 +160,12 @@ impl Truth {
         }
     }
 
+    /// What a workload is made of, where the library knows it.
+    #[must_use]
+    pub fn features(&self, workload: WorkloadId) -> Option<&Workload> {
+        self.entries[workload.index()].workload.as_ref()
+    }
+
     /// The memory a workload needs, where the library knows it.
     #[must_use]
     pub fn memory_gib(&self, workload: WorkloadId) -> Option<f64> {

@@ -16,6 +16,8 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
+pub use observe::Steady;
+
 /// Costs of stopping and starting that are not a number of the job.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Habits {
@@ -25,11 +27,13 @@ pub struct Habits {
     pub checkpoint_every_seconds: f64,
     /// Part of a job's active power that it draws while it restarts.
     pub restart_activity: f64,
+    /// Whether GPUs that nobody uses are switched off and draw nothing.
+    pub unused_off: bool,
 }
 
 impl Default for Habits {
     fn default() -> Self {
-        Self { checkpoint_seconds: 0.0, checkpoint_every_seconds: 1800.0, restart_activity: 0.3 }
+        Self { checkpoint_seconds: 0.0, checkpoint_every_seconds: 1800.0, restart_activity: 0.3, unused_off: false }
     }
 }
 
@@ -76,6 +80,8 @@ struct Running {
     safe_at: Time,
     rate: f64,
     watts: f64,
+    /// Since when rate and watts are what they are.
+    paced: Time,
     /// Slow-down by a fault; 1 is healthy.
     health: f64,
     /// Tells this finish time from earlier ones.
@@ -146,7 +152,8 @@ impl World {
     #[must_use]
     pub fn new(cluster: Cluster, truth: Arc<Truth>, habits: Habits) -> Self {
         let kinds = cluster.kinds().len();
-        let watts = cluster.nodes().iter().map(|n| f64::from(n.gpus) * cluster.kind(n.kind).idle_watts).sum();
+        let idle = |kind: KindId| if habits.unused_off { 0.0 } else { cluster.kind(kind).idle_watts };
+        let watts = cluster.nodes().iter().map(|n| f64::from(n.gpus) * idle(n.kind)).sum();
         Self {
             on_gpu: vec![[None; 2]; cluster.gpus()],
             idle_since: vec![Time::ZERO; cluster.gpus()],
@@ -165,6 +172,11 @@ impl World {
             truth,
             habits,
         }
+    }
+
+    /// Draw of a GPU that nobody uses.
+    fn unused_watts(&self, kind: KindId) -> f64 {
+        if self.habits.unused_off { 0.0 } else { self.cluster.kind(kind).idle_watts }
     }
 
     /// Makes a job known.
@@ -291,12 +303,13 @@ impl World {
     fn seat(&mut self, now: Time, start: &Start, partner: Option<JobId>) {
         let kind = start.kind.index();
         for &gpu in &start.gpus {
-            let seats = &mut self.on_gpu[gpu.index()];
-            if seats.iter().all(Option::is_none) {
-                let idle = now.since(self.idle_since[gpu.index()]) * self.cluster.kind(start.kind).idle_watts;
-                self.unused_joules[kind] += idle;
+            if self.on_gpu[gpu.index()].iter().all(Option::is_none) {
+                let (idle, unused) = (self.cluster.kind(start.kind).idle_watts, self.unused_watts(start.kind));
+                self.unused_joules[kind] += now.since(self.idle_since[gpu.index()]) * unused;
+                self.watts += idle - unused;
                 self.busy[kind] += 1;
             }
+            let seats = &mut self.on_gpu[gpu.index()];
             *seats.iter_mut().find(|s| s.is_none()).expect("looked at before") = Some(start.job);
         }
         let life = self.jobs.get_mut(&start.job).expect("looked at before");
@@ -317,6 +330,7 @@ impl World {
             safe_at: now,
             rate: 0.0,
             watts: 0.0,
+            paced: now,
             health: 1.0,
             version: 0,
             stopping: false,
@@ -358,6 +372,7 @@ impl World {
         self.watts += active_watts - gang.watts;
         gang.rate = rate;
         gang.watts = active_watts;
+        gang.paced = from;
         // Whoever is on the way out keeps its appointment.
         if gang.ended.is_none() && !gang.stopping && left.is_finite() {
             self.next_version += 1;
@@ -504,6 +519,7 @@ impl World {
             if seats.iter().all(Option::is_none) {
                 self.idle_since[gpu.index()] = now;
                 self.busy[gang.kind.index()] -= 1;
+                self.watts -= self.cluster.kind(gang.kind).idle_watts - self.unused_watts(gang.kind);
             }
         }
         if let Some(partner) = gang.partner

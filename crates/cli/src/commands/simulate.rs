@@ -1,6 +1,7 @@
 //! `arles simulate`: a trace on a virtual cluster under one or more policies.
 
 use crate::cluster;
+use crate::estimation::Tutor;
 use crate::fault::{EXIT_CODES, Hinted, remark};
 use crate::files::Draft;
 use crate::flags::{Drafts, ResultFlags, RunFlags};
@@ -64,6 +65,7 @@ pub(super) struct Staged {
     pub(super) scenario: Scenario,
     pub(super) jobs: u64,
     pub(super) trace: String,
+    tutor: Option<Tutor>,
     imported: Option<ImportReport>,
 }
 
@@ -73,7 +75,8 @@ impl Staged {
         let Loaded { trace, report } = setup.trace(seed)?;
         let (words, jobs) = (setup.trace_in_words(&trace), trace.jobs.len() as u64);
         let scenario = setup.scenario(Arc::new(trace), keep_details)?;
-        Ok(Self { scenario, jobs, trace: words, imported: report })
+        let tutor = setup.tutor(&scenario, seed)?;
+        Ok(Self { scenario, jobs, trace: words, tutor, imported: report })
     }
 
     /// Says on stderr what was lost of the trace on its way.
@@ -88,7 +91,8 @@ impl Staged {
 
     /// A run for each policy of the settings.
     pub(super) fn tasks(&self, settings: &Settings) -> Vec<Task<'_>> {
-        let task = |policy| Task { scenario: &self.scenario, policy, jobs: self.jobs };
+        let tutor = self.tutor.as_ref();
+        let task = |policy| Task { scenario: &self.scenario, policy, tutor, jobs: self.jobs };
         settings.policies.iter().map(|policy| task(policy)).collect()
     }
 

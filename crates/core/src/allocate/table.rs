@@ -1,9 +1,10 @@
 //! The table of policies: `--policy`, `arles policies` and the conformance suite all come from here.
 
 use super::{
-    Entitlement, Policy, allox::AlloX, ceei::Ceei, cost::MinCost, fifo::Fifo, finish_time::FinishTime,
-    gandiva::GandivaFair, las::LeastAttained, makespan::MinMakespan, max_min::MaxMin, max_min_packed::MaxMinPacked,
-    oef_coop::Cooperative, oef_noncoop::NonCooperative, sia::Sia, throughput::MaxThroughput,
+    Entitlement, Policy, allox::AlloX, ceei::Ceei, cost::MinCost, energy_greedy::EnergyGreedy, fifo::Fifo,
+    finish_time::FinishTime, gandiva::GandivaFair, las::LeastAttained, makespan::MinMakespan, max_min::MaxMin,
+    max_min_packed::MaxMinPacked, oef_coop::Cooperative, oef_noncoop::NonCooperative, sia::Sia,
+    throughput::MaxThroughput,
 };
 
 /// How jobs are presented to a policy.
@@ -74,6 +75,8 @@ pub struct PolicyEntry {
     pub blind: bool,
     /// Whether it may put two jobs on one GPU.
     pub pairs: bool,
+    /// Whether it weighs power: it is told what everything draws, and GPUs that it leaves free stay free.
+    pub frugal: bool,
     /// What users are owed relative to each other, in its promises and in audits.
     pub entitlement: Entitlement,
     /// What it promises.
@@ -90,6 +93,7 @@ const ORDERS_JOBS: PolicyEntry = PolicyEntry {
     every_round: false,
     blind: false,
     pairs: false,
+    frugal: false,
     entitlement: Entitlement::Jobs,
     promises: &[],
     make: || Box::new(LeastAttained),
@@ -186,6 +190,16 @@ pub static POLICIES: &[PolicyEntry] = &[
         promises: &[Promise::ScaleFree],
         make: || Box::new(MinCost),
         ..DIVIDES
+    },
+    PolicyEntry {
+        name: "energy-greedy",
+        summary: "job after job, each where it adds least power that keeps its promise",
+        every_round: true,
+        pairs: true,
+        frugal: true,
+        promises: &[Promise::Whole],
+        make: || Box::new(EnergyGreedy),
+        ..ORDERS_JOBS
     },
     PolicyEntry {
         name: "allox",

@@ -10,6 +10,9 @@
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
 //!
+//! A frugal policy grants whole gangs and has a reason for every GPU that it leaves free, so its grants are served as
+//! they are and nothing is owed afterwards.
+//!
 //! A gang is served whole or not at all; a class that cannot be served keeps its claim in dev.
 
 use super::View;
@@ -142,6 +145,10 @@ impl<'a> Quota<'a> {
     pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view);
         quota.locate(claims);
+        if view.frugal {
+            quota.serve_exactly(claims);
+            return quota;
+        }
         quota.serve_due(claims, view.skipped_rounds);
         quota.give();
         if quota.upgrade(view) {
@@ -201,6 +208,15 @@ impl<'a> Quota<'a> {
         }
         let gangs = vec![0; entrants.len() * kinds];
         Self { entrants, gangs, held, pairs: Vec::new(), kinds, free_gpus }
+    }
+
+    /// Serves every claim as it stands, in order, while GPUs and jobs last.
+    fn serve_exactly(&mut self, claims: &mut Vec<Claim>) {
+        claims.retain(|claim| claim.share > 0.0);
+        for claim in claims {
+            claim.dev = 0.0;
+            claim.served = (0..claim.share.round() as u32).take_while(|_| self.serve_one(claim)).count() as f64;
+        }
     }
 
     /// Serves claims gang by gang, always the one with most still due; charges them for it.

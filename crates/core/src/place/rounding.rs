@@ -45,9 +45,20 @@ impl RoundingPlacer {
     fn choose(&mut self, view: &View<'_>, quota: &Quota<'_>) {
         self.chosen.clear();
         self.couples.clear();
-        let mut coupled = Vec::new();
+        let mut coupled = vec![false; if quota.pairs.is_empty() { 0 } else { view.jobs.slots() }];
+        // Whoever shares a GPU already goes on sharing it; only then are new couples made.
+        let mut apart = Vec::new();
         for &(first, second, kind) in &quota.pairs {
-            couple(view, (quota.class(first), quota.class(second)), kind, &mut coupled, &mut self.couples);
+            let classes = (quota.class(first), quota.class(second));
+            match settled(view, classes, kind, &coupled) {
+                Some(pair) => marry(pair, kind, &mut coupled, &mut self.couples),
+                None => apart.push((classes, kind)),
+            }
+        }
+        for (classes, kind) in apart {
+            if let Some(pair) = due(view, classes, kind, &coupled) {
+                marry(pair, kind, &mut coupled, &mut self.couples);
+            }
         }
         for (class, gangs) in quota.classes() {
             let wanted: u32 = gangs.iter().sum();
@@ -116,36 +127,31 @@ fn take_turns(
     }
 }
 
-/// Picks a couple of jobs, one of each class: two that share a GPU already, else whoever is due.
-fn couple(
-    view: &View<'_>,
-    classes: (&Class, &Class),
-    kind: KindId,
-    coupled: &mut Vec<bool>,
-    couples: &mut Vec<(Slot, Slot, KindId)>,
-) {
-    coupled.resize(view.jobs.slots(), false);
+/// Makes two jobs a couple.
+fn marry((a, b): (Slot, Slot), kind: KindId, coupled: &mut [bool], couples: &mut Vec<(Slot, Slot, KindId)>) {
+    coupled[a as usize] = true;
+    coupled[b as usize] = true;
+    couples.push((a, b, kind));
+}
+
+/// Two jobs, one of each class, that share a GPU of the kind already.
+fn settled(view: &View<'_>, classes: (&Class, &Class), kind: KindId, coupled: &[bool]) -> Option<(Slot, Slot)> {
     let free = |slot: Slot| !coupled[slot as usize] && view.plannable(slot);
-    let together = |a: Slot| {
+    classes.0.jobs.iter().copied().filter(|&a| free(a)).find_map(|a| {
         let gang = view.jobs.get(a).phase.held().filter(|g| g.kind == kind)?;
         let mut others = view.seats.on(gang.gpus[0]).filter(|&b| b != a && free(b));
-        others.find(|&b| classes.1.jobs.contains(&b)).map(|b| (a, b))
+        others.find(|b| classes.1.jobs.contains(b)).map(|b| (a, b))
+    })
+}
+
+/// One job of each class, whoever has received least.
+fn due(view: &View<'_>, classes: (&Class, &Class), kind: KindId, coupled: &[bool]) -> Option<(Slot, Slot)> {
+    let least = |jobs: &[Slot], not: Option<Slot>| {
+        let free = |slot: &Slot| Some(*slot) != not && !coupled[*slot as usize] && view.plannable(*slot);
+        let by_service =
+            |x: &Slot, y: &Slot| service(view, *x, Some(kind)).total_cmp(&service(view, *y, Some(kind))).then(x.cmp(y));
+        jobs.iter().copied().filter(free).min_by(by_service)
     };
-    let due = |jobs: &[Slot], not: Option<Slot>| {
-        let by_service = |x: &Slot, y: &Slot| {
-            let service = |slot: Slot| service(view, slot, Some(kind));
-            service(*x).total_cmp(&service(*y)).then(x.cmp(y))
-        };
-        jobs.iter().copied().filter(|&s| Some(s) != not && free(s)).min_by(by_service)
-    };
-    let settled = classes.0.jobs.iter().copied().filter(|&a| free(a)).find_map(together);
-    let pair = settled.or_else(|| {
-        let a = due(&classes.0.jobs, None)?;
-        Some((a, due(&classes.1.jobs, Some(a))?))
-    });
-    if let Some((a, b)) = pair {
-        coupled[a as usize] = true;
-        coupled[b as usize] = true;
-        couples.push((a, b, kind));
-    }
+    let a = least(&classes.0.jobs, None)?;
+    Some((a, least(&classes.1.jobs, Some(a))?))
 }

@@ -29,6 +29,9 @@ pub struct Settings {
     pub most_failures: u32,
     /// Pause after the first failure; doubles with each further one.
     pub backoff_seconds: f64,
+    /// Whether GPUs that nobody uses are switched off: frugal policies reckon with it.
+    #[serde(default)]
+    pub unused_off: bool,
 }
 
 impl Default for Settings {
@@ -49,6 +52,7 @@ impl Settings {
             most_tries: 3,
             most_failures: 5,
             backoff_seconds: round_seconds / 2.0,
+            unused_off: false,
         }
     }
 

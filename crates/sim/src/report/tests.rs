@@ -193,6 +193,7 @@ fn large_runs_stay_small() {
             busy: (0..3).map(|_| (dice.unit() * 8.0) as u32).collect(),
             waiting: (dice.unit() * 900.0) as u32,
             running: 20,
+            energy_kwh: 0.0,
             watts: 1e3 + 4e3 * dice.unit(),
         };
         run.timeline = (0..10_000).map(sample).collect();

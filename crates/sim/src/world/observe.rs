@@ -1,6 +1,22 @@
 //! Looking at the world: surveys, totals, and the independent view that checkers use.
 
 use super::*;
+use arles_core::estimate::Ask;
+
+/// A gang that runs and goes on running, and what its GPUs draw.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Steady {
+    /// What runs, how large and beside whom.
+    pub ask: Ask,
+    /// Where.
+    pub kind: KindId,
+    /// Whether it spans more nodes than it needs to.
+    pub spread: bool,
+    /// Steps per second of the whole gang.
+    pub rate: f64,
+    /// Draw of one GPU, a partner's part included.
+    pub watts: f64,
+}
 
 impl World {
     /// What is there now, on the nodes for which `answers` holds.
@@ -32,7 +48,7 @@ impl World {
             let node = self.cluster.node_of(GpuId(g as u32));
             if self.on_gpu[g].iter().all(Option::is_none) && self.up[node.index()] {
                 let kind = self.cluster.kind_of(GpuId(g as u32));
-                self.unused_joules[kind.index()] += now.since(self.idle_since[g]) * self.cluster.kind(kind).idle_watts;
+                self.unused_joules[kind.index()] += now.since(self.idle_since[g]) * self.unused_watts(kind);
                 self.idle_since[g] = now;
             }
         }
@@ -45,7 +61,7 @@ impl World {
         }
         self.cut_off(now, node);
         let kind = self.cluster.node(node).kind;
-        let idle_watts = self.cluster.kind(kind).idle_watts;
+        let idle_watts = self.unused_watts(kind);
         for g in self.cluster.node(node).gpu_range() {
             self.unused_joules[kind.index()] += now.since(self.idle_since[g as usize]) * idle_watts;
             self.watts -= idle_watts;
@@ -57,7 +73,7 @@ impl World {
         if std::mem::replace(&mut self.up[node.index()], true) {
             return;
         }
-        let idle_watts = self.cluster.kind(self.cluster.node(node).kind).idle_watts;
+        let idle_watts = self.unused_watts(self.cluster.node(node).kind);
         for g in self.cluster.node(node).gpu_range() {
             self.idle_since[g as usize] = now;
             self.watts += idle_watts;
@@ -96,6 +112,48 @@ impl World {
             gang.health = health;
             self.set_pace(now, job);
         }
+    }
+
+    /// Gangs that have run undisturbed since `since`, as whoever measures finds them. Of a spread gang it is not told
+    /// apart how much the network costs: that is part of its rate.
+    pub fn steady(&self, since: Time) -> impl Iterator<Item = Steady> + '_ {
+        self.jobs.values().filter_map(move |life| {
+            let gang = life.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping && g.paced <= since)?;
+            let partner = gang.partner.and_then(|p| self.jobs.get(&p));
+            let active = match partner.and_then(|p| p.gang.as_ref()) {
+                // A partner that still restarts disturbs the measurement.
+                Some(other) if other.paced > since => return None,
+                Some(other) => gang.watts + other.watts,
+                None => gang.watts / gang.gpus.len() as f64,
+            };
+            let ask =
+                Ask { workload: life.spec.workload, gang: life.spec.gang, partner: partner.map(|p| p.spec.workload) };
+            let watts = self.cluster.kind(gang.kind).idle_watts + active;
+            Some(Steady { ask, kind: gang.kind, spread: gang.spread, rate: gang.rate, watts })
+        })
+    }
+
+    /// All energy drawn until `now`, without touching any account.
+    #[must_use]
+    pub fn joules_at(&self, now: Time) -> f64 {
+        let used: f64 = self.used_joules.iter().map(|d| d.idle_joules + d.active_joules).sum();
+        let unused: f64 = self.unused_joules.iter().sum();
+        let idle = (0..self.on_gpu.len()).map(|g| {
+            let gpu = GpuId(g as u32);
+            let (kind, up) = (self.cluster.kind_of(gpu), self.up[self.cluster.node_of(gpu).index()]);
+            let empty = self.on_gpu[g].iter().all(Option::is_none);
+            if empty && up { now.since(self.idle_since[g]) * self.unused_watts(kind) } else { 0.0 }
+        });
+        let running = self.jobs.values().filter_map(|life| {
+            let gang = life.gang.as_ref().filter(|g| g.ended.is_none())?;
+            // A shared GPU's idle power is counted with both halves.
+            let gpus = gang.gpus.len() as f64 / if gang.partner.is_some() { 2.0 } else { 1.0 };
+            let idle = self.cluster.kind(gang.kind).idle_watts * gpus * now.since(gang.settled);
+            let moving = if gang.stopping { now } else { gang.productive_from.clamp(gang.settled, now) };
+            let active = now.since(moving) + self.habits.restart_activity * moving.since(gang.settled);
+            Some(idle + gang.watts * active)
+        });
+        used + unused + idle.sum::<f64>() + running.sum::<f64>()
     }
 
     /// Orders since the last call that should never have come.

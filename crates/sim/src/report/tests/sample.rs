@@ -159,7 +159,7 @@ impl<'a> Toy<'a> {
         let busy: Vec<u32> = self.load.chunks(n).map(|c| c.iter().filter(|l| !l.is_empty()).count() as u32).collect();
         let watts = busy.iter().zip(KINDS).map(|(b, k)| f64::from(*b) * (k.2 - k.3) + n as f64 * k.3).sum();
         let (waiting, running) = (self.waiting.len() as u32, self.running.len() as u32);
-        self.samples.push(Sample { at_seconds: now, busy, waiting, running, watts });
+        self.samples.push(Sample { at_seconds: now, busy, waiting, running, watts, energy_kwh: 0.0 });
     }
 
     fn record(self) -> RunRecord {
@@ -173,7 +173,16 @@ impl<'a> Toy<'a> {
             .map(|g| (g as u32, format!("{}-{}", KINDS[self.kind(g)].0, g % self.size.gpus_per_kind / 4)))
             .collect();
         let workloads = ["resnet50", "lstm", "transformer", "cyclegan"].map(str::to_owned).to_vec();
-        RunRecord { summary, kinds, workloads, jobs, gantt: self.gantt(), timeline: self.samples, gantt_labels }
+        RunRecord {
+            summary,
+            kinds,
+            workloads,
+            jobs,
+            gantt: self.gantt(),
+            timeline: self.samples,
+            learning: Vec::new(),
+            gantt_labels,
+        }
     }
 
     fn jobs(&self) -> Vec<JobRecord> {
@@ -230,6 +239,9 @@ impl<'a> Toy<'a> {
         let (active, idle) =
             (kinds.iter().map(|k| k.active_kwh).sum::<f64>(), kinds.iter().map(|k| k.idle_kwh).sum::<f64>());
         Summary {
+            estimator: "oracle".to_owned(),
+            observations: 0,
+            energy_unused_kwh: 0.0,
             policy: NAMES[self.policy].to_owned(),
             mean_jct_seconds: jct.iter().sum::<f64>() / jct.len() as f64,
             p50_jct_seconds: at(0.5),

@@ -1,0 +1,94 @@
+//! What a frugal policy knows beside rates: what everything draws, how sure that is, and what moving a job would cost.
+
+use super::Problem;
+use serde::{Deserialize, Serialize};
+
+/// Power and what belongs to it. Lists are by kind, by user, or by pair, in the order of the problem.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Power {
+    /// Draw of one GPU of each kind with nothing on it.
+    pub idle_watts: Vec<f64>,
+    /// Whether an unused GPU is switched off, so that using one costs its idle power too.
+    pub unused_off: bool,
+    /// By user.
+    pub users: Vec<UserPower>,
+    /// By pair.
+    pub pairs: Vec<PairPower>,
+}
+
+/// One user's.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct UserPower {
+    /// Draw of one GPU of a gang alone, idle power included, by kind; 0 where it does not fit.
+    pub watts: Vec<f64>,
+    /// Relative standard error of its rates, by kind.
+    pub doubts: Vec<f64>,
+    /// Gangs that it holds now, by kind.
+    pub held: Vec<u32>,
+    /// Seconds that a gang loses when it moves.
+    pub restart_seconds: f64,
+    /// Whether it ends after some time whatever its rate is, as a service does; else it ends when its steps are done.
+    pub by_the_clock: bool,
+}
+
+/// One pair's.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PairPower {
+    /// Draw of the GPU with both on it, idle power included.
+    pub watts: f64,
+    /// Relative standard error of the rates together.
+    pub doubt: f64,
+}
+
+impl Power {
+    /// What is assumed where nobody says: every GPU draws the same, 1 W, and nothing stands anywhere yet. Least power is
+    /// then fewest GPUs.
+    #[must_use]
+    pub fn uniform(problem: &Problem) -> Self {
+        let k = problem.kinds();
+        let user = |_: &_| UserPower {
+            watts: vec![1.0; k],
+            doubts: vec![0.0; k],
+            held: vec![0; k],
+            restart_seconds: 0.0,
+            by_the_clock: false,
+        };
+        Self {
+            idle_watts: vec![0.0; k],
+            unused_off: true,
+            users: problem.users.iter().map(user).collect(),
+            pairs: vec![PairPower { watts: 1.0, doubt: 0.0 }; problem.pairs.len()],
+        }
+    }
+
+    /// A sentence about the first thing that does not fit the problem.
+    pub(super) fn check(&self, problem: &Problem) -> Result<(), String> {
+        let (k, n) = (problem.kinds(), problem.users.len());
+        let amount = |x: f64| x.is_finite() && x >= 0.0;
+        if self.idle_watts.len() != k || self.users.len() != n || self.pairs.len() != problem.pairs.len() {
+            return Err(format!(
+                "power is known of {} kinds, {} users and {} pairs; expected {k}, {n} and {}",
+                self.idle_watts.len(),
+                self.users.len(),
+                self.pairs.len(),
+                problem.pairs.len()
+            ));
+        }
+        if let Some((j, watts)) = self.idle_watts.iter().enumerate().find(|(_, w)| !amount(**w)) {
+            return Err(format!("an idle GPU of kind {j} draws {watts} W; expected 0 or more"));
+        }
+        for (u, user) in self.users.iter().enumerate() {
+            if user.watts.len() != k || user.doubts.len() != k || user.held.len() != k {
+                return Err(format!("user {u} has power for {} kinds; expected {k}", user.watts.len()));
+            }
+            let numbers = || user.watts.iter().chain(&user.doubts).chain([&user.restart_seconds]);
+            if let Some(x) = numbers().find(|x| !amount(**x)) {
+                return Err(format!("user {u} has {x} among its watts, doubts and restart; expected 0 or more"));
+            }
+        }
+        if let Some(pair) = self.pairs.iter().find(|p| !(amount(p.watts) && amount(p.doubt))) {
+            return Err(format!("a pair draws {} W with doubt {}; expected 0 or more", pair.watts, pair.doubt));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! The problem that a policy is asked to solve, as it stands.
+
+use super::Scheduler;
+use crate::allocate::{Grouping, PairPower, PairRates, Power, Problem, User, UserPower};
+use crate::estimate::{Ask, Estimate};
+use crate::live::Job;
+use crate::{KindId, Work, WorkloadId};
+use std::collections::BTreeSet;
+
+impl Scheduler {
+    /// The problem as it stands: classes with estimates, usable GPUs.
+    pub(super) fn problem(&self) -> Problem {
+        let usable = self.usable();
+        let mut capacity = vec![0.0; self.cluster.kinds().len()];
+        for node in self.cluster.nodes() {
+            let gpus = node.gpu_range().filter(|&g| usable[g as usize]).count();
+            capacity[node.kind.index()] += gpus as f64;
+        }
+        let hourly_cost = self.cluster.kinds().iter().map(|kind| kind.hourly_usd).collect();
+        let mut problem = Problem { round: self.round, now: self.now, capacity, hourly_cost, ..Problem::default() };
+        let single = self.policy.grouping == Grouping::Single;
+        for (&class_id, class) in &self.classes {
+            let jobs = class.jobs.iter().map(|&s| self.jobs.get(s));
+            let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;
+            if plannable == 0 || class.best_rate() <= 0.0 {
+                continue;
+            }
+            let first = self.jobs.get(class.jobs[0]);
+            let (steps_done, steps_left) = progress(jobs.clone(), class.best_rate());
+            problem.users.push(User {
+                class: class_id,
+                tenant: first.spec.tenant,
+                tenant_weight: self.tenants[first.spec.tenant.index()].weight,
+                workload: first.spec.workload,
+                gang: class.gang,
+                jobs: plannable,
+                job_weight: first.spec.weight,
+                floor: first.spec.floor,
+                job: single.then_some(first.spec.id),
+                arrived: jobs.clone().map(|j| j.spec.arrived).min().unwrap_or_default(),
+                attained_gpu_seconds: jobs.map(|j| j.attained_gpu_seconds).sum(),
+                steps_done,
+                steps_left,
+                held: if single { first.phase.held().map(|g| g.kind) } else { None },
+            });
+            problem.rates.extend_from_slice(&class.rates);
+        }
+        if self.policy.pairs {
+            problem.pairs = self.pair_rates(&problem);
+        }
+        if self.policy.frugal {
+            problem.power = Some(self.power(&problem, &usable));
+        }
+        problem
+    }
+
+    fn pair_rates(&self, problem: &Problem) -> Vec<PairRates> {
+        let singles: BTreeSet<WorkloadId> = problem.users.iter().filter(|u| u.gang == 1).map(|u| u.workload).collect();
+        let mut pairs = Vec::new();
+        for &a in &singles {
+            for &b in singles.range(a..) {
+                for (j, kind) in self.cluster.kinds().iter().enumerate() {
+                    let at = KindId(j as u16);
+                    if kind.max_jobs >= 2
+                        && let Some((rate_a, rate_b)) = self.estimates.together(a, b, at)
+                    {
+                        pairs.push(PairRates { a, b, kind: at, rate_a, rate_b });
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
+    /// What everybody in `problem` draws, and what stands where.
+    fn power(&self, problem: &Problem, usable: &[bool]) -> Power {
+        let kinds = self.cluster.kinds();
+        let user = |user: &User| {
+            let class = &self.classes[&user.class];
+            let first = &self.jobs.get(class.jobs[0]).spec;
+            let row = self.estimates.row(&Ask { workload: user.workload, gang: user.gang, partner: None });
+            let by_kind = |of: fn(&Estimate) -> f64| {
+                let cell = |j: usize| row.and_then(|row| row.cells.get(j).copied().flatten());
+                (0..kinds.len()).map(|j| cell(j).map_or(0.0, |e| of(&e))).collect()
+            };
+            let mut held = vec![0; kinds.len()];
+            let jobs = class.jobs.iter().map(|&s| self.jobs.get(s)).filter(|j| j.plannable(self.now, usable));
+            jobs.filter_map(|j| j.phase.held()).for_each(|gang| held[gang.kind.index()] += 1);
+            UserPower {
+                watts: by_kind(|e| e.watts),
+                doubts: by_kind(|e| e.doubt),
+                held,
+                restart_seconds: first.restart_seconds,
+                by_the_clock: matches!(first.work, Work::Period(_)),
+            }
+        };
+        let pair = |pair: &PairRates| {
+            let row = self.estimates.row(&Ask { workload: pair.a, gang: 1, partner: Some(pair.b) });
+            let cell = row.and_then(|row| row.cells.get(pair.kind.index()).copied().flatten());
+            cell.map_or(PairPower { watts: 0.0, doubt: 0.0 }, |e| PairPower { watts: e.watts, doubt: e.doubt })
+        };
+        Power {
+            idle_watts: kinds.iter().map(|kind| kind.idle_watts).collect(),
+            unused_off: self.settings.unused_off,
+            users: problem.users.iter().map(user).collect(),
+            pairs: problem.pairs.iter().map(pair).collect(),
+        }
+    }
+}
+
+/// Steps that jobs of one class have done and have left: what is known to be safe, and what the time that they have run
+/// should have given if that is more. `best_rate` is the class's on its fastest kind.
+fn progress<'j>(jobs: impl Iterator<Item = &'j Job>, best_rate: f64) -> (f64, f64) {
+    jobs.fold((0.0, 0.0), |(done, left), job| {
+        let all = match job.spec.work {
+            Work::Steps(steps) => steps,
+            Work::Period(seconds) => seconds * job.spec.floor.unwrap_or(best_rate),
+        };
+        let so_far = job.steps_done.max(job.served_seconds * best_rate).min(all);
+        (done + so_far, left + (all - so_far))
+    })
+}

@@ -1,0 +1,161 @@
+//! Measuring in the virtual world, and how far an estimator is from the truth.
+//!
+//! A gang that has run undisturbed for a round can be measured: its true rate and power, each times e^(sd·N). The first look at
+//! a cell says most, so a cell is looked at after 1, 2, 4, 8, … rounds in which somebody ran in it; what is known for long is hardly
+//! measured again, and the number of observations grows with the cells, not with time.
+
+use crate::record::LearningSample;
+use crate::rng::Rng;
+use crate::truth::Truth;
+use crate::world::World;
+use arles_core::estimate::{Ask, Estimator, Observation, Row};
+use arles_core::{KindId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How badly measurements are off.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Noise {
+    /// Relative standard error of a rate.
+    pub rate_sd: f64,
+    /// Relative standard error of a power.
+    pub watts_sd: f64,
+    /// Decides every draw.
+    pub seed: u64,
+}
+
+impl Default for Noise {
+    fn default() -> Self {
+        Self { rate_sd: 0.03, watts_sd: 0.03, seed: 1 }
+    }
+}
+
+/// An estimator at work in a run.
+pub struct Guess {
+    /// As the record names it.
+    pub name: String,
+    /// Who estimates.
+    pub estimator: Box<dyn Estimator>,
+    /// How well it is told.
+    pub noise: Noise,
+}
+
+/// The estimator's side of a run: answers questions, measures what runs, and passes on what that changes.
+pub(crate) struct Learner {
+    guess: Guess,
+    rng: Rng,
+    /// Rows that the scheduler was told, as they stand.
+    told: BTreeMap<Ask, Row>,
+    /// Rounds in which a cell could have been measured.
+    rounds: BTreeMap<(Ask, KindId, bool), u64>,
+    observations: u64,
+}
+
+impl Learner {
+    pub(crate) fn new(guess: Guess) -> Self {
+        let rng = Rng::new(guess.noise.seed).fork("measurements");
+        Self { guess, rng, told: BTreeMap::new(), rounds: BTreeMap::new(), observations: 0 }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.guess.name
+    }
+
+    pub(crate) fn observations(&self) -> u64 {
+        self.observations
+    }
+
+    pub(crate) fn answer(&mut self, ask: &Ask) -> Row {
+        let row = self.guess.estimator.estimate(ask);
+        self.told.insert(*ask, row.clone());
+        row
+    }
+
+    /// Measures what has run undisturbed since `since`; returns the rows that are different now.
+    pub(crate) fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Row> {
+        let mut changed: BTreeSet<Ask> = BTreeSet::new();
+        let mut seen: BTreeSet<(Ask, KindId, bool)> = BTreeSet::new();
+        for steady in world.steady(since) {
+            let cell = (steady.ask, steady.kind, steady.spread);
+            if !seen.insert(cell) {
+                continue;
+            }
+            let rounds = self.rounds.entry(cell).or_default();
+            *rounds += 1;
+            if !rounds.is_power_of_two() {
+                continue;
+            }
+            let noise = self.guess.noise;
+            let observation = Observation {
+                ask: steady.ask,
+                kind: steady.kind,
+                spread: steady.spread,
+                rate: steady.rate * (noise.rate_sd * self.rng.normal()).exp(),
+                watts: steady.watts * (noise.watts_sd * self.rng.normal()).exp(),
+                at: now,
+            };
+            self.observations += 1;
+            changed.extend(self.guess.estimator.observe(&observation));
+        }
+        let mut rows = Vec::new();
+        for ask in changed {
+            if let Some(known) = self.told.get_mut(&ask) {
+                let row = self.guess.estimator.estimate(&ask);
+                if *known != row {
+                    *known = row.clone();
+                    rows.push(row);
+                }
+            }
+        }
+        rows
+    }
+
+    /// How far everything that the scheduler was told is from the truth.
+    pub(crate) fn sample(&self, now: Time, truth: &Truth) -> LearningSample {
+        let (mut solo, mut pair) = (Errors::default(), Errors::default());
+        for (ask, row) in &self.told {
+            match ask.partner {
+                None => {
+                    let truth = truth.alone(ask.workload, ask.gang);
+                    for (cell, pace) in row.cells.iter().zip(truth.iter()) {
+                        if let (Some(cell), Some(pace)) = (cell, pace) {
+                            solo.add(cell.rate, pace[0].rate);
+                        }
+                    }
+                }
+                Some(partner) => {
+                    for (cell, j) in row.cells.iter().zip(0..) {
+                        if let (Some(cell), Some(pace)) = (cell, truth.together(ask.workload, partner, KindId(j))) {
+                            pair.add(cell.rate, pace.first_rate);
+                            pair.add(cell.partner_rate, pace.second_rate);
+                        }
+                    }
+                }
+            }
+        }
+        LearningSample {
+            at_seconds: now.seconds(),
+            observations: self.observations,
+            solo_error_ratio: solo.mean(),
+            pair_error_ratio: pair.mean(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Errors {
+    sum: f64,
+    cells: u64,
+}
+
+impl Errors {
+    fn add(&mut self, guess: f64, truth: f64) {
+        if guess.is_finite() && truth > 0.0 {
+            self.sum += (guess / truth - 1.0).abs();
+            self.cells += 1;
+        }
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.cells > 0).then(|| self.sum / self.cells as f64)
+    }
+}
