@@ -15,8 +15,10 @@
 //! So the tenth measurement moves a cell less than the first, and one after a month more than one after a minute. Watts move by
 //! the same gain. A rate that was only stated, or estimated, is no evidence: the first measurement replaces it.
 
+pub mod csv;
 pub mod disk;
 pub mod moment;
+pub mod words;
 
 use arles_core::estimate::Source;
 use arles_core::{Time, Workload};

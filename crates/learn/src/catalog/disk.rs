@@ -354,7 +354,7 @@ impl Drop for Batch<'_> {
 }
 
 /// Refuses features that make no sense.
-fn check_features(w: &Workload) -> Result<(), CatalogError> {
+pub(super) fn check_features(w: &Workload) -> Result<(), CatalogError> {
     for name in [&w.name, &w.family, &w.domain].into_iter().chain(&w.aliases) {
         check_name(name)?;
     }

@@ -4,24 +4,14 @@
 //! two rows are alike by accident of concatenation. The seal is the sum of all hashes modulo 2^64: it does not depend on
 //! order, and one row's change is one subtraction and one addition.
 
+use super::super::words::{MODES, PRECISIONS, SOURCES, meaning, word};
 use super::super::{Catalog, Cell, Key, check};
 use super::check_features;
-use arles_core::estimate::Source;
-use arles_core::{Mode, Precision, Time, Workload};
+use arles_core::{Time, Workload};
 use rusqlite::{Connection, Row, params};
 
 /// Between aliases, which have no line breaks in them.
 const SEPARATOR: char = '\n';
-
-const SOURCES: [(&str, Source); 4] = [
-    ("stated", Source::Stated),
-    ("initial", Source::Initial),
-    ("refined", Source::Refined),
-    ("measured", Source::Measured),
-];
-const MODES: [(&str, Mode); 2] = [("training", Mode::Training), ("inference", Mode::Inference)];
-const PRECISIONS: [(&str, Precision); 4] =
-    [("fp32", Precision::Fp32), ("tf32", Precision::Tf32), ("fp16", Precision::Fp16), ("int8", Precision::Int8)];
 
 /// A sum of hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -97,7 +87,7 @@ fn cell(row: &Row<'_>) -> Result<(Key, Cell), Unread> {
     let cell = Cell {
         rate: row.get(4)?,
         watts: row.get(5)?,
-        source: word(row, 6, "source", &SOURCES)?,
+        source: one_of(row, 6, "source", &SOURCES)?,
         observations: ranged(row, 7, "observations")?,
         at: Time(ranged(row, 8, "at")?),
         doubt: row.get(9)?,
@@ -112,8 +102,8 @@ fn workload(row: &Row<'_>) -> Result<Workload, Unread> {
         name: row.get(0)?,
         family: row.get(1)?,
         domain: row.get(2)?,
-        mode: word(row, 3, "mode", &MODES)?,
-        precision: word(row, 4, "precision", &PRECISIONS)?,
+        mode: one_of(row, 3, "mode", &MODES)?,
+        precision: one_of(row, 4, "precision", &PRECISIONS)?,
         batch: ranged(row, 5, "batch")?,
         params: row.get(6)?,
         flops_per_step: row.get(7)?,
@@ -135,24 +125,15 @@ fn ranged<T: TryFrom<i64>>(row: &Row<'_>, column: usize, name: &str) -> Result<T
 }
 
 /// One of a few words.
-fn word<T: Copy>(row: &Row<'_>, column: usize, name: &str, words: &[(&str, T)]) -> Result<T, Unread> {
+fn one_of<T: Copy>(row: &Row<'_>, column: usize, name: &str, words: &[(&str, T)]) -> Result<T, Unread> {
     let found: String = row.get(column)?;
-    let known = words.iter().find(|(word, _)| *word == found).map(|(_, value)| *value);
-    known.ok_or_else(|| Unread::Senseless(format!("a row of {} has {name} {found:?}", first(row))))
+    let senseless = || Unread::Senseless(format!("a row of {} has {name} {found:?}", first(row)));
+    meaning(&found, words).ok_or_else(senseless)
 }
 
 /// Whose row this is.
 fn first(row: &Row<'_>) -> String {
     row.get::<_, String>(0).unwrap_or_else(|_| "an unreadable workload".into())
-}
-
-fn name_of<T: PartialEq>(value: &T, words: &[(&'static str, T)]) -> &'static str {
-    words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
-}
-
-/// The word for a source, as files have it.
-pub(in super::super) fn source_name(source: Source) -> &'static str {
-    name_of(&source, &SOURCES)
 }
 
 pub(super) fn write_cell(connection: &Connection, key: &Key, cell: &Cell) -> rusqlite::Result<()> {
@@ -166,7 +147,7 @@ pub(super) fn write_cell(connection: &Connection, key: &Key, cell: &Cell) -> rus
             key.gang,
             cell.rate,
             cell.watts,
-            source_name(cell.source),
+            word(&cell.source, &SOURCES),
             cell.observations,
             u64::cast_signed(cell.at.0),
             cell.doubt
@@ -183,8 +164,8 @@ pub(super) fn write_workload(connection: &Connection, w: &Workload) -> rusqlite:
             w.name,
             w.family,
             w.domain,
-            name_of(&w.mode, &MODES),
-            name_of(&w.precision, &PRECISIONS),
+            word(&w.mode, &MODES),
+            word(&w.precision, &PRECISIONS),
             w.batch,
             w.params,
             w.flops_per_step,
@@ -249,7 +230,7 @@ pub(super) fn cell_hash(key: &Key, cell: &Cell) -> u64 {
     hash.number(cell.rate.to_bits());
     // No number of watts is 0.
     hash.number(cell.watts.map_or(0, f64::to_bits));
-    hash.text(source_name(cell.source));
+    hash.text(word(&cell.source, &SOURCES));
     hash.number(u64::from(cell.observations));
     hash.number(cell.at.0);
     hash.number(cell.doubt.to_bits());
@@ -261,8 +242,8 @@ pub(super) fn workload_hash(w: &Workload) -> u64 {
     for text in [&w.name, &w.family, &w.domain] {
         hash.text(text);
     }
-    hash.text(name_of(&w.mode, &MODES));
-    hash.text(name_of(&w.precision, &PRECISIONS));
+    hash.text(word(&w.mode, &MODES));
+    hash.text(word(&w.precision, &PRECISIONS));
     hash.number(u64::from(w.batch));
     for (_, number) in numbers(w) {
         hash.number(number.to_bits());
