@@ -8,6 +8,7 @@ mod commands;
 mod fault;
 mod files;
 mod flags;
+mod measured;
 mod output;
 mod progress;
 mod quantity;

@@ -5,7 +5,19 @@
 //! decides what runs, and nothing here knows whether the cluster is real.
 
 pub mod catalog;
+mod draw;
+pub mod evaluate;
+mod features;
+mod ground;
+mod mean;
+mod method;
+mod modelled;
+mod nearest;
+mod shift;
+mod solo;
+mod stated;
 mod table;
+mod watts;
 
 pub use catalog::{Catalog, Cell, Key, Measurement};
 pub use table::{ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
