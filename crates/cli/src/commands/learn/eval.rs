@@ -16,17 +16,19 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
+const PROTOCOL: &str = "\
+Holds one workload out (leave-workload-out), or all batch sizes of a model (leave-family-out): every measured cell that names it leaves \
+the catalog. An estimator is made from the rest, sees a few measurements of the newcomer, and is asked for all others. Solo: steps/s on one GPU. \
+Pair: the rate beside a partner over the rate alone, of both.
+
+Observations: 0 none; 1 the rate alone on one random kind; 2 that and one pair on it; 4 both on two kinds; 4s alone and three pairs on one \
+kind; 8 alone and three pairs on two kinds. Four random draws of each.
+
+Example: arles learn eval --rates simulation_throughputs.json --split leave-family-out --observe 0,4 -o json";
+
 /// Say how far estimators are off on workloads they never saw
-///
-/// Holds one workload out (leave-workload-out), or all batch sizes of a model (leave-family-out): every measured cell that names it leaves the
-/// catalog. An estimator is made from the rest, sees a few measurements of the newcomer, and is asked for all others.
-/// Solo: steps/s on one GPU. Pair: the rate beside a partner over the rate alone, of both.
 #[derive(Args)]
-#[command(
-    after_help = "Observations: 0 none; 1 the rate alone on one random kind; 2 that and one pair on it; 4 both on two kinds; 4s alone and \
-three pairs on one kind; 8 alone and three pairs on two kinds. Four random draws of each.\n\nExample: arles learn eval --rates simulation_throughputs.json \
---split leave-family-out --observe 0,4 -o json"
-)]
+#[command(after_help = PROTOCOL)]
 pub(crate) struct Eval {
     /// Measured rates (Gavel's JSON)
     #[arg(long, value_name = "FILE")]
