@@ -5,9 +5,11 @@ mod check_config;
 mod check_model;
 mod compare;
 mod demo;
+mod estimators;
 mod generate;
 mod import;
 mod kinds;
+mod learn;
 mod policies;
 mod replay;
 mod reproduce;
@@ -37,7 +39,9 @@ pub(crate) enum Command {
     Import(import::Import),
     Replay(replay::Replay),
     Reproduce(reproduce::Reproduce),
+    Learn(learn::Learn),
     Policies(policies::Policies),
+    Estimators(estimators::Estimators),
     Kinds(kinds::Kinds),
     Workloads(workloads::Workloads),
     CheckModel(check_model::CheckModel),
@@ -56,7 +60,9 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Import(command) => command.run(&mut out),
         Command::Replay(command) => command.run(&mut out),
         Command::Reproduce(command) => command.run(&mut out),
+        Command::Learn(command) => command.run(&mut out),
         Command::Policies(command) => command.run(&mut out),
+        Command::Estimators(command) => command.run(&mut out),
         Command::Kinds(command) => command.run(&mut out),
         Command::Workloads(command) => command.run(&mut out),
         Command::CheckModel(command) => command.run(&mut out),

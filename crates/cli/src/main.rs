@@ -9,6 +9,7 @@ mod estimation;
 mod fault;
 mod files;
 mod flags;
+mod measured;
 mod output;
 mod progress;
 mod quantity;

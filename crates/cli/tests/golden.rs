@@ -59,7 +59,9 @@ fn help_texts() {
         "import",
         "replay",
         "reproduce",
+        "learn",
         "policies",
+        "estimators",
         "kinds",
         "workloads",
         "check-model",
@@ -68,6 +70,7 @@ fn help_texts() {
     for command in commands {
         check(&format!("help-{command}.txt"), &stdout(&folder, &format!("{command} --help"), ""));
     }
+    check("help-learn-eval.txt", &stdout(&folder, "learn eval --help", ""));
 }
 
 #[test]
@@ -75,6 +78,7 @@ fn tables() {
     let folder = folder("golden-tables");
     check("policies.txt", &stdout(&folder, "policies", ""));
     check("policies.json", &stdout(&folder, "policies -o json", ""));
+    check("estimators.txt", &stdout(&folder, "estimators", ""));
     check("kind.txt", &stdout(&folder, "kinds v100", ""));
     check("workload.txt", &stdout(&folder, "workloads resnet50-b64 --kind v100", ""));
 }

@@ -5,7 +5,22 @@
 //! decides what runs, and nothing here knows whether the cluster is real.
 
 pub mod catalog;
+mod draw;
+pub mod evaluate;
+#[allow(dead_code)]
+mod features;
+mod ground;
+mod mean;
+mod method;
+mod modelled;
+mod nearest;
+#[allow(dead_code)]
+mod shift;
+#[allow(dead_code)] // For the estimators to come.
+mod solo;
+mod stated;
 mod table;
+mod watts;
 
 pub use catalog::{Catalog, Cell, Key, Measurement};
 pub use table::{ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};

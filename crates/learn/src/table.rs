@@ -1,6 +1,6 @@
 //! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
 
-use crate::Catalog;
+use crate::{Catalog, mean, modelled, nearest, stated};
 use arles_core::estimate::Estimator;
 use arles_core::{Kind, Workload};
 use std::fmt;
@@ -51,7 +51,28 @@ pub struct EstimatorEntry {
 }
 
 /// All estimators.
-pub static ESTIMATORS: &[EstimatorEntry] = &[];
+pub static ESTIMATORS: &[EstimatorEntry] = &[
+    EstimatorEntry {
+        name: "stated",
+        summary: "what submitters said; where they said nothing, every kind alike; no pairs",
+        make: stated::make,
+    },
+    EstimatorEntry {
+        name: "mean",
+        summary: "the average of all measured workloads, shifted by what was measured of this one",
+        make: mean::make,
+    },
+    EstimatorEntry {
+        name: "nearest",
+        summary: "a copy of the most similar measured workload, shifted by what was measured of this one",
+        make: nearest::make,
+    },
+    EstimatorEntry {
+        name: "model",
+        summary: "the performance model: features in, rates out; learns nothing",
+        make: modelled::make,
+    },
+];
 
 /// Looks an estimator up by name.
 #[must_use]

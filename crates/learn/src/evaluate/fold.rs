@@ -1,0 +1,187 @@
+//! One fold: hold out, make, observe, ask, compare.
+
+use super::score::{Cells, Sample};
+use super::{DRAWS, Exam, Plan, Work};
+use crate::catalog::Catalog;
+use crate::draw::Draw;
+use crate::table::{Setting, Unfit};
+use arles_core::estimate::{Ask, Estimate, Estimator, Observation};
+use arles_core::{KindId, Time, WorkloadId};
+
+/// A 90 % interval is so many standard errors wide, to either side.
+const NINETY: f64 = 1.645;
+
+/// One random order in which a newcomer could be observed; every plan takes its beginning.
+struct Order {
+    kinds: Vec<usize>,
+    /// By kind.
+    partners: Vec<Vec<usize>>,
+}
+
+/// What was observed: cells that are no test any more.
+#[derive(Default)]
+struct Watched {
+    alone: Vec<usize>,
+    /// (kind, partner).
+    pairs: Vec<(usize, usize)>,
+}
+
+impl Exam<'_> {
+    /// The errors of one fold.
+    pub(super) fn fold(&self, work: &Work) -> Result<Vec<Sample>, Unfit> {
+        let question = self.question;
+        let catalog = self.without(&work.held);
+        let setting = Setting {
+            kinds: question.kinds,
+            workloads: &self.subjects,
+            catalog: &catalog,
+            seed: question.seed,
+            progress: &|_| {},
+        };
+        let made = (question.estimators[work.estimator].make)(&setting)?;
+        let mut samples = Vec::new();
+        for &newcomer in &work.held {
+            let partners: Vec<usize> = (0..self.subjects.len()).filter(|j| !work.held.contains(j)).collect();
+            for (p, plan) in question.plans.iter().enumerate() {
+                let draws = if plan.kinds == 0 { 1 } else { DRAWS };
+                for draw in 0..draws {
+                    let mut fork = made.fork();
+                    let watched = self.observe(fork.as_mut(), newcomer, &partners, plan, draw);
+                    self.ask(fork.as_ref(), newcomer, &partners, &watched, p, &mut samples);
+                }
+            }
+        }
+        Ok(samples)
+    }
+
+    /// The catalog with everything that names one of these taken out.
+    pub(super) fn without(&self, held: &[usize]) -> Catalog {
+        let mut catalog = self.catalog.clone();
+        for &i in held {
+            catalog.forget(&self.subjects[i].name);
+        }
+        catalog
+    }
+
+    fn order(&self, newcomer: usize, partners: &[usize], draw: u64) -> Order {
+        let mut random = Draw::new(self.question.seed.wrapping_add(draw), &self.subjects[newcomer].name);
+        let all = 0..self.question.kinds.len();
+        let mut kinds: Vec<usize> = all.clone().filter(|&a| self.truth(newcomer, None, a).is_some()).collect();
+        random.shuffle(&mut kinds);
+        let partners = all.map(|a| {
+            let fits = |j: &usize| self.pair_truth(newcomer, *j, a).is_some();
+            let mut some: Vec<usize> = partners.iter().copied().filter(fits).collect();
+            random.shuffle(&mut some);
+            some
+        });
+        Order { kinds, partners: partners.collect() }
+    }
+
+    fn observe(
+        &self,
+        estimator: &mut dyn Estimator,
+        newcomer: usize,
+        partners: &[usize],
+        plan: &Plan,
+        draw: u64,
+    ) -> Watched {
+        let order = self.order(newcomer, partners, draw);
+        let mut watched = Watched::default();
+        let mut seconds = 0.0;
+        let mut tell = |subject: usize, partner: Option<usize>, kind: usize, rate: f64| {
+            seconds += 360.0;
+            estimator.observe(&Observation {
+                ask: ask(subject, partner),
+                kind: KindId(kind as u16),
+                spread: false,
+                rate,
+                // There is no power in tables of rates.
+                watts: 0.0,
+                at: Time::from_seconds(seconds),
+            });
+        };
+        for &a in order.kinds.iter().take(plan.kinds) {
+            if let Some(rate) = self.truth(newcomer, None, a) {
+                tell(newcomer, None, a, rate);
+                watched.alone.push(a);
+            }
+            for &j in order.partners[a].iter().take(plan.pairs) {
+                if let Some((own, partner)) = self.pair_truth(newcomer, j, a) {
+                    tell(newcomer, Some(j), a, own);
+                    tell(j, Some(newcomer), a, partner);
+                    watched.pairs.push((a, j));
+                }
+            }
+        }
+        watched
+    }
+
+    /// The measured rates of both, if they fit together.
+    fn pair_truth(&self, newcomer: usize, partner: usize, kind: usize) -> Option<(f64, f64)> {
+        self.truth(newcomer, None, kind)?;
+        self.truth(partner, None, kind)?;
+        Some((self.truth(newcomer, Some(partner), kind)?, self.truth(partner, Some(newcomer), kind)?))
+    }
+
+    fn ask(
+        &self,
+        estimator: &dyn Estimator,
+        newcomer: usize,
+        partners: &[usize],
+        watched: &Watched,
+        plan: usize,
+        samples: &mut Vec<Sample>,
+    ) {
+        let kinds = 0..self.question.kinds.len();
+        let alone = estimator.estimate(&ask(newcomer, None)).cells;
+        let best = kinds.clone().filter_map(|a| self.truth(newcomer, None, a)).fold(0.0, f64::max);
+        let blank = |cells: Cells, kind: usize| Sample { plan, cells, newcomer, kind, measured: None };
+        for a in kinds.clone().filter(|a| !watched.alone.contains(a)) {
+            let Some(truth) = self.truth(newcomer, None, a) else { continue };
+            let measured = alone[a].map(|e| compare(e.rate, truth, e.doubt, best));
+            samples.push(Sample { measured, ..blank(Cells::Solo, a) });
+        }
+        for &j in partners {
+            let own = estimator.estimate(&ask(newcomer, Some(j))).cells;
+            let mirrored = estimator.estimate(&ask(j, Some(newcomer))).cells;
+            let partner_alone = estimator.estimate(&ask(j, None)).cells;
+            for a in kinds.clone().filter(|&a| !watched.pairs.contains(&(a, j))) {
+                let Some((own_truth, partner_truth)) = self.pair_truth(newcomer, j, a) else { continue };
+                let (Some(own_alone), Some(other_alone)) = (self.truth(newcomer, None, a), self.truth(j, None, a))
+                else {
+                    continue;
+                };
+                let both = own[a].zip(alone[a]).zip(mirrored[a].zip(partner_alone[a]));
+                let own = both.map(|((e, solo), _)| {
+                    compare(e.rate / solo.rate, own_truth / own_alone, relative_doubt(&e, &solo), 1.0)
+                });
+                // The partner's doubt is that of the same question asked from its side.
+                let partner = both.map(|((e, _), (mirror, solo))| {
+                    compare(
+                        e.partner_rate / other_alone,
+                        partner_truth / other_alone,
+                        relative_doubt(&mirror, &solo),
+                        1.0,
+                    )
+                });
+                samples.push(Sample { measured: own, ..blank(Cells::Own, a) });
+                samples.push(Sample { measured: partner, ..blank(Cells::Partner, a) });
+            }
+        }
+    }
+}
+
+fn ask(subject: usize, partner: Option<usize>) -> Ask {
+    Ask { workload: WorkloadId(subject as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
+}
+
+/// Doubt of the quotient: an estimator states the doubt of the rate itself, which holds that of the rate alone.
+fn relative_doubt(together: &Estimate, alone: &Estimate) -> f64 {
+    (together.doubt * together.doubt - alone.doubt * alone.doubt).max(0.0).sqrt()
+}
+
+/// (relative error, absolute error over `unit`, whether a 90 % interval holds the truth).
+fn compare(estimate: f64, truth: f64, doubt: f64, unit: f64) -> (f64, f64, bool) {
+    let covered = (estimate / truth).ln().abs() <= NINETY * doubt;
+    ((estimate / truth - 1.0).abs(), (estimate - truth).abs() / unit, covered)
+}

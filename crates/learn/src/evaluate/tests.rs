@@ -1,0 +1,101 @@
+use super::*;
+use crate::catalog::{Cell, MEASUREMENT_ERROR};
+use crate::table::{ESTIMATORS, Setting, find_estimator};
+use arles_core::estimate::Ask;
+use arles_core::{Time, WorkloadId, model};
+
+const WORKLOADS: [&str; 7] =
+    ["lm-b10", "lm-b20", "lm-b40", "resnet18-b32", "resnet18-b64", "transformer-b32", "transformer-b64"];
+
+/// A catalog in which the model is the truth.
+pub(crate) fn small() -> (Catalog, Vec<Kind>) {
+    let library = Library::builtin();
+    let kinds: Vec<Kind> = ["k80", "p100", "v100"].iter().map(|k| library.kind(k).unwrap().clone()).collect();
+    let workloads: Vec<&Workload> = WORKLOADS.iter().map(|w| library.workload(w).unwrap()).collect();
+    let mut catalog = Catalog::default();
+    let mut put = |workload: &str, partner: Option<&str>, kind: &str, rate: f64| {
+        let key = Key { workload: workload.into(), partner: partner.map(Into::into), kind: kind.into(), gang: 1 };
+        let source = Source::Measured;
+        let cell = Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, doubt: MEASUREMENT_ERROR };
+        catalog.put(key, cell).unwrap();
+    };
+    for kind in &kinds {
+        for w in &workloads {
+            put(&w.name, None, &kind.name, model::alone(w, kind, 1, false).unwrap().rate);
+            for p in &workloads {
+                put(&w.name, Some(&p.name), &kind.name, model::beside(w, p, kind).map_or(0.0, |t| t.own));
+            }
+        }
+    }
+    for w in workloads {
+        catalog.describe(w.clone());
+    }
+    (catalog, kinds)
+}
+
+fn question<'a>(
+    catalog: &'a Catalog,
+    kinds: &'a [Kind],
+    estimators: &'a [&'static EstimatorEntry],
+    threads: usize,
+) -> Question<'a> {
+    let library = Library::builtin();
+    Question { catalog, kinds, library, estimators, splits: &Split::ALL, plans: PLANS, seed: 7, threads }
+}
+
+#[test]
+fn every_estimator_is_scored_and_threads_do_not_change_a_bit() {
+    let (catalog, kinds) = small();
+    let all: Vec<&EstimatorEntry> = ESTIMATORS.iter().collect();
+    let one = evaluate(&question(&catalog, &kinds, &all, 1), &|_| {}).unwrap();
+    let two = evaluate(&question(&catalog, &kinds, &all, 2), &|_| {}).unwrap();
+    assert_eq!(format!("{one:?}"), format!("{two:?}"));
+    assert_eq!(one.len(), ESTIMATORS.len() * 2 * PLANS.len() * 2);
+    for score in one.iter().filter(|s| s.estimator != "stated" || s.cells == "solo") {
+        assert!(score.mape_percent.is_finite(), "{score:?}");
+    }
+}
+
+#[test]
+fn what_is_held_out_is_nowhere_to_be_seen() {
+    let (catalog, kinds) = small();
+    let mut poisoned = catalog.clone();
+    let held = "lm-b20";
+    let cells: Vec<(Key, Cell)> = catalog.cells().map(|(k, c)| (k.clone(), *c)).collect();
+    for (key, cell) in cells.into_iter().filter(|(k, _)| k.workload == held || k.partner.as_deref() == Some(held)) {
+        poisoned.put(key, Cell { rate: 12345.678, ..cell }).unwrap();
+    }
+    for entry in ESTIMATORS {
+        let estimates = |catalog: &Catalog| {
+            let chosen = [entry];
+            let question = question(catalog, &kinds, &chosen, 1);
+            let exam = Exam::new(&question).unwrap();
+            let index = exam.subjects.iter().position(|s| s.name == held).unwrap();
+            let left = exam.without(&[index]);
+            let (workloads, progress) = (&exam.subjects, &|_| {});
+            let setting = Setting { kinds: &kinds, workloads, catalog: &left, seed: 7, progress };
+            let made = (entry.make)(&setting).unwrap();
+            let partners = [None].into_iter().chain((0..workloads.len() as u32).map(|p| Some(WorkloadId(p))));
+            let ask = |partner| Ask { workload: WorkloadId(index as u32), gang: 1, partner };
+            partners.map(|partner| made.estimate(&ask(partner))).collect::<Vec<_>>()
+        };
+        assert_eq!(estimates(&catalog), estimates(&poisoned), "{}", entry.name);
+    }
+}
+
+#[test]
+fn host_times_are_a_strangers_guess() {
+    let library = Library::builtin();
+    let w = without_host_time(library.workload("a3c-b4").unwrap(), library);
+    let mut peeked = library.workload("a3c-b4").unwrap().clone();
+    assert!(w.host_seconds != peeked.host_seconds);
+    peeked.host_seconds = 9.0;
+    assert_eq!(without_host_time(&peeked, library), w);
+}
+
+#[test]
+fn too_few_workloads_get_a_sentence() {
+    let model = [find_estimator("model").unwrap()];
+    let refused = evaluate(&question(&Catalog::default(), &[], &model, 1), &|_| {}).unwrap_err();
+    assert!(refused.0.starts_with("there are 0 workloads with features"), "{refused}");
+}

@@ -1,0 +1,48 @@
+//! The mean: a newcomer is like the average of all that were measured, shifted by what was measured of it.
+//!
+//! Beside partner j: the mean over known k of what j leaves of k. Alone: the mean of ln steps/s on that kind. The yardstick
+//! that anything cleverer has to beat.
+
+use crate::ground::Ground;
+use crate::method::{Belief, Method, Shell};
+use crate::shift::{self, Role, UNKNOWN_PART, moments};
+use crate::table::{Setting, Unfit};
+use arles_core::estimate::Estimator;
+
+/// Makes one.
+pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
+    Ok(Box::new(Shell::new(Ground::new(setting), Mean)))
+}
+
+#[derive(Clone)]
+struct Mean;
+
+/// Doubt of a rate alone before anything was measured of a workload: a factor of e².
+const ABSOLUTE_DOUBT: f64 = 2.0;
+const LEAST_DOUBT: f64 = 0.1;
+
+impl Method for Mean {
+    fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
+        let mean = |a: usize| {
+            let others = (0..ground.things().len()).filter(|&k| k != thing).map(|k| ground.alone(k, a));
+            moments(others).map_or(0.0, |(mean, _)| mean)
+        };
+        let shift = shift::alone(ground, thing, mean);
+        let doubt = if shift.is_some() { 0.6 } else { ABSOLUTE_DOUBT };
+        Belief { ln: mean(kind) + shift.unwrap_or(0.0), doubt, refined: shift.is_some() }
+    }
+
+    fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
+        let (role, newcomer, other) = shift::roles(ground, thing, other);
+        let (mean, sd) = partner_mean(ground, role, newcomer, other, kind);
+        let shift = shift::beside(ground, role, newcomer, kind, |p, a| partner_mean(ground, role, newcomer, p, a).0);
+        Belief { ln: mean + shift.unwrap_or(0.0), doubt: sd.max(LEAST_DOUBT), refined: shift.is_some() }
+    }
+}
+
+/// Mean and spread, over everybody but the newcomer, of what is left beside `other` (or of `other`).
+pub(crate) fn partner_mean(ground: &Ground, role: Role, newcomer: usize, other: usize, kind: usize) -> (f64, f64) {
+    let known = (0..ground.things().len()).filter(|&k| k != newcomer);
+    let beside = known.map(|k| shift::relative(ground, role, k, other, kind));
+    moments(beside).unwrap_or((UNKNOWN_PART.ln(), 0.4))
+}

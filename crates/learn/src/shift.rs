@@ -1,0 +1,90 @@
+//! The simplest refinement: what was measured of a newcomer was, on average, so much above what was believed, so everything
+//! else of it will be too.
+//!
+//! ```text
+//! shift = Σ w_o·ρ_o / (1 + Σ w_o),     ρ_o = measured − believed (logarithms),     w = 1 on the same kind, 0.3 on others
+//! ```
+//!
+//! A pair has a *newcomer*: the one of which fewer pairs were measured. It is asked about in one of two roles: its own rate
+//! beside a partner, or the partner's rate beside it.
+
+use crate::ground::Ground;
+
+/// Weight of what was seen on another kind.
+const ELSEWHERE: f64 = 0.3;
+/// What a partner leaves where nothing at all is known.
+pub(crate) const UNKNOWN_PART: f64 = 0.6;
+
+/// Who is new in a pair, and whose rate is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// The newcomer's own rate.
+    Own,
+    /// Its partner's.
+    Partner,
+}
+
+impl Role {
+    /// As an index.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// (role, newcomer, the other one) of the question how fast `thing` is beside `other`.
+pub(crate) fn roles(ground: &Ground, thing: usize, other: usize) -> (Role, usize, usize) {
+    if ground.met(thing) <= ground.met(other) { (Role::Own, thing, other) } else { (Role::Partner, other, thing) }
+}
+
+/// ln of the relative rate in a role: the newcomer's beside `other`, or `other`'s beside the newcomer.
+pub(crate) fn relative(ground: &Ground, role: Role, newcomer: usize, other: usize, kind: usize) -> f64 {
+    match role {
+        Role::Own => ground.relative(newcomer, other, kind),
+        Role::Partner => ground.relative(other, newcomer, kind),
+    }
+}
+
+/// The shift of pairs of a newcomer in a role, and whether there was anything to shift by. `believed` is asked with
+/// (partner, kind).
+pub(crate) fn beside(
+    ground: &Ground,
+    role: Role,
+    newcomer: usize,
+    kind: usize,
+    believed: impl Fn(usize, usize) -> f64,
+) -> Option<f64> {
+    let (mut sum, mut weights) = (0.0, 1.0);
+    if ground.met(newcomer) == 0 {
+        return None;
+    }
+    for a in 0..ground.kinds().len() {
+        let w = if a == kind { 1.0 } else { ELSEWHERE };
+        for p in 0..ground.things().len() {
+            let measured = relative(ground, role, newcomer, p, a);
+            if measured.is_finite() {
+                sum += w * (measured - believed(p, a));
+                weights += w;
+            }
+        }
+    }
+    (weights > 1.0).then(|| sum / weights)
+}
+
+/// The shift of a thing's rate alone: the mean residual of what was measured of it, all of it. `believed` is asked with a
+/// kind.
+pub(crate) fn alone(ground: &Ground, thing: usize, believed: impl Fn(usize) -> f64) -> Option<f64> {
+    let residuals = (0..ground.kinds().len()).map(|a| ground.alone(thing, a) - believed(a));
+    let (sum, count) = residuals.filter(|r| r.is_finite()).fold((0.0, 0), |(s, n), r| (s + r, n + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Mean and standard deviation, of what is finite.
+pub(crate) fn moments(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for x in values.filter(|x| x.is_finite()) {
+        n += 1.0;
+        sum += x;
+        squares += x * x;
+    }
+    (n > 0.0).then(|| (sum / n, (squares / n - (sum / n) * (sum / n)).max(0.0).sqrt()))
+}

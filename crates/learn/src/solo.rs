@@ -1,0 +1,81 @@
+//! How fast alone: the recipe that every estimator which cares about pairs may use for its rates on one GPU.
+//!
+//! 1. Two measured batch sizes of the same model: ln rate is a line in ln batch through the two nearest, bent no further
+//!    than one doubling beyond them; one: a line of slope −½ through it, less than a larger batch costs on a GPU that was full.
+//! 2. What was measured of the workload itself on other kinds shifts the line by ½ of the mean residual for one such kind,
+//!    ⅔ for two: a batch size that is faster than its neighbours on one kind is only partly so on another.
+//! 3. No relative known: the performance model's rate, and after a first measurement that rate carried over by the mean of the
+//!    model's profile over kinds and that of the three nearest measured workloads.
+
+use crate::ground::{Ground, Thing};
+use crate::method::Belief;
+use crate::modelled;
+
+/// How far the line may be followed beyond the measured batch sizes, in ln batch.
+const BEYOND: f64 = 0.7;
+/// Slope of ln rate over ln batch where only one batch size is known.
+const LONE_SLOPE: f64 = -0.5;
+/// Profiles of so many nearest workloads are averaged.
+const PROFILES: usize = 3;
+
+/// ln steps/s alone where it was not measured.
+pub(crate) fn alone(ground: &Ground, thing: usize, kind: usize) -> Belief {
+    let seen: Vec<usize> = (0..ground.kinds().len()).filter(|&a| ground.alone(thing, a).is_finite()).collect();
+    if let Some((line, doubt)) = along_batch(ground, thing, kind) {
+        let residuals = seen.iter().filter_map(|&a| Some(ground.alone(thing, a) - along_batch(ground, thing, a)?.0));
+        let (sum, count) = residuals.fold((0.0, 0.0), |(s, n), r| (s + r, n + 1.0));
+        let shift = if count > 0.0 { sum / (count + 1.0) } else { 0.0 };
+        return Belief { ln: line + shift, doubt, refined: count > 0.0 };
+    }
+    let modelled = |a: usize| modelled::alone(ground, thing, a);
+    if seen.is_empty() {
+        return Belief { ln: modelled(kind).unwrap_or(0.0), doubt: modelled::ALONE_DOUBT * 2.0, refined: false };
+    }
+    let carried = seen.iter().map(|&from| ground.alone(thing, from) + profile(ground, thing, from, kind));
+    Belief { ln: carried.sum::<f64>() / seen.len() as f64, doubt: 0.45, refined: true }
+}
+
+fn ln_batch(thing: &Thing) -> Option<f64> {
+    thing.features.as_ref().map(|w| f64::from(w.batch.max(1)).ln())
+}
+
+/// Whether two things are the same model at two batch sizes.
+pub(crate) fn related(ground: &Ground, one: usize, two: usize) -> bool {
+    let features = |t: usize| ground.things()[t].features.as_ref();
+    let alike = features(one).zip(features(two));
+    one != two && alike.is_some_and(|(a, b)| a.family == b.family && a.mode == b.mode && a.precision == b.precision)
+}
+
+/// The line in ln batch, and how much it is doubted.
+fn along_batch(ground: &Ground, thing: usize, kind: usize) -> Option<(f64, f64)> {
+    let own = ln_batch(&ground.things()[thing])?;
+    let relatives = ground.near(thing).iter().map(|&(k, _)| k).filter(|&k| related(ground, thing, k));
+    let mut known: Vec<(f64, f64)> =
+        relatives.filter_map(|k| Some((ln_batch(&ground.things()[k])?, ground.alone(k, kind)))).collect();
+    known.retain(|(_, ln)| ln.is_finite());
+    known.sort_by(|a, b| (a.0 - own).abs().total_cmp(&(b.0 - own).abs()).then(a.0.total_cmp(&b.0)));
+    match *known.as_slice() {
+        [] => None,
+        [(x, y)] => Some((y + LONE_SLOPE * (own - x), 0.35)),
+        [(x, y), (x2, y2), ..] => {
+            // Two on one side are a line to follow with care; one on each side are better.
+            let other_side = known.iter().skip(1).find(|(z, _)| (z - own) * (x - own) < 0.0);
+            let (x2, y2) = other_side.copied().unwrap_or((x2, y2));
+            let slope = if (x2 - x).abs() < 1e-9 { 0.0 } else { (y2 - y) / (x2 - x) };
+            let inside = other_side.is_some();
+            Some((y + slope * (own - x).clamp(-BEYOND, BEYOND), if inside { 0.15 } else { 0.25 }))
+        }
+    }
+}
+
+/// ln of the rate on `to` over that on `from`.
+fn profile(ground: &Ground, thing: usize, from: usize, to: usize) -> f64 {
+    let copied = ground.near(thing).iter().map(|&(k, _)| ground.alone(k, to) - ground.alone(k, from));
+    let near: Vec<f64> = copied.filter(|p| p.is_finite()).take(PROFILES).collect();
+    let modelled = modelled::alone(ground, thing, to).zip(modelled::alone(ground, thing, from)).map(|(t, f)| t - f);
+    match (near.is_empty(), modelled) {
+        (true, modelled) => modelled.unwrap_or(0.0),
+        (false, None) => near.iter().sum::<f64>() / near.len() as f64,
+        (false, Some(modelled)) => (near.iter().sum::<f64>() / near.len() as f64 + modelled) / 2.0,
+    }
+}

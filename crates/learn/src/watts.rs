@@ -1,0 +1,75 @@
+//! Power: what the model says, corrected by what was measured of that workload and of those like it.
+//!
+//! ```text
+//! watts = idle + (model − idle)·e^c,    c = Σ w_o·ρ_o / (1 + Σ w_o),    ρ = ln (measured − idle)/(model − idle)
+//! ```
+//!
+//! over measured single runs o: weight 1 for the workload itself on the same kind, ½ on another, and e^(−2·distance²) times
+//! ¼ for like ones on the same kind. The 1 below the line is the model's own weight. Clamped to what the kind can draw.
+
+use crate::ground::{Ground, Seen};
+use arles_core::model;
+
+/// Where nothing is known of a workload: this part of the power range.
+const UNKNOWN_ACTIVITY: f64 = 0.7;
+const SELF_ELSEWHERE: f64 = 0.5;
+const LIKE: f64 = 0.25;
+const ALIKE: usize = 8;
+
+/// Of one GPU of a gang.
+pub(crate) fn alone(ground: &Ground, thing: usize, kind: usize, gang: u32) -> f64 {
+    let active = modelled_alone(ground, thing, kind, gang);
+    scaled(ground, kind, active, correction(ground, thing, kind))
+}
+
+/// Of one GPU with two jobs on it.
+pub(crate) fn beside(ground: &Ground, thing: usize, other: usize, kind: usize) -> f64 {
+    let features = |t: usize| ground.things()[t].features.as_ref();
+    let spec = ground.roomy(kind);
+    let active = match (features(thing), features(other)) {
+        (Some(w), Some(partner)) => model::beside(w, partner, spec).map(|t| t.watts - spec.idle_watts),
+        _ => None,
+    };
+    let active = active.unwrap_or_else(|| unknown(ground, kind));
+    scaled(ground, kind, active, (correction(ground, thing, kind) + correction(ground, other, kind)) / 2.0)
+}
+
+fn unknown(ground: &Ground, kind: usize) -> f64 {
+    let spec = &ground.kinds()[kind];
+    UNKNOWN_ACTIVITY * (spec.max_watts - spec.idle_watts)
+}
+
+fn modelled_alone(ground: &Ground, thing: usize, kind: usize, gang: u32) -> f64 {
+    let spec = ground.roomy(kind);
+    let modelled = ground.things()[thing].features.as_ref().and_then(|w| model::alone(w, spec, gang, false));
+    modelled.map_or_else(|| unknown(ground, kind), |p| p.watts - spec.idle_watts)
+}
+
+fn scaled(ground: &Ground, kind: usize, active: f64, c: f64) -> f64 {
+    let spec = &ground.kinds()[kind];
+    (spec.idle_watts + active * c.exp()).clamp(spec.idle_watts, spec.max_watts)
+}
+
+fn correction(ground: &Ground, thing: usize, kind: usize) -> f64 {
+    let residual = |t: usize, a: usize| {
+        let watts = ground.measured(&Seen { thing: t, partner: None, kind: a, gang: 1 })?.watts?;
+        let active = watts - ground.kinds()[a].idle_watts;
+        let modelled = modelled_alone(ground, t, a, 1);
+        (active > 0.0 && modelled > 0.0).then(|| (active / modelled).ln().clamp(-1.5, 1.5))
+    };
+    let (mut sum, mut weights) = (0.0, 1.0);
+    let mut take = |w: f64, rho: Option<f64>| {
+        if let Some(rho) = rho {
+            sum += w * rho;
+            weights += w;
+        }
+    };
+    for a in 0..ground.kinds().len() {
+        // Measured itself, what was measured stands for nearly all that is known.
+        take(if a == kind { 8.0 } else { SELF_ELSEWHERE }, residual(thing, a));
+    }
+    for &(k, d2) in ground.near(thing).iter().take(ALIKE) {
+        take(LIKE * (-2.0 * d2).exp(), residual(k, kind));
+    }
+    sum / weights
+}
