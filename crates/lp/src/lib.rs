@@ -17,6 +17,7 @@
 
 pub mod certificate;
 mod clarabel;
+pub mod cover;
 pub mod envy;
 pub mod families;
 pub mod market;

@@ -1,0 +1,128 @@
+//! Enumeration: what costs less than the best answer known, or that nothing does.
+//!
+//! With prices at which no column is too cheap (`red ≥ 0`), an answer costs the bound plus
+//!
+//! ```text
+//! Σ_e red_e x_e  +  Σ_demands (Σ_{s∈P} V(p_s) + h(P) − S)  +  Σ_j λ_j (units idle)  +  what stays lose
+//! ```
+//!
+//! and no term is negative. Demands are settled one after the other: take columns, in their order, then be *closed*. The
+//! terms that are known add up to the *regret*; where it reaches what is to be beaten, nothing below is looked at.
+
+use super::columns::NONE;
+use super::search::Guide;
+use super::state::State;
+
+/// Where the enumeration stands.
+struct Walk<'s, 'a> {
+    state: &'s mut State<'a>,
+    guide: &'s Guide,
+    /// Demands in the order of settling, and the place of each.
+    order: Vec<u32>,
+    place: Vec<u32>,
+    /// The least cost known, and the units that attain it.
+    best: f64,
+    units: Option<Vec<(u32, [u32; 2])>>,
+    bound: f64,
+    nodes: u32,
+    most: u32,
+    /// Differences in cost below this are none.
+    grain: f64,
+}
+
+/// Enumerates from an empty state. Returns the better units if there are any, the nodes looked at, and whether that was
+/// all. `best` is the cost to beat, `bound` what the guide's prices prove.
+pub(super) fn enumerate(
+    state: &mut State<'_>,
+    guide: &Guide,
+    best: f64,
+    bound: f64,
+    most: u32,
+) -> (Option<Vec<(u32, [u32; 2])>>, u32, bool) {
+    let mut order: Vec<u32> = (0..state.class_of.len() as u32).collect();
+    // Those with few ways first.
+    order.sort_by_key(|&d| (guide.ways[state.class_of[d as usize] as usize].len(), d));
+    let mut place = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(at, &d)| place[d as usize] = at as u32);
+    let grain = 1e-10 * best.abs().max(bound.abs());
+    let mut walk = Walk { state, guide, order, place, best, units: None, bound, nodes: 0, most, grain };
+    walk.settle(0, 0, 0.0);
+    let complete = walk.nodes < walk.most;
+    (walk.units, walk.nodes, complete)
+}
+
+impl Walk<'_, '_> {
+    /// The regret at which nothing is gained any more.
+    fn limit(&self) -> f64 {
+        self.best - self.bound - self.grain
+    }
+
+    /// Settles the demand at a place of the order, whose next column is at least the `from`th of its ways.
+    fn settle(&mut self, at: usize, from: usize, regret: f64) {
+        if self.nodes >= self.most {
+            return;
+        }
+        self.nodes += 1;
+        let Some(&demand) = self.order.get(at) else {
+            if self.state.cost < self.best - self.grain {
+                self.best = self.state.cost;
+                let units = self.state.in_use();
+                self.units = Some(units.iter().map(|unit| (unit.column, unit.demands)).collect());
+            }
+            return;
+        };
+        let class = self.state.class_of[demand as usize] as usize;
+        let closed = regret + self.guide.regret(self.state, demand);
+        if closed < self.limit() {
+            self.settle(at + 1, 0, closed);
+        }
+        if !self.state.has_room(demand) {
+            return;
+        }
+        let guide = self.guide;
+        for (way, &(column, reduced)) in guide.ways[class].iter().enumerate().skip(from) {
+            // Ways are in the order of reduced costs.
+            if regret + reduced >= self.limit() {
+                break;
+            }
+            let more = &self.state.columns[column as usize];
+            if self.state.free[more.resource as usize] < more.units {
+                continue;
+            }
+            for demands in self.partners(column, demand) {
+                let before = self.state.cost;
+                let unit = self.state.add(column, demands);
+                self.settle(at, way, regret + reduced);
+                self.state.remove(unit);
+                // Exactly: rounding would add up over millions of nodes.
+                self.state.cost = before;
+            }
+        }
+    }
+
+    /// Who may use a column with a demand; of partners that hold nothing yet, the first.
+    fn partners(&self, column: u32, demand: u32) -> Vec<[u32; 2]> {
+        let way = &self.state.columns[column as usize];
+        if way.is_alone() {
+            return vec![[demand, NONE]];
+        }
+        let own = self.state.class_of[demand as usize];
+        let mut found = Vec::new();
+        for side in 0..2 {
+            if way.class[side] != own || (side == 1 && way.class[0] == own && way.part[0] == way.part[1]) {
+                continue;
+            }
+            let other = way.class[1 - side] as usize;
+            let mut blank = false;
+            for partner in self.state.starts[other]..self.state.starts[other + 1] {
+                let open = self.place[partner as usize] > self.place[demand as usize];
+                let empty = self.state.holds[partner as usize].is_empty();
+                if open && self.state.has_room(partner) && !(empty && blank) {
+                    blank |= empty;
+                    found.push(if side == 0 { [demand, partner] } else { [partner, demand] });
+                }
+            }
+        }
+        found
+    }
+}

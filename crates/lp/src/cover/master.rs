@@ -1,0 +1,357 @@
+//! The linear program over some columns and some cuts, and the search for those it lacks.
+//!
+//! ```text
+//! minimise  Σ c_e x_e + Σ_a θ_a − Σ saving z
+//! Σ_{e on j} u_e x_e ≤ m_j                        (λ_j)      Σ slots of a ≤ D_a n_a     (ν_a)
+//! θ_a + Σ w_i(p) x ≥ n_a σ_i   for each cut i of a  (μ_i)      Σ slots of a on j − z_aj ≥ 0,  z ≤ held  (ζ_aj)
+//! ```
+//!
+//! The prices of a slot are `V_a(p) = Σ_i μ_i w_i(p) − ν_a`; with these `cover/bound.rs` says what is proved, whatever
+//! columns and cuts are still missing. Interior-point duals lie in the middle of what is optimal, so few rounds are needed.
+
+use super::bound::{self, Prices, Steps};
+use super::columns::Columns;
+use super::cut::{self, Cut};
+use super::{Cover, Effort, Warm};
+use crate::{Budget, Clarabel, ColumnId, Model, ModelError, Outcome, Solver, Status};
+
+/// Couples per class and resource to begin with.
+const SEEDS: usize = 2;
+/// Columns that may come in for one class in one round.
+const EACH: u32 = 5;
+/// A column or cut that was of no use for so many rounds leaves.
+const PATIENCE: u32 = 4;
+/// Iterations of the interior point.
+const ITERATIONS: u32 = 60;
+/// Parts spread over all that a class may get, in each cut.
+const SPREAD: usize = 8;
+/// Rounds in which the bound does not rise noticeably, after which it is left.
+const STALLED: u32 = 4;
+
+/// The program.
+pub(super) struct Master<'a> {
+    cover: &'a Cover,
+    columns: &'a Columns,
+    /// Columns in the program, and for how many rounds they were of no use.
+    inside: Vec<(u32, u32)>,
+    is_inside: Vec<bool>,
+    cuts: Vec<(Cut, u32)>,
+    /// Per class, some parts over the whole range.
+    spread: Vec<Vec<f64>>,
+    pub(super) programs: u32,
+    /// The best prices and what they prove.
+    pub(super) prices: Prices,
+    pub(super) bound: f64,
+    /// The last answer: columns and amounts.
+    pub(super) x: Vec<(u32, f64)>,
+}
+
+impl<'a> Master<'a> {
+    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, warm: Option<&Warm>) -> Self {
+        let mut master = Self {
+            cover,
+            columns,
+            inside: Vec::new(),
+            is_inside: vec![false; columns.list.len()],
+            cuts: Vec::new(),
+            spread: spread(cover, columns),
+            programs: 0,
+            prices: Prices::default(),
+            bound: f64::NEG_INFINITY,
+            x: Vec::new(),
+        };
+        (0..columns.alone).for_each(|e| master.admit(e));
+        master.seed();
+        for (a, _) in cover.classes.iter().enumerate().filter(|(_, class)| class.count > 0) {
+            master.cuts.extend(cut::first(cover, a).into_iter().map(|cut| (cut, 0)));
+        }
+        if let Some(warm) = warm {
+            master.resume(warm);
+        }
+        master
+    }
+
+    fn admit(&mut self, e: usize) {
+        if !std::mem::replace(&mut self.is_inside[e], true) {
+            self.inside.push((e as u32, 0));
+        }
+    }
+
+    /// Couples that cover most for what they cost, for each class on each resource.
+    fn seed(&mut self) {
+        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
+        let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::new(); n * k];
+        for (e, column) in self.columns.list.iter().enumerate().skip(self.columns.alone) {
+            let worth = column.cost / (column.part[0] + column.part[1]);
+            for (a, _) in column.sides() {
+                let best = &mut best[a * k + column.resource as usize];
+                let at = best.partition_point(|other| other.0 <= worth);
+                if at < SEEDS {
+                    best.insert(at, (worth, e));
+                    best.truncate(SEEDS);
+                }
+            }
+        }
+        best.into_iter().flatten().for_each(|(_, e)| self.admit(e));
+    }
+
+    fn resume(&mut self, warm: &Warm) {
+        let fits = |cut: &&Cut| self.cover.classes.get(cut.class).is_some_and(|class| class.count > 0);
+        self.cuts.extend(warm.cuts.iter().filter(fits).map(|cut| (cut.clone(), 0)));
+        let key = |couple: &super::Couple| (couple.a, couple.b, couple.resource);
+        for wanted in &warm.couples {
+            let found = self.cover.couples.binary_search_by_key(wanted, key).ok();
+            if let Some(e) = found.and_then(|at| self.columns.of_couple(at)) {
+                self.admit(e);
+            }
+        }
+        let prices = warm.prices.clone();
+        (self.bound, self.prices) = (bound::bound(self.cover, &prices), prices);
+    }
+
+    /// Programs until nothing is missing, the bound stalls, or they are spent.
+    pub(super) fn solve(&mut self, effort: &Effort) {
+        let mut stalled = 0;
+        while self.programs < effort.programs {
+            let Some((outcome, objective)) = self.program() else { break };
+            let prices = self.read(&outcome);
+            let bound = bound::bound(self.cover, &prices);
+            let scale = objective.abs().max(f64::MIN_POSITIVE);
+            stalled = if bound - self.bound > 2e-4 * scale { 0 } else { stalled + 1 };
+            if bound > self.bound {
+                (self.bound, self.prices) = (bound, prices.clone());
+            }
+            let columns = self.price(&prices, 1e-7 * scale);
+            let cuts = self.separate(&outcome, 1e-6 * scale);
+            if (columns == 0 && cuts == 0) || stalled > STALLED {
+                break;
+            }
+        }
+    }
+
+    /// Writes and solves the program.
+    fn program(&mut self) -> Option<(Outcome, f64)> {
+        self.programs += 1;
+        let model = self.write().ok()?;
+        let outcome = Clarabel.solve(&model, Budget::iterations(ITERATIONS));
+        if matches!(outcome.status, Status::Infeasible | Status::Unbounded) || !outcome.objective.is_finite() {
+            return None;
+        }
+        self.x = self.inside.iter().map(|&(e, _)| e).zip(outcome.x.iter().map(|x| x.max(0.0))).collect();
+        let objective = outcome.objective;
+        Some((outcome, objective))
+    }
+
+    fn write(&self) -> Result<Model, ModelError> {
+        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
+        let mut model = Model::minimise();
+        let mut capacity: Vec<Vec<(ColumnId, f64)>> = vec![Vec::new(); k];
+        let mut limits: Vec<Vec<(ColumnId, f64)>> = vec![Vec::new(); n];
+        let mut cuts: Vec<Vec<(ColumnId, f64)>> = vec![Vec::new(); self.cuts.len()];
+        let mut here: Vec<Vec<(ColumnId, f64)>> = vec![Vec::new(); n * k];
+        let of_class = self.cuts_of_classes();
+        for &(e, _) in &self.inside {
+            let column = &self.columns.list[e as usize];
+            let id = model.add_column(0.0, f64::INFINITY, column.cost)?;
+            capacity[column.resource as usize].push((id, f64::from(column.units)));
+            for (a, part) in column.sides() {
+                limits[a].push((id, 1.0));
+                here[a * k + column.resource as usize].push((id, 1.0));
+                for &i in &of_class[a] {
+                    let cut = &self.cuts[i].0;
+                    cuts[i].push((id, cut.steps.at(part) / cut.right));
+                }
+            }
+        }
+        let mut stays = Vec::new();
+        for stay in &self.cover.stays {
+            stays.push(model.add_column(0.0, f64::from(stay.held), -stay.saving)?);
+        }
+        let mut shortages = Vec::new();
+        for _ in 0..n {
+            shortages.push(model.add_column(0.0, f64::INFINITY, 1.0)?);
+        }
+        for (j, terms) in capacity.iter().enumerate() {
+            model.add_row(f64::NEG_INFINITY, f64::from(self.cover.capacity[j]), terms)?;
+        }
+        for (a, terms) in limits.iter_mut().enumerate() {
+            let class = &self.cover.classes[a];
+            merge(terms);
+            model.add_row(f64::NEG_INFINITY, f64::from(class.most) * f64::from(class.count), terms)?;
+        }
+        for (i, terms) in cuts.iter_mut().enumerate() {
+            let cut = &self.cuts[i].0;
+            terms.push((shortages[cut.class], 1.0 / cut.right));
+            merge(terms);
+            model.add_row(f64::from(self.cover.classes[cut.class].count), f64::INFINITY, terms)?;
+        }
+        for (at, stay) in self.cover.stays.iter().enumerate() {
+            let terms = &mut here[stay.class * k + stay.resource];
+            terms.push((stays[at], -1.0));
+            merge(terms);
+            model.add_row(0.0, f64::INFINITY, terms)?;
+        }
+        Ok(model)
+    }
+
+    fn cuts_of_classes(&self) -> Vec<Vec<usize>> {
+        let mut of_class = vec![Vec::new(); self.cover.classes.len()];
+        self.cuts.iter().enumerate().for_each(|(i, (cut, _))| of_class[cut.class].push(i));
+        of_class
+    }
+
+    /// Prices from the duals of the rows.
+    fn read(&mut self, outcome: &Outcome) -> Prices {
+        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
+        let duals = &outcome.row_duals;
+        let units = duals[..k].iter().map(|dual| f64::max(0.0, -dual)).collect();
+        let mu: Vec<f64> =
+            (self.cuts.iter().zip(&duals[k + n..])).map(|((cut, _), dual)| f64::max(0.0, *dual) / cut.right).collect();
+        let stays = duals[k + n + mu.len()..].iter().map(|dual| dual.max(0.0)).collect();
+        let mut slots = Vec::new();
+        for (a, of_class) in self.cuts_of_classes().iter().enumerate() {
+            let used: Vec<usize> = of_class.iter().copied().filter(|&i| mu[i] > 1e-9).collect();
+            let mut ends: Vec<f64> = used.iter().flat_map(|&i| self.cuts[i].0.steps.ends.iter().copied()).collect();
+            ends.sort_unstable_by(f64::total_cmp);
+            ends.dedup();
+            let paid = |&end: &f64| used.iter().map(|&i| mu[i] * self.cuts[i].0.steps.at(end)).sum::<f64>();
+            let room = f64::max(0.0, -duals[k + a]);
+            let values = ends.iter().map(|end| paid(end) - room).collect();
+            slots.push(if ends.is_empty() {
+                Steps { ends: vec![1.0], values: vec![-room] }
+            } else {
+                Steps { ends, values }
+            });
+        }
+        for ((_, idle), mu) in self.cuts.iter_mut().zip(&mu) {
+            *idle = if *mu > 1e-7 { 0 } else { *idle + 1 };
+        }
+        Prices { units, slots, stays }
+    }
+
+    /// Lets columns in that are too cheap, and those go that are of no use; returns how many came.
+    fn price(&mut self, prices: &Prices, grain: f64) -> usize {
+        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
+        let mut zeta = vec![0.0; n * k];
+        for (stay, price) in self.cover.stays.iter().zip(&prices.stays) {
+            zeta[stay.class * k + stay.resource] = price.min(stay.saving);
+        }
+        let mut tops: Vec<Vec<(f64, u32)>> = vec![Vec::new(); n];
+        for (e, column) in self.columns.list.iter().enumerate().filter(|(e, _)| !self.is_inside[*e]) {
+            let j = column.resource as usize;
+            let mut red = column.cost + prices.units[j] * f64::from(column.units);
+            column.sides().for_each(|(a, part)| red -= prices.slots[a].at(part) + zeta[a * k + j]);
+            if red >= -grain / n as f64 {
+                continue;
+            }
+            for (a, _) in column.sides() {
+                let top = &mut tops[a];
+                let at = top.partition_point(|other| other.0 <= red);
+                if at < EACH as usize {
+                    top.insert(at, (red, e as u32));
+                    top.truncate(EACH as usize);
+                }
+            }
+        }
+        let mut found: Vec<(f64, u32)> = tops.into_iter().flatten().collect();
+        found.sort_unstable_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)));
+        found.dedup();
+        for (at, (_, idle)) in self.inside.iter_mut().enumerate() {
+            *idle = if self.x[at].1 > 1e-6 { 0 } else { *idle + 1 };
+        }
+        let (alone, is_inside) = (self.columns.alone, &mut self.is_inside);
+        self.inside.retain(|&(e, idle)| {
+            let stays = idle < PATIENCE || (e as usize) < alone;
+            is_inside[e as usize] = stays;
+            stays
+        });
+        let mut taken = vec![0u32; n];
+        let before = self.inside.len();
+        for (_, e) in found {
+            let column = self.columns.list[e as usize];
+            if column.sides().all(|(a, _)| taken[a] < 2 * EACH) {
+                column.sides().for_each(|(a, _)| taken[a] += 1);
+                self.admit(e as usize);
+            }
+        }
+        self.inside.len() - before
+    }
+
+    /// Adds for each class the cut that its slots break; returns how many.
+    fn separate(&mut self, outcome: &Outcome, grain: f64) -> usize {
+        let n = self.cover.classes.len();
+        let mut parts: Vec<Vec<(f64, f64)>> =
+            self.spread.iter().map(|spread| spread.iter().map(|&part| (part, 0.0)).collect()).collect();
+        for &(e, x) in self.x.iter().filter(|x| x.1 > 1e-7) {
+            for (a, part) in self.columns.list[e as usize].sides() {
+                parts[a].push((part, x / f64::from(self.cover.classes[a].count)));
+            }
+        }
+        let theta = &outcome.x[outcome.x.len() - n..];
+        self.cuts.retain(|&(_, idle)| idle < PATIENCE);
+        let before = self.cuts.len();
+        for a in (0..n).filter(|&a| self.cover.classes[a].count > 0) {
+            let parts = &mut parts[a];
+            parts.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
+            parts.dedup_by(|next, kept| {
+                let same = next.0 - kept.0 <= 1e-9;
+                if same {
+                    (kept.0, kept.1) = (next.0.max(kept.0), kept.1 + next.1);
+                }
+                same
+            });
+            let count = f64::from(self.cover.classes[a].count);
+            if let Some((cut, by)) = cut::separate(self.cover, a, parts, theta[a] / count)
+                && by * count > grain / n as f64
+                && cut.right > 0.0
+            {
+                self.cuts.push((cut, 0));
+            }
+        }
+        self.cuts.len() - before
+    }
+
+    /// What the next question may begin from.
+    pub(super) fn keep(&self) -> (Vec<Cut>, Vec<(usize, usize, usize)>) {
+        let cuts = self.cuts.iter().filter(|cut| cut.1 == 0).map(|cut| cut.0.clone()).collect();
+        let couple = |&(e, idle): &(u32, u32)| {
+            let column = &self.columns.list[e as usize];
+            let key = (column.class[0] as usize, column.class[1] as usize, column.resource as usize);
+            (!column.is_alone() && idle <= 1).then_some(key)
+        };
+        (cuts, self.inside.iter().filter_map(couple).collect())
+    }
+
+    /// Columns and cuts in the program.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.inside.len(), self.cuts.len())
+    }
+}
+
+/// A column may be in a row twice, once for each side.
+fn merge(terms: &mut Vec<(ColumnId, f64)>) {
+    terms.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+}
+
+/// Some of the parts of each class over the whole range, the largest among them.
+fn spread(cover: &Cover, columns: &Columns) -> Vec<Vec<f64>> {
+    let mut parts: Vec<Vec<f64>> = vec![Vec::new(); cover.classes.len()];
+    for column in &columns.list {
+        column.sides().for_each(|(a, part)| parts[a].push(part));
+    }
+    for parts in &mut parts {
+        parts.sort_unstable_by(f64::total_cmp);
+        let n = parts.len();
+        if n > SPREAD {
+            *parts = (1..=SPREAD).map(|i| parts[i * (n - 1) / SPREAD]).collect();
+        }
+        parts.dedup();
+    }
+    parts
+}

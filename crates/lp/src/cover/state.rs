@@ -1,0 +1,257 @@
+//! An answer in the making: units with the demands they serve. Always feasible; its cost is kept up to date.
+
+use super::columns::{Column, Columns, NONE};
+use super::{Answer, Cover, Pattern, Slot};
+use std::collections::BTreeMap;
+
+/// A column in use, and by which demands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unit {
+    pub(super) column: u32,
+    pub(super) demands: [u32; 2],
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct State<'a> {
+    pub(super) cover: &'a Cover,
+    pub(super) columns: &'a [Column],
+    /// Where the demands of each class begin, and where the last ends.
+    pub(super) starts: Vec<u32>,
+    pub(super) class_of: Vec<u32>,
+    /// Per demand, the units it has a slot of.
+    pub(super) holds: Vec<Vec<u32>>,
+    units: Vec<Unit>,
+    vacant: Vec<u32>,
+    /// Units left of each resource.
+    pub(super) free: Vec<u32>,
+    /// Held and saving per class and resource, where there are stays; and how many slots are there.
+    stays: Vec<(u32, f64)>,
+    slots: Vec<u32>,
+    pub(super) cost: f64,
+}
+
+impl<'a> State<'a> {
+    /// Nobody has anything.
+    pub(super) fn new(cover: &'a Cover, columns: &'a Columns) -> Self {
+        let (n, k) = (cover.classes.len(), cover.capacity.len());
+        let mut starts = vec![0u32];
+        let mut class_of = Vec::new();
+        for (l, class) in cover.classes.iter().enumerate() {
+            class_of.extend(std::iter::repeat_n(l as u32, class.count as usize));
+            starts.push(class_of.len() as u32);
+        }
+        let mut stays = Vec::new();
+        if !cover.stays.is_empty() {
+            stays = vec![(0, 0.0); n * k];
+            cover.stays.iter().for_each(|stay| stays[stay.class * k + stay.resource] = (stay.held, stay.saving));
+        }
+        let cost = (cover.classes.iter().enumerate())
+            .map(|(l, class)| f64::from(class.count) * cover.shortage(l, 0.0, 0))
+            .sum();
+        Self {
+            cover,
+            columns: &columns.list,
+            starts,
+            holds: vec![Vec::new(); class_of.len()],
+            class_of,
+            units: Vec::new(),
+            vacant: Vec::new(),
+            free: cover.capacity.clone(),
+            slots: vec![0; stays.len()],
+            stays,
+            cost,
+        }
+    }
+
+    pub(super) fn unit(&self, unit: u32) -> Unit {
+        self.units[unit as usize]
+    }
+
+    /// The part of a demand that a unit covers.
+    fn part(&self, demand: u32, unit: u32) -> f64 {
+        let Unit { column, demands } = self.units[unit as usize];
+        self.columns[column as usize].part[usize::from(demands[0] != demand)]
+    }
+
+    /// How much of a demand is covered.
+    pub(super) fn covered(&self, demand: u32) -> f64 {
+        self.holds[demand as usize].iter().map(|&unit| self.part(demand, unit)).sum()
+    }
+
+    /// h of a demand as it stands.
+    pub(super) fn shortage(&self, demand: u32) -> f64 {
+        let class = self.class_of[demand as usize] as usize;
+        self.cover.shortage(class, self.covered(demand), self.holds[demand as usize].len())
+    }
+
+    /// Whether a demand may have one more slot.
+    pub(super) fn has_room(&self, demand: u32) -> bool {
+        let class = self.class_of[demand as usize] as usize;
+        self.holds[demand as usize].len() < self.cover.classes[class].most as usize
+    }
+
+    /// What the next slot of a class on a resource saves, or the last one saved.
+    fn saving(&self, class: usize, resource: u32, at: u32) -> f64 {
+        match self.stays.get(class * self.cover.capacity.len() + resource as usize) {
+            Some(&(held, saving)) if at < held => saving,
+            _ => 0.0,
+        }
+    }
+
+    /// Slots that have a stay count up or down.
+    fn visit(&mut self, column: &Column, comes: bool) {
+        if self.stays.is_empty() {
+            return;
+        }
+        for (class, _) in column.sides() {
+            let at = class * self.free.len() + column.resource as usize;
+            if comes {
+                self.cost -= self.saving(class, column.resource, self.slots[at]);
+                self.slots[at] += 1;
+            } else {
+                self.slots[at] -= 1;
+                self.cost += self.saving(class, column.resource, self.slots[at]);
+            }
+        }
+    }
+
+    /// What the stays save on a column if it is used once more.
+    pub(super) fn saves(&self, column: &Column) -> f64 {
+        if self.stays.is_empty() {
+            return 0.0;
+        }
+        let k = self.free.len();
+        let next = |class: usize, more| {
+            self.saving(class, column.resource, self.slots[class * k + column.resource as usize] + more)
+        };
+        let mut saved = next(column.class[0] as usize, 0);
+        if !column.is_alone() {
+            saved += next(column.class[1] as usize, u32::from(column.class[0] == column.class[1]));
+        }
+        saved
+    }
+
+    /// Uses a column for demands that have room, where units are free.
+    pub(super) fn add(&mut self, column: u32, demands: [u32; 2]) -> u32 {
+        let way = self.columns[column as usize];
+        let unit = self.vacant.pop().unwrap_or(self.units.len() as u32);
+        let made = Unit { column, demands };
+        match self.units.get_mut(unit as usize) {
+            Some(place) => *place = made,
+            None => self.units.push(made),
+        }
+        self.free[way.resource as usize] -= way.units;
+        self.cost += way.cost;
+        for demand in demands.into_iter().filter(|&d| d != NONE) {
+            self.cost -= self.shortage(demand);
+            self.holds[demand as usize].push(unit);
+            self.cost += self.shortage(demand);
+        }
+        self.visit(&way, true);
+        unit
+    }
+
+    /// Takes a unit from everybody.
+    pub(super) fn remove(&mut self, unit: u32) -> Unit {
+        let gone = self.units[unit as usize];
+        let way = self.columns[gone.column as usize];
+        self.free[way.resource as usize] += way.units;
+        self.cost -= way.cost;
+        for demand in gone.demands.into_iter().filter(|&d| d != NONE) {
+            self.cost -= self.shortage(demand);
+            self.holds[demand as usize].retain(|&held| held != unit);
+            self.cost += self.shortage(demand);
+        }
+        self.visit(&way, false);
+        self.vacant.push(unit);
+        gone
+    }
+
+    /// All units in use.
+    pub(super) fn in_use(&self) -> Vec<Unit> {
+        let mut used: Vec<u32> = self.holds.iter().flatten().copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        used.into_iter().map(|unit| self.units[unit as usize]).collect()
+    }
+
+    /// Writes the answer, with its cost added up afresh.
+    pub(super) fn answer(&self) -> Answer {
+        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
+        let mut alone = vec![0u32; n * k];
+        let mut couples = vec![0u32; self.cover.couples.len()];
+        let mut cost = 0.0;
+        let mut slots = vec![0u32; n * k];
+        for Unit { column, .. } in self.in_use() {
+            let column = &self.columns[column as usize];
+            match column.slot(0) {
+                Slot::Alone(j) => alone[column.class[0] as usize * k + j] += 1,
+                Slot::First(at) | Slot::Second(at) => couples[at] += 1,
+            }
+            cost += column.cost;
+            column.sides().for_each(|(class, _)| slots[class * k + column.resource as usize] += 1);
+        }
+        for stay in &self.cover.stays {
+            cost -= stay.saving * f64::from(stay.held.min(slots[stay.class * k + stay.resource]));
+        }
+        let mut groups: BTreeMap<(usize, Vec<Slot>), u32> = BTreeMap::new();
+        let (mut short, mut unserved) = (vec![0.0; n], vec![0; n]);
+        for (demand, units) in self.holds.iter().enumerate() {
+            let class = self.class_of[demand] as usize;
+            let mut held: Vec<Slot> = units.iter().map(|&unit| self.slot(demand as u32, unit)).collect();
+            held.sort_unstable();
+            *groups.entry((class, held)).or_insert(0) += 1;
+            short[class] += f64::max(0.0, 1.0 - self.covered(demand as u32));
+            unserved[class] += u32::from(units.is_empty());
+            cost += self.shortage(demand as u32);
+        }
+        let patterns = groups.into_iter().map(|((class, slots), demands)| Pattern { class, slots, demands }).collect();
+        Answer { alone, couples, patterns, short, unserved, cost, ..Answer::default() }
+    }
+
+    fn slot(&self, demand: u32, unit: u32) -> Slot {
+        let Unit { column, demands } = self.units[unit as usize];
+        self.columns[column as usize].slot(usize::from(demands[0] != demand))
+    }
+
+    /// The units by classes and numbers within them, for a question with other columns.
+    pub(super) fn keep(&self) -> Vec<(usize, [(u32, u32); 2])> {
+        let name = |demand: u32| match self.class_of.get(demand as usize) {
+            Some(&class) => (class, demand - self.starts[class as usize]),
+            None => (NONE, NONE),
+        };
+        let units = self.in_use().into_iter();
+        units.map(|u| (self.columns[u.column as usize].resource as usize, u.demands.map(name))).collect()
+    }
+
+    /// Uses such units again, as far as they still exist.
+    pub(super) fn resume(&mut self, columns: &Columns, units: &[(usize, [(u32, u32); 2])]) {
+        let key = |couple: &super::Couple| (couple.a, couple.b, couple.resource);
+        for &(resource, names) in units {
+            let [first, second] = names;
+            let column = if second.0 == NONE {
+                columns.of_alone(first.0 as usize, resource)
+            } else {
+                let wanted = (first.0 as usize, second.0 as usize, resource);
+                self.cover.couples.binary_search_by_key(&wanted, key).ok().and_then(|at| columns.of_couple(at))
+            };
+            let demands = names.map(|(class, at)| self.demand(class, at));
+            let all = demands[0] != NONE && (second.0 == NONE || demands[1] != NONE);
+            let room = demands.iter().all(|&demand| demand == NONE || self.has_room(demand));
+            if let Some(column) = column
+                && all
+                && room
+                && self.free[resource] >= self.columns[column].units
+            {
+                self.add(column as u32, demands);
+            }
+        }
+    }
+
+    fn demand(&self, class: u32, at: u32) -> u32 {
+        match self.cover.classes.get(class as usize) {
+            Some(there) if at < there.count => self.starts[class as usize] + at,
+            _ => NONE,
+        }
+    }
+}
