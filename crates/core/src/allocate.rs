@@ -20,6 +20,7 @@ mod fifo;
 mod finish_time;
 mod frugal;
 mod gandiva;
+mod gogh;
 
 mod las;
 mod makespan;

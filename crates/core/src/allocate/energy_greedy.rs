@@ -67,7 +67,7 @@ fn choose(problem: &Problem, tariff: &Tariff<'_>, u: usize, free: &[f64], grants
     let beside = grants.iter().enumerate().filter_map(|(at, grant)| {
         let Members::One(v) = grant.members else { return None };
         let (v, j) = (v as usize, grant.kind.index());
-        let offer = tariff.together(v, u, tariff.find_pair(u, v, j)?)?;
+        let offer = tariff.together(v, u, j)?;
         let before = tariff.alone(v, j)?;
         // A guest must not break what the host has.
         (offer.kept[0] >= before.kept[0]).then_some(Choice {

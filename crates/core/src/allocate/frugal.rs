@@ -72,22 +72,24 @@ impl<'p> Tariff<'p> {
         Some(Offer { cost, kept: [self.kept(u, rate, doubt)] })
     }
 
-    /// Single-GPU jobs of users `u` and `v` on one GPU, as pair number `pair` of the problem has it.
-    pub(super) fn together(&self, u: usize, v: usize, pair: usize) -> Option<Offer<2>> {
+    /// Single-GPU jobs of users `u` and `v` on one GPU of kind `j`, where that can pay: it costs less than a GPU for each, or the two
+    /// together do more than by taking turns.
+    pub(super) fn together(&self, u: usize, v: usize, j: usize) -> Option<Offer<2>> {
+        let (x, y) = (self.problem.users[u].workload, self.problem.users[v].workload);
+        let key = (x.min(y), x.max(y), KindId(j as u16));
+        let pair = self.problem.pairs.binary_search_by_key(&key, |p| (p.a, p.b, p.kind)).ok()?;
         let rates = &self.problem.pairs[pair];
-        let PairPower { watts, doubt } = self.power.pairs[pair];
-        let j = rates.kind.index();
-        let (first, second) = match self.problem.users[u].workload == rates.a {
-            true => (rates.rate_a, rates.rate_b),
-            false => (rates.rate_b, rates.rate_a),
-        };
-        let allowed = |u: usize| self.problem.rates(u)[j] > 0.0 && self.problem.users[u].gang == 1;
-        if first <= 0.0 || second <= 0.0 || !allowed(u) || !allowed(v) || self.problem.capacity[j] < 1.0 {
+        let (first, second) = if x == rates.a { (rates.rate_a, rates.rate_b) } else { (rates.rate_b, rates.rate_a) };
+        if first <= 0.0 || second <= 0.0 || self.problem.users[u].gang != 1 || self.problem.users[v].gang != 1 {
             return None;
         }
+        let (apart_u, apart_v) = (self.alone(u, j)?, self.alone(v, j)?);
+        let PairPower { watts, doubt } = self.power.pairs[pair];
         let half = self.draw(watts, j) / 2.0;
         let cost = half * self.stretch(u, first) + half * self.stretch(v, second);
-        Some(Offer { cost, kept: [self.kept(u, first, doubt), self.kept(v, second, doubt)] })
+        let gains = first / self.problem.rates(u)[j] + second / self.problem.rates(v)[j] > 1.0;
+        (gains || cost < apart_u.cost + apart_v.cost)
+            .then(|| Offer { cost, kept: [self.kept(u, first, doubt), self.kept(v, second, doubt)] })
     }
 
     /// What a gang of user `u` saves by staying on kind `j`.
@@ -124,13 +126,6 @@ impl<'p> Tariff<'p> {
         let users = 0..self.problem.users.len();
         let all = users.flat_map(|u| (0..self.problem.kinds()).filter_map(move |j| self.alone(u, j)));
         all.map(|offer| offer.cost).fold(1.0, f64::max)
-    }
-
-    /// The number of the problem's pair of two users' workloads on kind `j`.
-    pub(super) fn find_pair(&self, u: usize, v: usize, j: usize) -> Option<usize> {
-        let (x, y) = (self.problem.users[u].workload, self.problem.users[v].workload);
-        let key = (x.min(y), x.max(y), KindId(j as u16));
-        self.problem.pairs.binary_search_by_key(&key, |p| (p.a, p.b, p.kind)).ok()
     }
 
     /// What a GPU that draws `watts` adds to the bill.

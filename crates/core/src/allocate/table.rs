@@ -2,8 +2,8 @@
 
 use super::{
     Entitlement, Policy, allox::AlloX, ceei::Ceei, cost::MinCost, energy_greedy::EnergyGreedy, fifo::Fifo,
-    finish_time::FinishTime, gandiva::GandivaFair, las::LeastAttained, makespan::MinMakespan, max_min::MaxMin,
-    max_min_packed::MaxMinPacked, oef_coop::Cooperative, oef_noncoop::NonCooperative, sia::Sia,
+    finish_time::FinishTime, gandiva::GandivaFair, gogh::Gogh, las::LeastAttained, makespan::MinMakespan,
+    max_min::MaxMin, max_min_packed::MaxMinPacked, oef_coop::Cooperative, oef_noncoop::NonCooperative, sia::Sia,
     throughput::MaxThroughput,
 };
 
@@ -189,6 +189,16 @@ pub static POLICIES: &[PolicyEntry] = &[
         summary: "Gavel's: promised rates first, then the sum of all speed-ups per dollar; not fair",
         promises: &[Promise::ScaleFree],
         make: || Box::new(MinCost),
+        ..DIVIDES
+    },
+    PolicyEntry {
+        name: "gogh",
+        summary: "GOGH's integer program: least energy with promised rates kept, two to a GPU where that saves; tries kinds out",
+        every_round: true,
+        pairs: true,
+        frugal: true,
+        promises: &[Promise::Whole],
+        make: || Box::<Gogh>::default(),
         ..DIVIDES
     },
     PolicyEntry {

@@ -1,0 +1,289 @@
+//! The frugal policies against brute force: every way to put a few jobs on a few GPUs, priced by code of its own.
+
+use arles_core::allocate::{
+    Allocation, ClassId, Grant, Members, PairPower, PairRates, Power, Problem, User, UserPower, find_policy,
+};
+use arles_core::{JobId, KindId, Round, TenantId, Time, WorkloadId};
+use proptest::prelude::*;
+
+/// One job.
+#[derive(Clone, Debug)]
+struct Draft {
+    rates: Vec<f64>,
+    watts: Vec<f64>,
+    floor: Option<f64>,
+    clock: bool,
+    held: Option<usize>,
+}
+
+/// A whole cluster: GPUs by kind, jobs, and for every two jobs and kind the parts of their rates that they keep.
+#[derive(Clone, Debug)]
+struct Scene {
+    gpus: Vec<u32>,
+    jobs: Vec<Draft>,
+    kept: Vec<(f64, f64, f64)>,
+    unused_off: bool,
+}
+
+const IDLE: f64 = 20.0;
+const RESTART_SECONDS: f64 = 30.0;
+const STEPS: f64 = 1e5;
+
+fn scene() -> impl Strategy<Value = Scene> {
+    (1usize..=3, 1usize..=4).prop_flat_map(|(k, n)| {
+        let job = (
+            prop::collection::vec(0.5f64..10.0, k),
+            prop::collection::vec(30.0f64..300.0, k),
+            prop::option::of(0.1f64..1.1),
+            any::<bool>(),
+            prop::option::of(0..k),
+        );
+        let job = job.prop_map(|(rates, watts, floor, clock, held)| {
+            let best = rates.iter().copied().fold(0.0, f64::max);
+            Draft { floor: floor.map(|part| part * best), rates, watts, clock, held }
+        });
+        let kept = prop::collection::vec((0.3f64..1.0, 0.3f64..1.0, 40.0f64..350.0), n * n * k);
+        let gpus = prop::collection::vec(0u32..=2, k);
+        (gpus, prop::collection::vec(job, n), kept, any::<bool>()).prop_map(|(gpus, jobs, kept, unused_off)| Scene {
+            gpus,
+            jobs,
+            kept,
+            unused_off,
+        })
+    })
+}
+
+impl Scene {
+    fn pair(&self, a: usize, b: usize, j: usize) -> (f64, f64, f64) {
+        let (kept_a, kept_b, watts) = self.kept[(a * self.jobs.len() + b) * self.gpus.len() + j];
+        (kept_a * self.jobs[a].rates[j], kept_b * self.jobs[b].rates[j], watts)
+    }
+
+    fn problem(&self) -> Problem {
+        let (n, k) = (self.jobs.len(), self.gpus.len());
+        let user = |l: usize| User {
+            class: ClassId(l as u32),
+            tenant: TenantId(0),
+            tenant_weight: 1.0,
+            workload: WorkloadId(l as u32),
+            gang: 1,
+            jobs: 1,
+            job_weight: 1.0,
+            floor: self.jobs[l].floor,
+            job: Some(JobId(l as u64)),
+            arrived: Time::ZERO,
+            attained_gpu_seconds: 0.0,
+            steps_done: 0.0,
+            steps_left: STEPS,
+            held: None,
+        };
+        let capacity = self.gpus.iter().map(|&m| f64::from(m)).collect();
+        let rates = self.jobs.iter().flat_map(|job| job.rates.clone()).collect();
+        let (mut pairs, mut power) = (Vec::new(), Vec::new());
+        for a in 0..n {
+            for b in a + 1..n {
+                for j in 0..k {
+                    let (rate_a, rate_b, watts) = self.pair(a, b, j);
+                    let id = |l: usize| WorkloadId(l as u32);
+                    pairs.push(PairRates { a: id(a), b: id(b), kind: KindId(j as u16), rate_a, rate_b });
+                    power.push(PairPower { watts, doubt: 0.0 });
+                }
+            }
+        }
+        let draw = |job: &Draft| UserPower {
+            watts: job.watts.clone(),
+            doubts: vec![0.0; k],
+            held: (0..k).map(|j| u32::from(job.held == Some(j))).collect(),
+            restart_seconds: RESTART_SECONDS,
+            by_the_clock: job.clock,
+        };
+        let power = Power {
+            idle_watts: vec![IDLE; k],
+            unused_off: self.unused_off,
+            users: self.jobs.iter().map(draw).collect(),
+            pairs: power,
+        };
+        let problem = Problem::new(Round(1), capacity, (0..n).map(user).collect(), rates).expect("sound");
+        problem.with_pairs(pairs).expect("sound").with_power(power).expect("sound")
+    }
+
+    fn draw(&self, watts: f64) -> f64 {
+        (watts - if self.unused_off { 0.0 } else { IDLE }).max(1e-3 * watts)
+    }
+
+    fn best(&self, l: usize) -> f64 {
+        let room = self.jobs[l].rates.iter().zip(&self.gpus).filter(|(_, m)| **m > 0);
+        room.map(|(r, _)| *r).fold(0.0, f64::max)
+    }
+
+    fn stretch(&self, l: usize, rate: f64) -> f64 {
+        let pace = self.jobs[l].floor.unwrap_or(self.best(l));
+        if self.jobs[l].clock { 1.0 } else { pace / rate }
+    }
+
+    fn short(&self, l: usize, rate: f64) -> f64 {
+        self.jobs[l].floor.map_or(0.0, |floor| 1.0 - (rate / (1.05 * floor)).min(1.0))
+    }
+
+    /// M of the program.
+    fn promise(&self) -> f64 {
+        let mut largest = 1.0f64;
+        for (l, job) in self.jobs.iter().enumerate() {
+            for j in (0..self.gpus.len()).filter(|&j| self.gpus[j] > 0) {
+                largest = largest.max(self.draw(job.watts[j]) * self.stretch(l, job.rates[j]));
+            }
+        }
+        100.0 * largest
+    }
+
+    /// What a set of grants costs, as the head of `gogh.rs` says.
+    fn price(&self, grants: &[Grant]) -> f64 {
+        let promise = self.promise();
+        let (mut cost, mut served) = (0.0, vec![false; self.jobs.len()]);
+        let mut seat = |l: usize, rate: f64, watts: f64, j: usize| {
+            served[l] = true;
+            let job = &self.jobs[l];
+            let saving = match job.held == Some(j) {
+                true => {
+                    let lasts = (STEPS / job.rates[j]).clamp(60.0, 3600.0);
+                    RESTART_SECONDS * job.watts[j].max(IDLE) * 0.5 / lasts
+                }
+                false => 0.0,
+            };
+            watts * self.stretch(l, rate) + promise * self.short(l, rate) - saving
+        };
+        for grant in grants {
+            let j = grant.kind.index();
+            cost += match grant.members {
+                Members::One(l) => {
+                    let job = &self.jobs[l as usize];
+                    seat(l as usize, job.rates[j], self.draw(job.watts[j]), j)
+                }
+                Members::Two(a, b) => {
+                    let (rate_a, rate_b, watts) = self.pair(a as usize, b as usize, j);
+                    let half = self.draw(watts) / 2.0;
+                    seat(a as usize, rate_a, half, j) + seat(b as usize, rate_b, half, j)
+                }
+            };
+        }
+        for (job, served) in self.jobs.iter().zip(served) {
+            if !served {
+                cost += promise * if job.floor.is_some() { 1.0 + 0.5 } else { 0.1 };
+            }
+        }
+        cost
+    }
+
+    /// Whether two jobs on one GPU cost less than one GPU for each, or do more than by taking turns.
+    fn can_pay(&self, a: usize, b: usize, j: usize) -> bool {
+        let (rate_a, rate_b, watts) = self.pair(a, b, j);
+        let (x, y) = (&self.jobs[a], &self.jobs[b]);
+        let half = self.draw(watts) / 2.0;
+        let together = half * self.stretch(a, rate_a) + half * self.stretch(b, rate_b);
+        let alone = |l: usize, job: &Draft| self.draw(job.watts[j]) * self.stretch(l, job.rates[j]);
+        rate_a / x.rates[j] + rate_b / y.rates[j] > 1.0 || together < alone(a, x) + alone(b, y)
+    }
+
+    /// The least that any grants cost.
+    fn cheapest(&self, l: usize, free: &mut Vec<u32>, grants: &mut Vec<Grant>, taken: &mut Vec<bool>) -> f64 {
+        if l == self.jobs.len() {
+            return self.price(grants);
+        }
+        if taken[l] {
+            return self.cheapest(l + 1, free, grants, taken);
+        }
+        let mut least = self.cheapest(l + 1, free, grants, taken);
+        for j in 0..free.len() {
+            if free[j] == 0 {
+                continue;
+            }
+            free[j] -= 1;
+            let kind = KindId(j as u16);
+            grants.push(Grant { kind, members: Members::One(l as u32), gangs: 1.0 });
+            least = least.min(self.cheapest(l + 1, free, grants, taken));
+            grants.pop();
+            for b in l + 1..self.jobs.len() {
+                if taken[b] || !self.can_pay(l, b, j) {
+                    continue;
+                }
+                taken[b] = true;
+                grants.push(Grant { kind, members: Members::Two(l as u32, b as u32), gangs: 1.0 });
+                least = least.min(self.cheapest(l + 1, free, grants, taken));
+                grants.pop();
+                taken[b] = false;
+            }
+            free[j] += 1;
+        }
+        least
+    }
+}
+
+fn allocate(name: &str, problem: &Problem) -> Allocation {
+    let entry = find_policy(name).expect("in the table");
+    (entry.make)().allocate(problem).expect("an answer")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// The program's answer is the best there is, and its objective is what its grants cost.
+    #[test]
+    fn gogh_is_as_cheap_as_brute_force(scene in scene()) {
+        let problem = scene.problem();
+        let answer = allocate("gogh", &problem);
+        let cost = scene.price(answer.grants());
+        let n = scene.jobs.len();
+        let least = scene.cheapest(0, &mut scene.gpus.clone(), &mut Vec::new(), &mut vec![false; n]);
+        prop_assert!((-answer.objective().expect("it minimises") - cost).abs() <= 1e-6 * cost.abs().max(1.0));
+        prop_assert!(cost <= least + 1e-3 * least.abs().max(1.0), "{cost} W, and {least} W is possible: {:?}", answer.grants());
+        let bound = answer.certificate().expect("a bound");
+        prop_assert!(-bound.upper <= least + 1e-6 * least.abs().max(1.0), "the bound {} is above {least}", -bound.upper);
+    }
+
+    /// Looking ahead never costs more than taking one job after another.
+    #[test]
+    fn gogh_is_no_dearer_than_greed(scene in scene()) {
+        let problem = scene.problem();
+        let (program, greed) = (allocate("gogh", &problem), allocate("energy-greedy", &problem));
+        let (program, greed) = (scene.price(program.grants()), scene.price(greed.grants()));
+        prop_assert!(program <= greed + 1e-3 * greed.abs().max(1.0), "{program} W against {greed} W");
+    }
+}
+
+/// A promise that only company breaks keeps two jobs apart, and one that allows it brings them together.
+#[test]
+fn promises_decide_about_company() {
+    let scene = |floor: f64| Scene {
+        gpus: vec![2],
+        jobs: vec![
+            Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None },
+            Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None },
+        ],
+        kept: vec![(0.9, 0.9, 120.0); 4],
+        unused_off: true,
+    };
+    let together = |floor: f64| {
+        let answer = allocate("gogh", &scene(floor).problem());
+        answer.grants().iter().any(|g| matches!(g.members, Members::Two(..)))
+    };
+    assert!(together(5.0));
+    assert!(!together(9.0));
+}
+
+/// A doubtful kind that looks slightly worse is tried once, by one job, where there is time to profit from it.
+#[test]
+fn doubt_is_worth_a_trial() {
+    let trial = |steps_left: f64, doubt: f64| {
+        let job = Draft { rates: vec![10.0, 9.0], watts: vec![100.0, 100.0], floor: None, clock: false, held: Some(0) };
+        let scene = Scene { gpus: vec![2, 2], jobs: vec![job], kept: vec![(0.1, 0.1, 120.0); 2], unused_off: true };
+        let mut problem = scene.problem();
+        problem.users[0].steps_left = steps_left;
+        let mut power = problem.power.clone().expect("set");
+        power.users[0].doubts[1] = doubt;
+        let problem = problem.with_power(power).expect("sound");
+        allocate("gogh", &problem).grants()[0].kind == KindId(1)
+    };
+    assert!(trial(1e5, 0.5));
+    assert!(!trial(1e5, 0.01), "nothing to learn");
+    assert!(!trial(3e3, 0.5), "no time to profit");
+}
