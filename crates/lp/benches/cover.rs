@@ -121,9 +121,15 @@ fn row(name: &str, question: &Cover, ask: Ask, python: Option<&str>, limit: f64,
 }
 
 fn effort(question: &Cover) -> Effort {
-    let scale = std::env::var("COVER_RUINS").ok().and_then(|x| x.parse().ok());
     let base = Effort::for_question(question);
-    Effort { ruins: scale.unwrap_or(base.ruins), ..base }
+    let over = |name: &str| std::env::var(name).ok().and_then(|x| x.parse().ok());
+    Effort {
+        ruins: over("COVER_RUINS").unwrap_or(base.ruins),
+        programs: over("COVER_PROGRAMS").unwrap_or(base.programs),
+        steps: over("COVER_STEPS").unwrap_or(base.steps),
+        nodes: over("COVER_NODES").unwrap_or(base.nodes),
+        ..base
+    }
 }
 
 fn timed(run: impl FnOnce() -> Result<Answer, cover::Refusal>) -> (Answer, f64) {

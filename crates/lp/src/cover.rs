@@ -29,17 +29,19 @@
 //! What must never happen here: a cost or bound in an [`Answer`] that [`check`] and [`bound`] do not find again from the
 //! question, a clock, or randomness from outside (the search draws from a fixed seed).
 
+mod ascent;
 mod bound;
 mod columns;
 mod cut;
 mod exact;
+mod ladder;
 mod master;
 mod round;
 mod search;
 mod state;
 mod verify;
 
-pub use bound::{Prices, Steps, bound};
+pub use bound::{Prices, bound};
 pub use verify::{Flaw, check};
 
 use columns::Columns;
@@ -120,8 +122,10 @@ pub struct Cover {
 /// How much work an answer is worth. All of it is counted, none of it timed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effort {
-    /// Linear programs.
+    /// Linear programs, where classes are large.
     pub programs: u32,
+    /// Steps of prices, where they are not.
+    pub steps: u32,
     /// Times that the search ruins a part of the answer.
     pub ruins: u32,
     /// Nodes of the enumeration.
@@ -132,7 +136,7 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { programs: 30, ruins: 100_000, nodes: 200_000, gap: 1e-4 }
+        Self { programs: 30, steps: 40, ruins: 100_000, nodes: 200_000, gap: 1e-4 }
     }
 }
 
@@ -413,6 +417,8 @@ pub struct Warm {
     units: Vec<(usize, [(u32, u32); 2])>,
 }
 
+/// Passes in which prices climb class by class.
+const CLIMBS: u32 = 10;
 /// Ways per class that the search looks at.
 const WAYS: usize = 48;
 /// With more demands than this, the search looks only at those that the rounding hurt, and at some others.
@@ -425,58 +431,91 @@ const FEW: usize = 150;
 fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Refusal> {
     cover.check()?;
     let columns = Columns::new(cover);
-    let mut master = Master::new(cover, &columns, warm);
-    master.solve(effort);
-    let guide = search::Guide::new(cover, &columns, &master.prices, WAYS, f64::INFINITY);
     let mut state = State::new(cover, &columns);
     let demands = state.class_of.len();
+    let crowd = demands > CROWD * cover.classes.len();
+    let mut spent = Spent::default();
+    let mut answer_warm = Warm::default();
+    let mut master = Master::new(cover, &columns, warm);
+    master.solve(effort, crowd);
     match warm {
         Some(warm) => state.resume(&columns, &warm.units),
-        None if demands > CROWD * cover.classes.len() => round::round(&mut state, &master.x),
+        None if crowd => round::round(&mut state, &master.x),
         None => {}
     }
-    let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-    let mut search = search::Search::new(&mut state, &guide);
-    search.build(&lacking);
-    let ruins = if warm.is_some() { effort.ruins / 4 } else { effort.ruins };
-    let enough = master.bound + effort.gap * master.bound.abs();
-    let mut spent = Spent { programs: master.programs, ..Spent::default() };
-    if demands > MANY {
-        let every = (demands / MANY).max(1);
-        let mut active = lacking;
-        active.extend((0..demands as u32).step_by(every));
-        spent.ruins = search.run(&active, ruins, 0.0, enough);
-    } else {
-        let active: Vec<u32> = (0..demands as u32).collect();
-        spent.ruins = search.run(&active, ruins, if warm.is_some() { 0.2 } else { 1.0 }, enough);
-    }
+    spent.programs = master.programs;
+    (spent.columns, spent.cuts) = master.size();
+    (answer_warm.cuts, answer_warm.couples) = master.keep();
+    let prices = if crowd { master.prices } else { climb(&mut state, &columns, effort, &master.prices) };
+    let proved = bound(cover, &prices);
+    let enough = proved + effort.gap * proved.abs();
+    let mut guide = search::Guide::new(cover, &columns, &prices);
+    guide.keep(WAYS, f64::INFINITY);
+    improve(&mut state, &guide, effort, warm.is_some(), enough, &mut spent);
     let mut complete = false;
-    if demands <= FEW && state.cost > enough {
-        complete = finish(&mut state, &columns, &master, effort, &mut spent);
+    if demands <= FEW
+        && state.cost > enough
+        && cover.classes.iter().all(|class| class.most as usize <= ladder::MOST_SLOTS)
+    {
+        complete = finish(&mut state, &columns, &prices, effort, &mut spent);
     }
     let mut answer = state.answer();
     answer.complete = complete;
-    answer.bound = if complete { answer.cost } else { master.bound.min(answer.cost) };
-    (spent.columns, spent.cuts) = master.size();
+    answer.bound = if complete { answer.cost } else { proved.min(answer.cost) };
     answer.spent = spent;
-    let (cuts, couples) = master.keep();
-    answer.warm = Warm { prices: master.prices.clone(), cuts, couples, units: state.keep() };
-    answer.prices = master.prices;
+    answer_warm.units = state.keep();
+    answer_warm.prices = prices.clone();
+    answer.warm = answer_warm;
+    answer.prices = prices;
     Ok(answer)
+}
+
+/// Better prices where most demands differ, and a first answer.
+fn climb<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, prices: &Prices) -> Prices {
+    let mut ascent = ascent::Ascent::new(state.cover, columns, Some(prices));
+    ascent.climb(CLIMBS);
+    let mut guide = search::Guide::new(state.cover, columns, &ascent.prices());
+    guide.keep(WAYS, f64::INFINITY);
+    let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
+    let mut search = search::Search::new(state, &guide);
+    search.build(&lacking);
+    let all: Vec<u32> = (0..search.state.class_of.len() as u32).collect();
+    search.run(&all, effort.ruins / 10, 0.0, f64::NEG_INFINITY);
+    ascent.follow(effort.steps, state.cost);
+    let better = ascent.prices();
+    // Climbing starts from other prices of stays.
+    if bound(state.cover, &better) > bound(state.cover, prices) { better } else { prices.clone() }
+}
+
+/// Searches from where the state is.
+fn improve(state: &mut State<'_>, guide: &search::Guide, effort: &Effort, warm: bool, enough: f64, spent: &mut Spent) {
+    let demands = state.class_of.len();
+    let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
+    let mut search = search::Search::new(state, guide);
+    search.build(&lacking);
+    let ruins = if warm { effort.ruins / 4 } else { effort.ruins };
+    if demands > MANY {
+        let mut active = lacking;
+        active.extend((0..demands as u32).step_by((demands / MANY).max(1)));
+        spent.ruins = search.run(&active, ruins, 0.0, enough);
+    } else {
+        let active: Vec<u32> = (0..demands as u32).collect();
+        spent.ruins = search.run(&active, ruins, if warm { 0.2 } else { 1.0 }, enough);
+    }
 }
 
 /// Enumerates what may be better, if that can be done; returns whether all of it was.
 fn finish<'a>(
     state: &mut State<'a>,
     columns: &'a Columns,
-    master: &Master<'_>,
+    prices: &Prices,
     effort: &Effort,
     spent: &mut Spent,
 ) -> bool {
-    let below = state.cost - master.bound;
-    let guide = search::Guide::new(state.cover, columns, &master.prices, usize::MAX, below);
+    let mut guide = search::Guide::new(state.cover, columns, prices);
+    guide.keep(usize::MAX, state.cost - guide.bound);
     let mut empty = State::new(state.cover, columns);
-    let (units, nodes, complete) = exact::enumerate(&mut empty, &guide, state.cost, master.bound, effort.nodes);
+    let (units, nodes, complete) = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
     spent.nodes = nodes;
     if let Some(units) = units {
         units.iter().for_each(|&(column, demands)| {

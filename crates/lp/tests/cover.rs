@@ -3,7 +3,7 @@
 use arles_lp::cover::{self, Alone, Answer, Class, Couple, Cover, Effort, Refusal, Slot, Stay};
 use proptest::prelude::*;
 
-const EFFORT: Effort = Effort { programs: 25, ruins: 2_000, nodes: 400_000, gap: 0.0 };
+const EFFORT: Effort = Effort { programs: 25, steps: 100, ruins: 2_000, nodes: 400_000, gap: 0.0 };
 
 fn class(count: u32, most: u32) -> Class {
     Class { count, most, size: 1, short_price: 50.0, unserved_price: 5.0 }
@@ -187,7 +187,7 @@ proptest! {
     #[test]
     fn a_budget_of_nothing_is_feasible_and_honest(question in questions(), programs in 0u32..3, ruins in 0u32..3) {
         let best = brute(&question);
-        let answer = solve(&question, &Effort { programs, ruins, nodes: 0, gap: 0.0 });
+        let answer = solve(&question, &Effort { programs, steps: programs, ruins, nodes: 0, gap: 0.0 });
         prop_assert!(answer.bound <= best + 1e-8 * (1.0 + best.abs()));
         let next = cover::again(&question, &EFFORT, &answer).unwrap();
         judge(&question, &next);

@@ -26,6 +26,11 @@ impl Column {
         (0..sides).map(move |side| (class[side] as usize, part[side]))
     }
 
+    /// The couple in the question.
+    pub(super) fn couple(&self) -> Option<usize> {
+        (self.couple != NONE).then_some(self.couple as usize)
+    }
+
     pub(super) fn is_alone(&self) -> bool {
         self.class[1] == NONE
     }

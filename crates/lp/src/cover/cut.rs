@@ -14,15 +14,42 @@
 //! room for `D` only is a row of its own.
 
 use super::Cover;
-use super::bound::Steps;
 use crate::simplex::{End, Simplex};
 
-/// `H(x) ≥ right − Σ steps(p) x`, per demand of the class.
+/// A function of parts in steps: up to and including the first end the first value, and so on; beyond the last end the
+/// last value.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Steps {
+    /// Ascending.
+    pub(super) ends: Vec<f64>,
+    /// One for each end.
+    pub(super) values: Vec<f64>,
+}
+
+impl Steps {
+    /// The value at a part; 0 without steps.
+    pub(super) fn at(&self, part: f64) -> f64 {
+        let step = self.ends.partition_point(|&end| end < part).min(self.ends.len().saturating_sub(1));
+        self.values.get(step).copied().unwrap_or(0.0)
+    }
+}
+
+/// `H(x) ≥ right − Σ w(p) x`, per demand of the class.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Cut {
     pub(super) class: usize,
+    /// In proportion to the part...
+    pub(super) slope: f64,
+    /// ...and in steps.
     pub(super) steps: Steps,
     pub(super) right: f64,
+}
+
+impl Cut {
+    /// w at a part.
+    pub(super) fn at(&self, part: f64) -> f64 {
+        self.slope * part + self.steps.at(part)
+    }
 }
 
 /// Parts in one cut; those used least give way.
@@ -37,10 +64,9 @@ const MOST_PATTERNS: usize = 600;
 /// The cuts that hold for every class: what is short is not covered, and who is unserved has no slot.
 pub(super) fn first(cover: &Cover, class: usize) -> Vec<Cut> {
     let (short, unserved) = (cover.classes[class].short_price, cover.classes[class].unserved_price);
-    let ends: Vec<f64> = (1..=16).map(|i| f64::from(i) / 16.0).collect();
     let cut = |more: f64| {
-        let values = ends.iter().map(|p| short * p + more).collect();
-        Cut { class, steps: Steps { ends: ends.clone(), values }, right: short + more }
+        let steps = Steps { ends: vec![1.0], values: vec![more] };
+        Cut { class, slope: short, steps, right: short + more }
     };
     [0.0, unserved]
         .into_iter()
@@ -65,7 +91,7 @@ pub(super) fn separate(cover: &Cover, class: usize, parts: &[(f64, f64)], known:
     let right = (v[n] - SLACK) * envelope.unit;
     let said = right - parts.iter().zip(&values).map(|(part, w)| part.1 * w).sum::<f64>();
     let ends = parts.iter().map(|part| part.0).collect();
-    Some((Cut { class, steps: Steps { ends, values }, right }, said - known))
+    Some((Cut { class, slope: 0.0, steps: Steps { ends, values }, right }, said - known))
 }
 
 /// The patterns that attain the envelope: positions in `parts`, and what part of the demands hold these.

@@ -1,13 +1,8 @@
 //! Enumeration: what costs less than the best answer known, or that nothing does.
 //!
-//! With prices at which no column is too cheap (`red ≥ 0`), an answer costs the bound plus
-//!
-//! ```text
-//! Σ_e red_e x_e  +  Σ_demands (Σ_{s∈P} V(p_s) + h(P) − S)  +  Σ_j λ_j (units idle)  +  what stays lose
-//! ```
-//!
-//! and no term is negative. Demands are settled one after the other: take columns, in their order, then be *closed*. The
-//! terms that are known add up to the *regret*; where it reaches what is to be beaten, nothing below is looked at.
+//! An answer costs the bound plus regrets (`cover/search.rs`), and none is negative. Demands are settled one after the other:
+//! take columns, in their order, then be *closed*. Where the regrets that are certain by now reach what is to be beaten,
+//! nothing below is looked at.
 
 use super::columns::NONE;
 use super::search::Guide;
@@ -31,12 +26,11 @@ struct Walk<'s, 'a> {
 }
 
 /// Enumerates from an empty state. Returns the better units if there are any, the nodes looked at, and whether that was
-/// all. `best` is the cost to beat, `bound` what the guide's prices prove.
+/// all. `best` is the cost to beat.
 pub(super) fn enumerate(
     state: &mut State<'_>,
     guide: &Guide,
     best: f64,
-    bound: f64,
     most: u32,
 ) -> (Option<Vec<(u32, [u32; 2])>>, u32, bool) {
     let mut order: Vec<u32> = (0..state.class_of.len() as u32).collect();
@@ -44,6 +38,7 @@ pub(super) fn enumerate(
     order.sort_by_key(|&d| (guide.ways[state.class_of[d as usize] as usize].len(), d));
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(at, &d)| place[d as usize] = at as u32);
+    let bound = guide.bound;
     let grain = 1e-10 * best.abs().max(bound.abs());
     let mut walk = Walk { state, guide, order, place, best, units: None, bound, nodes: 0, most, grain };
     walk.settle(0, 0, 0.0);
@@ -55,6 +50,14 @@ impl Walk<'_, '_> {
     /// The regret at which nothing is gained any more.
     fn limit(&self) -> f64 {
         self.best - self.bound - self.grain
+    }
+
+    /// The regret that is certain of a demand.
+    fn certain(&self, demand: u32) -> f64 {
+        match self.state.class_of.get(demand as usize) {
+            Some(&class) => self.guide.regret(class, self.guide.standing(self.state, demand)),
+            None => 0.0,
+        }
     }
 
     /// Settles the demand at a place of the order, whose next column is at least the `from`th of its ways.
@@ -72,7 +75,7 @@ impl Walk<'_, '_> {
             return;
         };
         let class = self.state.class_of[demand as usize] as usize;
-        let closed = regret + self.guide.regret(self.state, demand);
+        let closed = regret - self.certain(demand) + self.guide.closed(self.state, demand);
         if closed < self.limit() {
             self.settle(at + 1, 0, closed);
         }
@@ -80,9 +83,9 @@ impl Walk<'_, '_> {
             return;
         }
         let guide = self.guide;
-        for (way, &(column, reduced)) in guide.ways[class].iter().enumerate().skip(from) {
-            // Ways are in the order of reduced costs.
-            if regret + reduced >= self.limit() {
+        for (way, &(column, dearer)) in guide.ways[class].iter().enumerate().skip(from) {
+            // Ways are in order.
+            if dearer >= self.limit() {
                 break;
             }
             let more = &self.state.columns[column as usize];
@@ -90,9 +93,17 @@ impl Walk<'_, '_> {
                 continue;
             }
             for demands in self.partners(column, demand) {
+                if self.nodes >= self.most {
+                    return;
+                }
+                self.nodes += 1;
                 let before = self.state.cost;
+                let others = regret - self.certain(demands[0]) - self.certain(demands[1]);
                 let unit = self.state.add(column, demands);
-                self.settle(at, way, regret + reduced);
+                let regret = others + self.certain(demands[0]) + self.certain(demands[1]);
+                if regret < self.limit() {
+                    self.settle(at, way, regret);
+                }
                 self.state.remove(unit);
                 // Exactly: rounding would add up over millions of nodes.
                 self.state.cost = before;

@@ -9,9 +9,9 @@
 //! The prices of a slot are `V_a(p) = Σ_i μ_i w_i(p) − ν_a`; with these `cover/bound.rs` says what is proved, whatever
 //! columns and cuts are still missing. Interior-point duals lie in the middle of what is optimal, so few rounds are needed.
 
-use super::bound::{self, Prices, Steps};
-use super::columns::Columns;
-use super::cut::{self, Cut};
+use super::bound::{self, Prices};
+use super::columns::{Column, Columns};
+use super::cut::{self, Cut, Steps};
 use super::{Cover, Effort, Warm};
 use crate::{Budget, Clarabel, ColumnId, Model, ModelError, Outcome, Solver, Status};
 
@@ -28,6 +28,9 @@ const SPREAD: usize = 8;
 /// Rounds in which the bound does not rise noticeably, after which it is left.
 const STALLED: u32 = 4;
 
+/// How near the bound of a program without cuts comes to its value; cuts change it by more.
+const NEAR: f64 = 2e-3;
+
 /// The program.
 pub(super) struct Master<'a> {
     cover: &'a Cover,
@@ -42,8 +45,17 @@ pub(super) struct Master<'a> {
     /// The best prices and what they prove.
     pub(super) prices: Prices,
     pub(super) bound: f64,
+    /// What numbers of demands and units are divided by.
+    unit: f64,
     /// The last answer: columns and amounts.
     pub(super) x: Vec<(u32, f64)>,
+}
+
+/// λ, V and ζ.
+struct Duals {
+    units: Vec<f64>,
+    slots: Vec<Cut>,
+    stays: Vec<f64>,
 }
 
 impl<'a> Master<'a> {
@@ -58,6 +70,10 @@ impl<'a> Master<'a> {
             programs: 0,
             prices: Prices::default(),
             bound: f64::NEG_INFINITY,
+            unit: f64::max(
+                1.0,
+                cover.classes.iter().map(|class| f64::from(class.count)).sum::<f64>() / cover.classes.len() as f64,
+            ),
             x: Vec::new(),
         };
         (0..columns.alone).for_each(|e| master.admit(e));
@@ -105,25 +121,25 @@ impl<'a> Master<'a> {
                 self.admit(e);
             }
         }
-        let prices = warm.prices.clone();
-        (self.bound, self.prices) = (bound::bound(self.cover, &prices), prices);
     }
 
     /// Programs until nothing is missing, the bound stalls, or they are spent.
-    pub(super) fn solve(&mut self, effort: &Effort) {
+    pub(super) fn solve(&mut self, effort: &Effort, cuts_too: bool) {
         let mut stalled = 0;
         while self.programs < effort.programs {
             let Some((outcome, objective)) = self.program() else { break };
-            let prices = self.read(&outcome);
+            let duals = self.read(&outcome);
+            let prices = self.prices(&duals);
             let bound = bound::bound(self.cover, &prices);
             let scale = objective.abs().max(f64::MIN_POSITIVE);
             stalled = if bound - self.bound > 2e-4 * scale { 0 } else { stalled + 1 };
             if bound > self.bound {
-                (self.bound, self.prices) = (bound, prices.clone());
+                (self.bound, self.prices) = (bound, prices);
             }
-            let columns = self.price(&prices, 1e-7 * scale);
-            let cuts = self.separate(&outcome, 1e-6 * scale);
-            if (columns == 0 && cuts == 0) || stalled > STALLED {
+            let columns = self.price(&duals, 1e-7 * scale);
+            let cuts = if cuts_too { self.separate(&outcome, 1e-6 * scale) } else { 0 };
+            if (columns == 0 && cuts == 0) || stalled > STALLED || (!cuts_too && objective - self.bound < NEAR * scale)
+            {
                 break;
             }
         }
@@ -137,8 +153,8 @@ impl<'a> Master<'a> {
         if matches!(outcome.status, Status::Infeasible | Status::Unbounded) || !outcome.objective.is_finite() {
             return None;
         }
-        self.x = self.inside.iter().map(|&(e, _)| e).zip(outcome.x.iter().map(|x| x.max(0.0))).collect();
-        let objective = outcome.objective;
+        self.x = self.inside.iter().map(|&(e, _)| e).zip(outcome.x.iter().map(|x| x.max(0.0) * self.unit)).collect();
+        let objective = outcome.objective * self.unit;
         Some((outcome, objective))
     }
 
@@ -159,31 +175,31 @@ impl<'a> Master<'a> {
                 here[a * k + column.resource as usize].push((id, 1.0));
                 for &i in &of_class[a] {
                     let cut = &self.cuts[i].0;
-                    cuts[i].push((id, cut.steps.at(part) / cut.right));
+                    cuts[i].push((id, cut.at(part) / cut.right));
                 }
             }
         }
         let mut stays = Vec::new();
         for stay in &self.cover.stays {
-            stays.push(model.add_column(0.0, f64::from(stay.held), -stay.saving)?);
+            stays.push(model.add_column(0.0, f64::from(stay.held) / self.unit, -stay.saving)?);
         }
         let mut shortages = Vec::new();
         for _ in 0..n {
             shortages.push(model.add_column(0.0, f64::INFINITY, 1.0)?);
         }
         for (j, terms) in capacity.iter().enumerate() {
-            model.add_row(f64::NEG_INFINITY, f64::from(self.cover.capacity[j]), terms)?;
+            model.add_row(f64::NEG_INFINITY, f64::from(self.cover.capacity[j]) / self.unit, terms)?;
         }
         for (a, terms) in limits.iter_mut().enumerate() {
             let class = &self.cover.classes[a];
             merge(terms);
-            model.add_row(f64::NEG_INFINITY, f64::from(class.most) * f64::from(class.count), terms)?;
+            model.add_row(f64::NEG_INFINITY, f64::from(class.most) * f64::from(class.count) / self.unit, terms)?;
         }
         for (i, terms) in cuts.iter_mut().enumerate() {
             let cut = &self.cuts[i].0;
             terms.push((shortages[cut.class], 1.0 / cut.right));
             merge(terms);
-            model.add_row(f64::from(self.cover.classes[cut.class].count), f64::INFINITY, terms)?;
+            model.add_row(f64::from(self.cover.classes[cut.class].count) / self.unit, f64::INFINITY, terms)?;
         }
         for (at, stay) in self.cover.stays.iter().enumerate() {
             let terms = &mut here[stay.class * k + stay.resource];
@@ -200,8 +216,8 @@ impl<'a> Master<'a> {
         of_class
     }
 
-    /// Prices from the duals of the rows.
-    fn read(&mut self, outcome: &Outcome) -> Prices {
+    /// λ, V and ζ from the duals of the rows.
+    fn read(&mut self, outcome: &Outcome) -> Duals {
         let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
         let duals = &outcome.row_duals;
         let units = duals[..k].iter().map(|dual| f64::max(0.0, -dual)).collect();
@@ -217,30 +233,55 @@ impl<'a> Master<'a> {
             let paid = |&end: &f64| used.iter().map(|&i| mu[i] * self.cuts[i].0.steps.at(end)).sum::<f64>();
             let room = f64::max(0.0, -duals[k + a]);
             let values = ends.iter().map(|end| paid(end) - room).collect();
-            slots.push(if ends.is_empty() {
-                Steps { ends: vec![1.0], values: vec![-room] }
-            } else {
-                Steps { ends, values }
-            });
+            let slope = used.iter().map(|&i| mu[i] * self.cuts[i].0.slope).sum();
+            let steps =
+                if ends.is_empty() { Steps { ends: vec![1.0], values: vec![-room] } } else { Steps { ends, values } };
+            slots.push(Cut { class: a, slope, steps, right: 0.0 });
         }
         for ((_, idle), mu) in self.cuts.iter_mut().zip(&mu) {
             *idle = if *mu > 1e-7 { 0 } else { *idle + 1 };
         }
-        Prices { units, slots, stays }
+        Duals { units, slots, stays }
+    }
+
+    /// What a column costs beyond what its sides pay.
+    fn reduced(&self, column: &Column, duals: &Duals, zeta: &[f64]) -> f64 {
+        let (j, k) = (column.resource as usize, self.cover.capacity.len());
+        let mut reduced = column.cost + duals.units[j] * f64::from(column.units);
+        column.sides().for_each(|(a, part)| reduced -= duals.slots[a].at(part) + zeta[a * k + j]);
+        reduced
+    }
+
+    /// ζ by class and resource.
+    fn zeta(&self, duals: &Duals) -> Vec<f64> {
+        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
+        let mut zeta = vec![0.0; n * k];
+        for (stay, price) in self.cover.stays.iter().zip(&duals.stays) {
+            zeta[stay.class * k + stay.resource] = price.min(stay.saving);
+        }
+        zeta
+    }
+
+    /// The duals as prices: what a couple costs beyond what its sides pay is divided between them.
+    fn prices(&self, duals: &Duals) -> Prices {
+        let zeta = self.zeta(duals);
+        let mut firsts = vec![0.0; self.cover.couples.len()];
+        for column in &self.columns.list {
+            if let Some(at) = column.couple() {
+                let own = duals.slots[column.class[0] as usize].at(column.part[0]);
+                firsts[at] = own + 0.5 * self.reduced(column, duals, &zeta);
+            }
+        }
+        Prices { units: duals.units.clone(), firsts, stays: duals.stays.clone() }
     }
 
     /// Lets columns in that are too cheap, and those go that are of no use; returns how many came.
-    fn price(&mut self, prices: &Prices, grain: f64) -> usize {
-        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
-        let mut zeta = vec![0.0; n * k];
-        for (stay, price) in self.cover.stays.iter().zip(&prices.stays) {
-            zeta[stay.class * k + stay.resource] = price.min(stay.saving);
-        }
+    fn price(&mut self, duals: &Duals, grain: f64) -> usize {
+        let n = self.cover.classes.len();
+        let zeta = self.zeta(duals);
         let mut tops: Vec<Vec<(f64, u32)>> = vec![Vec::new(); n];
         for (e, column) in self.columns.list.iter().enumerate().filter(|(e, _)| !self.is_inside[*e]) {
-            let j = column.resource as usize;
-            let mut red = column.cost + prices.units[j] * f64::from(column.units);
-            column.sides().for_each(|(a, part)| red -= prices.slots[a].at(part) + zeta[a * k + j]);
+            let red = self.reduced(column, duals, &zeta);
             if red >= -grain / n as f64 {
                 continue;
             }
@@ -257,7 +298,7 @@ impl<'a> Master<'a> {
         found.sort_unstable_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)));
         found.dedup();
         for (at, (_, idle)) in self.inside.iter_mut().enumerate() {
-            *idle = if self.x[at].1 > 1e-6 { 0 } else { *idle + 1 };
+            *idle = if self.x[at].1 > 1e-6 * self.unit { 0 } else { *idle + 1 };
         }
         let (alone, is_inside) = (self.columns.alone, &mut self.is_inside);
         self.inside.retain(|&(e, idle)| {
@@ -282,7 +323,7 @@ impl<'a> Master<'a> {
         let n = self.cover.classes.len();
         let mut parts: Vec<Vec<(f64, f64)>> =
             self.spread.iter().map(|spread| spread.iter().map(|&part| (part, 0.0)).collect()).collect();
-        for &(e, x) in self.x.iter().filter(|x| x.1 > 1e-7) {
+        for &(e, x) in self.x.iter().filter(|x| x.1 > 1e-7 * self.unit) {
             for (a, part) in self.columns.list[e as usize].sides() {
                 parts[a].push((part, x / f64::from(self.cover.classes[a].count)));
             }
@@ -301,7 +342,7 @@ impl<'a> Master<'a> {
                 same
             });
             let count = f64::from(self.cover.classes[a].count);
-            if let Some((cut, by)) = cut::separate(self.cover, a, parts, theta[a] / count)
+            if let Some((cut, by)) = cut::separate(self.cover, a, parts, theta[a] * self.unit / count)
                 && by * count > grain / n as f64
                 && cut.right > 0.0
             {

@@ -1,84 +1,129 @@
 //! Search: ruin a few units, build anew, keep what is better and sometimes what is not.
 //!
-//! Columns are tried in the order of what they cost beyond their price (`red`, see `cover/exact.rs`): an answer at the
-//! bound would use only those at 0. A demand that lacks the part `q` pays `V(min(p, q))` for a column that covers `p`.
+//! With prices `λ, V` an answer costs the bound plus what each demand's pattern is dearer than the cheapest, `Σ V + h − S`, and
+//! plus `λ` for each idle unit: none of these *regrets* is negative. A demand is given the column with which the best that
+//! can still become of it and of its partner (`cover/ladder.rs`) is dearer by least.
 
 use super::Cover;
-use super::bound::{self, Prices, Steps};
+use super::bound::Prices;
 use super::columns::{Columns, NONE};
+use super::ladder::{GRID, Ladder, cells};
 use super::state::{State, Unit};
 
-/// What prices say about columns.
+/// What prices say about columns and patterns.
 #[derive(Clone, Debug)]
 pub(super) struct Guide {
-    /// Per class, columns and their reduced costs, which ascend and are not negative.
+    /// Per class, columns by how much dearer at least an answer is that uses them.
     pub(super) ways: Vec<Vec<(u32, f64)>>,
-    /// V.
-    steps: Vec<Steps>,
-    /// S: what the cheapest pattern costs.
-    base: Vec<f64>,
+    /// V and cells, per column and side.
+    pay: Vec<[f64; 2]>,
+    cells: Vec<[u8; 2]>,
+    ladders: Vec<Ladder>,
+    /// What the prices prove, by the count of cells.
+    pub(super) bound: f64,
 }
 
 impl Guide {
-    /// Columns whose reduced cost is below `below`, and no more than `most` per class.
-    pub(super) fn new(cover: &Cover, columns: &Columns, prices: &Prices, most: usize, below: f64) -> Self {
+    pub(super) fn new(cover: &Cover, columns: &Columns, prices: &Prices) -> Self {
         let (n, k) = (cover.classes.len(), cover.capacity.len());
-        let mut steps = prices.slots.clone();
-        steps.resize(n, Steps::default());
+        let lambda: Vec<f64> = (0..k).map(|j| prices.units.get(j).map_or(0.0, |price| price.max(0.0))).collect();
+        let mut bound: f64 = lambda.iter().zip(&cover.capacity).map(|(price, &units)| -price * f64::from(units)).sum();
         let mut zeta = vec![0.0; n * k];
         for (at, stay) in cover.stays.iter().enumerate() {
             let price = prices.stays.get(at).map_or(0.0, |price| price.clamp(0.0, stay.saving));
             zeta[stay.class * k + stay.resource] = price;
+            bound -= (stay.saving - price) * f64::from(stay.held);
         }
-        let mut points: Vec<Vec<(f64, f64)>> =
-            steps.iter().map(|steps| steps.values.iter().map(|&value| (value, 0.0)).collect()).collect();
-        points.iter_mut().filter(|points| points.is_empty()).for_each(|points| points.push((0.0, 0.0)));
-        let mut least = vec![0.0f64; k];
-        let mut reduced = Vec::with_capacity(columns.list.len());
-        for column in &columns.list {
+        let mut slots: Vec<Vec<(u8, f64, u32)>> = vec![Vec::new(); n];
+        let (mut pay, mut cell) = (Vec::with_capacity(columns.list.len()), Vec::with_capacity(columns.list.len()));
+        for (e, column) in columns.list.iter().enumerate() {
             let j = column.resource as usize;
-            let units = f64::from(column.units);
-            let mut red = column.cost + units * prices.units.get(j).map_or(0.0, |price| price.max(0.0));
-            for (a, part) in column.sides() {
-                let point = &mut points[a][steps[a].step(part)];
-                red -= point.0 + zeta[a * k + j];
-                point.1 = point.1.max(part);
+            let mut all = column.cost + lambda[j] * f64::from(column.units);
+            column.sides().for_each(|(a, _)| all -= zeta[a * k + j]);
+            let known = column.couple().map(|at| prices.firsts.get(at).copied().unwrap_or(0.5 * all));
+            let paid = known.map_or([all, 0.0], |first| [first, all - first]);
+            let counted = column.part.map(|part| if part > 0.0 { cells(part) } else { 0 });
+            for (side, (a, _)) in column.sides().enumerate() {
+                slots[a].push((counted[side], paid[side], e as u32));
             }
-            least[j] = least[j].min(red / units);
-            reduced.push(red);
+            pay.push(paid);
+            cell.push(counted);
         }
-        let mut ways: Vec<Vec<(u32, f64)>> = vec![Vec::new(); n];
-        for (at, column) in columns.list.iter().enumerate() {
-            // As if units cost so much more that no column is too cheap: the bound is the same.
-            let red = f64::max(0.0, reduced[at] - least[column.resource as usize] * f64::from(column.units));
-            if red < below {
-                column.sides().take(if column.class[0] == column.class[1] { 1 } else { 2 }).for_each(|(a, _)| {
-                    ways[a].push((at as u32, red));
-                });
+        let mut ladders = vec![Ladder::default(); n];
+        for (a, class) in cover.classes.iter().enumerate() {
+            ladders[a].rebuild(cover, a, slots[a].iter().copied());
+            bound += f64::from(class.count) * ladders[a].base;
+        }
+        let mut guide = Self { ways: vec![Vec::new(); n], pay, cells: cell, ladders, bound };
+        guide.order(cover, columns);
+        guide
+    }
+
+    /// Each class's columns in order.
+    fn order(&mut self, cover: &Cover, columns: &Columns) {
+        for (e, column) in columns.list.iter().enumerate() {
+            let dearer = |side: usize| {
+                let a = column.class[side] as usize;
+                let rest =
+                    self.ladders[a].rest(cover.classes[a].most as usize - 1, GRID - usize::from(self.cells[e][side]));
+                f64::max(0.0, self.pay[e][side] + rest - self.ladders[a].base)
+            };
+            let dearer = dearer(0) + if column.is_alone() { 0.0 } else { dearer(1) };
+            self.ways[column.class[0] as usize].push((e as u32, dearer));
+            if !column.is_alone() && column.class[0] != column.class[1] {
+                self.ways[column.class[1] as usize].push((e as u32, dearer));
             }
         }
-        for ways in &mut ways {
+    }
+
+    /// Sorts the ways: those below `below`, and no more than `most` per class.
+    pub(super) fn keep(&mut self, most: usize, below: f64) {
+        for ways in &mut self.ways {
             let order = |x: &(u32, f64), y: &(u32, f64)| x.1.total_cmp(&y.1).then(x.0.cmp(&y.0));
+            ways.retain(|way| way.1 < below);
             if ways.len() > most {
                 ways.select_nth_unstable_by(most, order);
                 ways.truncate(most);
             }
             ways.sort_unstable_by(order);
         }
-        points.iter_mut().for_each(|points| points.retain(|point| point.1 > 0.0));
-        let base = (0..n).map(|a| bound::cheapest(cover, a, &points[a])).collect();
-        Self { ways, steps, base }
     }
 
-    /// What a demand's pattern costs beyond the cheapest.
-    pub(super) fn regret(&self, state: &State<'_>, demand: u32) -> f64 {
+    /// What a demand pays, the cells it lacks, and the slots it may still have.
+    pub(super) fn standing(&self, state: &State<'_>, demand: u32) -> (f64, usize, usize) {
         let class = state.class_of[demand as usize] as usize;
-        let part = |unit: &u32| {
-            let Unit { column, demands } = state.unit(*unit);
-            state.columns[column as usize].part[usize::from(demands[0] != demand)]
-        };
-        let paid: f64 = state.holds[demand as usize].iter().map(|unit| self.steps[class].at(part(unit))).sum();
-        f64::max(0.0, paid + state.shortage(demand) - self.base[class])
+        let holds = &state.holds[demand as usize];
+        let (mut paid, mut lacking) = (0.0, GRID);
+        for &unit in holds {
+            let Unit { column, demands } = state.unit(unit);
+            let side = usize::from(demands[0] != demand);
+            paid += self.pay[column as usize][side];
+            lacking = lacking.saturating_sub(usize::from(self.cells[column as usize][side]));
+        }
+        (paid, lacking, state.cover.classes[class].most as usize - holds.len())
+    }
+
+    /// How much dearer than the cheapest pattern any is that continues a standing; exactly 0 for a demand without slots.
+    pub(super) fn regret(&self, class: u32, standing: (f64, usize, usize)) -> f64 {
+        let (paid, lacking, room) = standing;
+        let ladder = &self.ladders[class as usize];
+        if lacking == GRID { 0.0 } else { f64::max(0.0, paid + ladder.rest(room, lacking) - ladder.base) }
+    }
+
+    /// The same once a side of a column is added.
+    fn regret_with(&self, class: u32, standing: (f64, usize, usize), column: u32, side: usize) -> f64 {
+        let (paid, lacking, room) = standing;
+        let more = usize::from(self.cells[column as usize][side]);
+        let ladder = &self.ladders[class as usize];
+        let rest = ladder.rest(room - 1, lacking.saturating_sub(more));
+        paid + self.pay[column as usize][side] + rest - ladder.base
+    }
+
+    /// The same once nothing is added any more.
+    pub(super) fn closed(&self, state: &State<'_>, demand: u32) -> f64 {
+        let class = state.class_of[demand as usize] as usize;
+        let (paid, ..) = self.standing(state, demand);
+        f64::max(0.0, paid + state.shortage(demand) - self.ladders[class].base)
     }
 }
 
@@ -300,15 +345,15 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// The column that costs least beyond what is paid for it, if it costs less than what it covers.
     fn best_way(&mut self, demand: u32) -> Option<(u32, [u32; 2])> {
-        let covered = self.state.covered(demand);
-        if covered >= COVERED {
+        if self.state.covered(demand) >= COVERED {
             return None;
         }
         let class = self.state.class_of[demand as usize];
         let mut best: Option<(f64, u32, [u32; 2])> = None;
         let guide = self.guide;
-        for &(column, reduced) in &guide.ways[class as usize] {
-            if best.is_some_and(|best| best.0 <= reduced) {
+        let standing = guide.standing(self.state, demand);
+        for &(column, dearer) in &guide.ways[class as usize] {
+            if best.is_some_and(|best| best.0 <= dearer) && standing.1 == GRID {
                 break;
             }
             let way = &self.state.columns[column as usize];
@@ -317,10 +362,12 @@ impl<'s, 'a> Search<'s, 'a> {
             }
             let side = usize::from(way.class[0] != class);
             let mut demands = [demand, NONE];
-            let mut score = reduced + self.overpaid(class, way.part[side], 1.0 - covered);
+            let mut score = guide.regret_with(class, standing, column, side);
             if !way.is_alone() {
-                let Some(partner) = self.partner(way.class[1 - side], demand) else { continue };
-                score += self.overpaid(way.class[1 - side], way.part[1 - side], 1.0 - self.state.covered(partner));
+                let other = way.class[1 - side];
+                let Some(partner) = self.partner(other, demand) else { continue };
+                let theirs = guide.standing(self.state, partner);
+                score += guide.regret_with(other, theirs, column, 1 - side) - guide.regret(other, theirs);
                 demands = if side == 0 { [demand, partner] } else { [partner, demand] };
             }
             if best.is_none_or(|best| score < best.0) {
@@ -329,15 +376,6 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         let (_, column, demands) = best?;
         self.pays(column, demands).then_some((column, demands))
-    }
-
-    /// What a class would pay for more than it lacks.
-    fn overpaid(&self, class: u32, part: f64, lacks: f64) -> f64 {
-        if part <= lacks {
-            return 0.0;
-        }
-        let steps = &self.guide.steps[class as usize];
-        steps.at(part) - steps.at(lacks.max(0.0))
     }
 
     /// An open demand of a class that lacks something and has room.
