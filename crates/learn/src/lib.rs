@@ -7,16 +7,14 @@
 pub mod catalog;
 mod draw;
 pub mod evaluate;
-#[allow(dead_code)]
 mod features;
 mod ground;
+pub mod learned;
 mod mean;
 mod method;
 mod modelled;
 mod nearest;
-#[allow(dead_code)]
 mod shift;
-#[allow(dead_code)] // For the estimators to come.
 mod solo;
 mod stated;
 mod table;
