@@ -12,9 +12,10 @@ use crate::ground::{Ground, Seen};
 use crate::method::{Belief, Method, Shell};
 use crate::shift::{self, Role, UNKNOWN_PART};
 use crate::table::{Setting, Unfit};
-use crate::{mean, modelled, solo};
+use crate::{mean, modelled, prior, solo};
 use alone::Alone;
-use arles_core::estimate::Estimator;
+use arles_core::Library;
+use arles_core::estimate::{Estimator, Source};
 use attention::{Voice, likeness, listen};
 use episodes::School;
 use gain::{Heard, correction, etas, nearness, transfers};
@@ -24,19 +25,43 @@ use std::sync::Arc;
 pub use train::Trained;
 use train::{LEAST_DOUBT, ln_doubt};
 
+/// Fewer measured workloads than this cannot teach what "alike" means; the model's world does.
+const LEAST_KNOWN: usize = 6;
+
 /// Makes one, trained on what the catalog holds.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
-    let ground = Ground::new(setting);
-    let (numbers, _) = train_on(&ground, setting.seed, setting.progress);
-    let learned = Learned::new(&ground, numbers);
-    Ok(Box::new(Shell::new(ground, learned)))
+    let (numbers, _) = train(setting);
+    Ok(with(setting, numbers))
 }
 
-/// Trains the numbers on a ground's measured pairs.
-fn train_on(ground: &Ground, seed: u64, progress: &dyn Fn(f64)) -> (Numbers, Trained) {
-    let school = School::new(ground, seed);
+/// Trains the numbers on the measured pairs of a setting's catalog; where these are too few, on the library as the performance
+/// model sees it.
+#[must_use]
+pub fn train(setting: &Setting<'_>) -> (Numbers, Trained) {
+    let ground = Ground::new(setting);
+    let known = (0..ground.things().len()).filter(|&t| ground.met(t) > 0 && ground.things()[t].psi.is_some()).count();
+    if known >= LEAST_KNOWN {
+        return train_on(&ground, setting, false);
+    }
+    let world = prior::catalog(setting.kinds, Library::builtin(), setting.seed);
+    let ground = Ground::from(&Setting { workloads: &[], catalog: &world, ..*setting }, Source::Initial);
+    train_on(&ground, setting, true)
+}
+
+/// An estimator with numbers that were trained before, here or elsewhere.
+#[must_use]
+pub fn with(setting: &Setting<'_>, numbers: Numbers) -> Box<dyn Estimator> {
+    let ground = Ground::new(setting);
+    let learned = Learned::new(&ground, numbers);
+    Box::new(Shell::new(ground, learned))
+}
+
+fn train_on(ground: &Ground, setting: &Setting<'_>, prior: bool) -> (Numbers, Trained) {
+    let school = School::new(ground, setting.seed);
     let specs: Vec<Spec> = ground.kinds().iter().map(spec).collect();
-    train::train(Numbers::start(ground.kinds()), &school, &specs, seed, progress)
+    let start = Numbers::start(ground.kinds());
+    let (numbers, trained) = train::train(start, &school, &specs, setting.seed, setting.progress);
+    (numbers, Trained { prior, ..trained })
 }
 
 /// A workload like another.
@@ -90,8 +115,14 @@ struct Learned {
     sums: Vec<(f64, f64)>,
     /// By thing.
     residuals: Vec<Vec<Residual>>,
+    /// By role: what is added to ln doubt for how surprising observations were.
+    surprise: [f64; ROLES],
     alone: Alone,
 }
+
+/// The step of [`Learned::surprise`] after one observation, and how far it may go.
+const SURPRISE_STEP: f64 = 0.01;
+const MOST_SURPRISE: f64 = 0.5;
 
 /// What P1 says of a cell.
 struct Said {
@@ -107,6 +138,7 @@ impl Learned {
             values: Arc::new(vec![f32::NAN; ROLES * kinds * n * n]),
             sums: vec![(0.0, 0.0); ROLES * kinds * n],
             residuals: vec![Vec::new(); n],
+            surprise: [0.0; ROLES],
             alone: Alone::new(ground),
         };
         for a in 0..kinds {
@@ -163,7 +195,7 @@ impl Learned {
         let (one, two) = if role == 0 { (newcomer, other) } else { (other, newcomer) };
         let model = modelled::beside(ground, one, two, kind);
         if count < 0.5 {
-            return model.map(|ln| Said { ln, likeness: 0.0 });
+            return self.say_of_other_kinds(ground, role, newcomer, other, model);
         }
         let Some(model) = model else {
             let role = if role == 0 { Role::Own } else { Role::Partner };
@@ -183,6 +215,26 @@ impl Learned {
         // A mean of one or two is hardly evidence.
         let trust = count * count / (count * count + 4.0);
         Some(Said { ln: (trust * ln + (1.0 - trust) * model).min(0.0), likeness: said.likeness })
+    }
+
+    /// Where nobody was measured beside `other` on a kind: half the model, half what other kinds say.
+    fn say_of_other_kinds(
+        &self,
+        ground: &Ground,
+        role: usize,
+        newcomer: usize,
+        other: usize,
+        model: Option<f64>,
+    ) -> Option<Said> {
+        let measured = |b: &usize| self.sums[self.at(ground, role, *b, other)].1 > 1.5;
+        let elsewhere = (0..ground.kinds().len()).filter(measured);
+        let said = elsewhere.filter_map(|b| Some(self.say(ground, role, newcomer, other, b)?.ln));
+        let ln = match (shift::moments(said), model) {
+            (Some((mean, _)), Some(model)) => (mean + model) / 2.0,
+            (Some((mean, _)), None) => mean,
+            (None, model) => model?,
+        };
+        Some(Said { ln, likeness: 0.0 })
     }
 
     /// Works the residuals of a thing out anew.
@@ -207,6 +259,22 @@ impl Learned {
             }
         }
         self.residuals[thing] = residuals;
+    }
+
+    /// One step of the doubt's own numbers, along the slope of Laplace's likelihood: |error|/β − 1, bounded.
+    fn be_surprised(&mut self, ground: &Ground, thing: usize, other: usize, kind: usize) {
+        let measured = ground.relative(thing, other, kind);
+        let (role, newcomer, partner) = shift::roles(ground, thing, other);
+        let r = role.index();
+        let Some(said) = self.say(ground, r, newcomer, partner, kind) else { return };
+        if measured.is_finite() {
+            let numbers = &self.fixed.numbers;
+            let likeness = 0.5 * (numbers.get(r, Plain::Need).exp() + said.likeness).ln();
+            let sigma = self.fixed.per_kind[r * ground.kinds().len() + kind].doubt;
+            let sd = ln_doubt(sigma, numbers.get(r, Plain::Likeness), likeness, 0.0, 0.0).exp().max(LEAST_DOUBT);
+            let step = ((measured - said.ln).abs() / (sd / 2f64.sqrt()) - 1.0).clamp(-1.0, 1.0);
+            self.surprise[r] += SURPRISE_STEP * step;
+        }
     }
 
     /// P2: the correction and Σ g.
@@ -284,14 +352,19 @@ impl Method for Learned {
         let likeness = 0.5 * (numbers.get(r, Plain::Need).exp() + said.likeness).ln();
         let observed = numbers.get(r, Plain::Observed).exp();
         let doubt = ln_doubt(k.doubt, numbers.get(r, Plain::Likeness), likeness, observed, gains).exp();
+        let doubt = doubt * self.surprise[r].clamp(-MOST_SURPRISE, MOST_SURPRISE).exp();
         let unsure = if k.known { 1.0 } else { 2.0 } * if stand_in == partner { 1.0 } else { 1.5 };
-        let doubt = doubt.max(LEAST_DOUBT) * numbers.conformal * unsure;
+        let at_home = self.fixed.likes[newcomer].iter().any(|l| l.step.is_some() && ground.met(l.thing) > 0);
+        let doubt = doubt.max(LEAST_DOUBT) * numbers.conformal[usize::from(at_home)] * unsure;
         Belief { ln: (said.ln + moved).min(0.0), doubt, refined: gains > 0.0 }
     }
 
     fn learn(&mut self, ground: &Ground, seen: &Seen) {
         match seen.partner {
-            Some(other) => self.put(ground, seen.thing, other, seen.kind),
+            Some(other) => {
+                self.be_surprised(ground, seen.thing, other, seen.kind);
+                self.put(ground, seen.thing, other, seen.kind);
+            }
             None => {
                 for other in 0..ground.things().len() {
                     self.put(ground, seen.thing, other, seen.kind);

@@ -5,6 +5,7 @@
 //! decides what runs, and nothing here knows whether the cluster is real.
 
 pub mod catalog;
+mod completion;
 mod draw;
 pub mod evaluate;
 mod features;
@@ -14,8 +15,10 @@ mod mean;
 mod method;
 mod modelled;
 mod nearest;
+pub mod prior;
 mod shift;
-mod solo;
+#[allow(dead_code)]
+pub(crate) mod solo;
 mod stated;
 mod table;
 mod watts;

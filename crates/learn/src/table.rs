@@ -1,6 +1,6 @@
 //! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
 
-use crate::{Catalog, learned, mean, modelled, nearest, stated};
+use crate::{Catalog, completion, learned, mean, modelled, nearest, stated};
 use arles_core::estimate::Estimator;
 use arles_core::{Kind, Workload};
 use std::fmt;
@@ -66,6 +66,11 @@ pub static ESTIMATORS: &[EstimatorEntry] = &[
         name: "nearest",
         summary: "a copy of the most similar measured workload, shifted by what was measured of this one",
         make: nearest::make,
+    },
+    EstimatorEntry {
+        name: "completion",
+        summary: "low-rank completion of the matrix of measured pairs, as Gavel does; features play no part",
+        make: completion::make,
     },
     EstimatorEntry {
         name: "model",

@@ -40,6 +40,8 @@ pub(super) struct Scene {
 
 /// An episode: both roles of a hidden workload.
 pub(super) struct Episode {
+    /// Whether another batch size of the same model is left.
+    pub(super) at_home: bool,
     pub(super) scenes: [Scene; ROLES],
 }
 
@@ -75,7 +77,8 @@ impl School {
             for hidden in [alone, family] {
                 let scenes = [0, 1].map(|r| values.scene(ground, &known, i, r, &hidden, &related));
                 if scenes.iter().all(|s| s.targets.len() >= LEAST_TARGETS) {
-                    episodes.push(Episode { scenes });
+                    let at_home = (0..n).any(|k| related[i * n + k] && !hidden[k]);
+                    episodes.push(Episode { at_home, scenes });
                 }
             }
         }

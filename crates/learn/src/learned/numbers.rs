@@ -62,9 +62,11 @@ pub struct Numbers {
     /// Names of the kinds they were trained on.
     pub(super) kinds: Vec<String>,
     specs: Vec<Spec>,
+    /// Whether anything was measured on them.
+    pub(super) seen: Vec<bool>,
     pub(super) flat: Vec<f64>,
-    /// What the doubt is multiplied by, so that intervals hold what they say.
-    pub(super) conformal: f64,
+    /// What the doubt is multiplied by, so that intervals hold what they say: without and with a relative known.
+    pub(super) conformal: [f64; 2],
 }
 
 impl Plain {
@@ -93,7 +95,8 @@ impl Numbers {
         let specs = kinds.iter().map(spec).collect();
         let names: Vec<String> = kinds.iter().map(|k| k.name.clone()).collect();
         let size = ROLES * (PLAIN + FUNCTIONS * (SMOOTH + names.len()));
-        let mut numbers = Self { kinds: names, specs, flat: vec![0.0; size], conformal: 1.0 };
+        let seen = vec![false; names.len()];
+        let mut numbers = Self { kinds: names, specs, seen, flat: vec![0.0; size], conformal: [1.0; 2] };
         for r in 0..ROLES {
             for d in 0..PSI {
                 numbers.set(r, Plain::Theta(d), 0.5f64.ln());
@@ -166,7 +169,7 @@ impl Numbers {
     /// The same for any kind, and whether it was trained on it.
     pub(super) fn of_any(&self, role: usize, function: PerKind, kind: &Kind) -> (f64, bool) {
         match self.kinds.iter().position(|name| *name == kind.name) {
-            Some(a) => (self.of_kind(role, function, a), true),
+            Some(a) => (self.of_kind(role, function, a), self.seen[a]),
             None => (self.smooth(self.function_at(role, function), &spec(kind)), false),
         }
     }

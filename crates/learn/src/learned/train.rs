@@ -22,11 +22,13 @@ const HUBER: f64 = 0.3;
 const NINETY: f64 = 1.645;
 /// The doubt of a relative rate never falls below this.
 pub(super) const LEAST_DOUBT: f64 = 0.02;
+/// A family that training has seen hidden is still better known than one that is really new; a little more for that.
+const STRANGER_LEVEL: f64 = 0.94;
 /// θ and η are held this strongly to where they began: few families cannot say which dimension matters.
 const HOLD: f64 = 1e-3;
 
 /// What came of training.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize)]
 pub struct Trained {
     /// Episodes looked at in every step.
     pub episodes: usize,
@@ -34,6 +36,8 @@ pub struct Trained {
     pub steps: usize,
     /// Mean Huber loss of P1 at the end.
     pub loss: f64,
+    /// Whether it was the model's world that they were trained on, for want of measurements.
+    pub prior: bool,
 }
 
 /// What P1 leaves of an episode's scene, by target: ln T − ln T̂, and Σ w.
@@ -56,6 +60,9 @@ pub(super) fn train(
     let steps = [STEPS_FIRST, STEPS_SECOND, STEPS_DOUBT];
     if school.episodes.is_empty() {
         return (numbers, Trained::default());
+    }
+    for target in school.episodes.iter().flat_map(|e| &e.scenes).flat_map(|s| &s.targets) {
+        numbers.seen[target.kind] = true;
     }
     let mut random = Draw::new(seed, "observations");
     let mut loss = 0.0;
@@ -86,7 +93,7 @@ pub(super) fn train(
     }
     numbers.conformal = conformal(&numbers, &errors);
     progress(1.0);
-    let trained = Trained { episodes: school.episodes.len(), steps: steps.iter().sum(), loss };
+    let trained = Trained { episodes: school.episodes.len(), steps: steps.iter().sum(), loss, prior: false };
     (numbers, trained)
 }
 
@@ -367,6 +374,8 @@ pub(super) struct Error {
     likeness: f64,
     /// Σ g.
     gains: f64,
+    /// Whether a relative was known.
+    at_home: bool,
 }
 
 pub(super) fn errors(
@@ -394,7 +403,7 @@ pub(super) fn errors(
                 let (moved, gains) = super::gain::correction(heard);
                 let size = (left[r].residual[c] - moved).abs();
                 let likeness = 0.5 * (need + left[r].likeness[c]).ln();
-                errors.push(Error { role: r, kind: target.kind, size, likeness, gains });
+                errors.push(Error { role: r, kind: target.kind, size, likeness, gains, at_home: episode.at_home });
             }
         }
     }
@@ -426,19 +435,20 @@ pub(super) fn doubt(numbers: &Numbers, errors: &[Error]) -> (f64, Vec<f64>) {
     (loss, gradient)
 }
 
-/// What sd must be multiplied by so that 90 % of the errors lie within 1.645 of it.
-fn conformal(numbers: &Numbers, errors: &[Error]) -> f64 {
-    let mut ratios: Vec<f64> = errors
-        .iter()
-        .map(|e| {
+/// What sd must be multiplied by so that 90 % of the errors lie within 1.645 of it, without and with a relative known.
+fn conformal(numbers: &Numbers, errors: &[Error]) -> [f64; 2] {
+    [(false, STRANGER_LEVEL), (true, 0.9)].map(|(at_home, level)| {
+        let group = errors.iter().filter(|e| e.at_home == at_home);
+        let ratio = |e: &Error| {
             let (b, observed) = (numbers.get(e.role, Plain::Likeness), numbers.get(e.role, Plain::Observed).exp());
             let ln = ln_doubt(numbers.of_kind(e.role, PerKind::Doubt, e.kind), b, e.likeness, observed, e.gains);
             e.size / (NINETY * ln.exp().max(LEAST_DOUBT))
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = (ratios.len() as f64 * 0.9).ceil() as usize;
-    ratios.get(at.saturating_sub(1)).copied().unwrap_or(1.0).clamp(0.3, 3.0)
+        };
+        let mut ratios: Vec<f64> = group.map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = (ratios.len() as f64 * level).ceil() as usize;
+        ratios.get(at.saturating_sub(1)).copied().unwrap_or(1.0).clamp(0.3, 3.0)
+    })
 }
 
 #[cfg(test)]
