@@ -378,3 +378,6 @@ impl Method for Learned {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,8 @@ pub(crate) mod solo;
 mod stated;
 mod table;
 mod watts;
+mod words;
 
 pub use catalog::{Catalog, Cell, Key, Measurement};
 pub use table::{ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
+pub use words::whence;

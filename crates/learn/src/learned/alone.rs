@@ -12,6 +12,9 @@
 //! What is told is not the median e^mean but e^(mean − ½ variance): of a rate known to a factor only, too high a guess is worse
 //! than too low a one (the least expected relative error is at a whole variance below).
 //!
+//! A workload without measured relatives is carried over once more from where it was measured by the mean profile of all
+//! others, without model or features, and the two are averaged: seven families are too few to tell which is better.
+//!
 //! The variances are those under which what is known is most likely, found by a search along one after the other. Only
 //! the nearest workloads answer for one, at most [`MOST_CELLS`] cells, so that an observation costs the same in a large
 //! catalog. Without features a workload is related to itself only.
@@ -89,6 +92,14 @@ impl Alone {
 
     fn beliefs_of(&self, ground: &Ground, thing: usize) -> Vec<Belief> {
         let known = around(ground, thing, MOST_CELLS);
+        if known.is_empty() {
+            let modelled = |kind: usize| modelled::alone(ground, thing, kind);
+            let belief = |ln: Option<f64>| {
+                let doubt = if ln.is_some() { modelled::ALONE_DOUBT } else { UNKNOWN };
+                Belief { ln: ln.unwrap_or(0.0), doubt, refined: false }
+            };
+            return (0..self.specs.len()).map(|kind| belief(modelled(kind))).collect();
+        }
         let at_home = known.iter().any(|k| solo::related(ground, k.thing, thing));
         let factor = self.conformal[usize::from(at_home)];
         let mut beliefs = self.beliefs_from(ground, thing, &known);
@@ -101,6 +112,7 @@ impl Alone {
     /// What these cells say about a thing on every kind.
     fn beliefs_from(&self, ground: &Ground, thing: usize, known: &[Known]) -> Vec<Belief> {
         let refined = known.iter().any(|k| k.thing == thing);
+        let stranger = !known.iter().any(|k| solo::related(ground, k.thing, thing));
         let factor = Factor::new(&self.covariance(ground, known), known.len());
         let values: Vec<f64> = known.iter().map(|k| k.value).collect();
         let weights = factor.solve(&values);
@@ -111,7 +123,9 @@ impl Alone {
             let explained: f64 = factor.forward(&across).iter().map(|x| x * x).sum();
             let own = self.kernel(ground, &here, &here);
             let variance = (own - explained).max(MEASUREMENT_ERROR * MEASUREMENT_ERROR);
-            let ln = modelled::alone(ground, thing, kind).unwrap_or(0.0) + mean - SHADE * variance;
+            let process = modelled::alone(ground, thing, kind).unwrap_or(0.0) + mean;
+            let plain = if stranger { carried(ground, thing, kind, known) } else { None };
+            let ln = plain.map_or(process, |plain| (process + plain) / 2.0) - SHADE * variance;
             Belief { ln, doubt: variance.sqrt(), refined }
         };
         (0..self.specs.len()).map(belief).collect()
@@ -207,6 +221,18 @@ impl Alone {
         });
         prior + likelihood.sum::<f64>()
     }
+}
+
+/// A stranger's rate as the mean profile of everybody else carries it over from where it was measured.
+fn carried(ground: &Ground, thing: usize, kind: usize, known: &[Known]) -> Option<f64> {
+    let mean = |a: usize| {
+        let others = known.iter().filter(|k| k.thing != thing && k.kind == a);
+        crate::shift::moments(others.map(|k| ground.alone(k.thing, a))).map(|(mean, _)| mean)
+    };
+    let own = known.iter().filter(|k| k.thing == thing);
+    let to = mean(kind)?;
+    let rates = own.filter_map(|k| Some(ground.alone(thing, k.kind) + to - mean(k.kind)?));
+    crate::shift::moments(rates).map(|(mean, _)| mean)
 }
 
 /// (nearness by Ψ, same family, nearness of batch in the family), each 0 to 1.
