@@ -6,6 +6,7 @@ mod check_config;
 mod check_model;
 mod compare;
 mod demo;
+mod estimate;
 mod estimators;
 mod generate;
 mod import;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Import(import::Import),
     Replay(replay::Replay),
     Reproduce(reproduce::Reproduce),
+    Estimate(estimate::Estimate),
     Learn(learn::Learn),
     Policies(policies::Policies),
     Estimators(estimators::Estimators),
@@ -63,6 +65,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Import(command) => command.run(&mut out),
         Command::Replay(command) => command.run(&mut out),
         Command::Reproduce(command) => command.run(&mut out),
+        Command::Estimate(command) => command.run(&mut out),
         Command::Learn(command) => command.run(&mut out),
         Command::Policies(command) => command.run(&mut out),
         Command::Estimators(command) => command.run(&mut out),

@@ -5,22 +5,25 @@
 //! decides what runs, and nothing here knows whether the cluster is real.
 
 pub mod catalog;
+mod completion;
 mod draw;
 pub mod evaluate;
-#[allow(dead_code)]
 mod features;
 mod ground;
+pub mod learned;
 mod mean;
 mod method;
 mod modelled;
 mod nearest;
-#[allow(dead_code)]
+pub mod prior;
 mod shift;
-#[allow(dead_code)] // For the estimators to come.
-mod solo;
+#[allow(dead_code)]
+pub(crate) mod solo;
 mod stated;
 mod table;
 mod watts;
+mod words;
 
 pub use catalog::{Catalog, Cell, Key, Measurement};
 pub use table::{ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
+pub use words::whence;

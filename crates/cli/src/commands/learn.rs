@@ -1,6 +1,7 @@
 //! `arles learn`: how good estimators are on workloads they never saw, and training by hand.
 
 mod eval;
+mod train;
 
 use crate::fault::EXIT_CODES;
 use anyhow::{Result, anyhow};
@@ -20,12 +21,14 @@ pub(crate) struct Learn {
 #[derive(Subcommand)]
 enum What {
     Eval(eval::Eval),
+    Train(train::Train),
 }
 
 impl Learn {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.what {
             What::Eval(eval) => eval.run(out),
+            What::Train(train) => train.run(out),
         }
     }
 }

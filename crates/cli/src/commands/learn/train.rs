@@ -1,0 +1,89 @@
+//! `arles learn train`: the numbers behind the estimator `learned`, trained and kept.
+
+use crate::fault::EXIT_CODES;
+use crate::files::Draft;
+use crate::measured;
+use crate::output::{self, Column, OutputFlag, Table};
+use crate::progress::Progress;
+use crate::quantity::{shown, whole};
+use anyhow::{Result, anyhow};
+use arles_core::{Kind, Library};
+use arles_learn::learned::{self, Trained};
+use arles_learn::{Catalog, Setting};
+use arles_sim::rates::RateTable;
+use clap::Args;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Train the numbers behind the estimator 'learned', and say what came of it
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Train {
+    /// Measured rates to learn from (Gavel's JSON); without them, the library as the performance model sees it
+    #[arg(long, value_name = "FILE")]
+    rates: Option<PathBuf>,
+    /// Kinds, separated by commas, where there is no rate table
+    #[arg(long, value_name = "NAMES", default_value = "k80,p100,v100,t4,a100,h100")]
+    kind: String,
+    /// Write the numbers to this file (JSON)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Decides every random draw; same seed, same bytes
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: String,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    trained: Trained,
+    numbers: usize,
+    wall_seconds: f64,
+}
+
+impl Train {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let seed = whole(&self.seed, 0).map_err(|e| anyhow!("--seed: {e}"))?;
+        let (catalog, kinds) = match &self.rates {
+            Some(path) => {
+                let measured = measured::from_table(&RateTable::from_file(path)?)?;
+                (measured.catalog, measured.kinds)
+            }
+            None => (Catalog::default(), self.kinds()?),
+        };
+        let draft = self.out.as_deref().map(Draft::create).transpose()?;
+        let progress = Progress::parts("training");
+        let before = Instant::now();
+        let (numbers, trained) = learned::train(&Setting {
+            kinds: &kinds,
+            workloads: &[],
+            catalog: &catalog,
+            seed,
+            progress: &|part| progress.at_part(part),
+        });
+        drop(progress);
+        let report = Report { trained, numbers: numbers.len(), wall_seconds: before.elapsed().as_secs_f64() };
+        if let Some(mut draft) = draft {
+            writeln!(draft.out(), "{}", serde_json::to_string(&numbers)?)?;
+            draft.keep()?;
+        }
+        let mut table = Table::new(vec![Column::left("what", "what"), Column::right("value", "value")]);
+        let on = if trained.prior { "the performance model's world" } else { "measured pairs" };
+        table.row(vec!["trained on".into(), on.into()]);
+        table.row(vec!["episodes".into(), trained.episodes.into()]);
+        table.row(vec!["steps".into(), trained.steps.into()]);
+        table.row(vec!["numbers".into(), report.numbers.into()]);
+        table.row(vec!["loss at the end".into(), shown(trained.loss, 3).into()]);
+        table.row(vec!["seconds".into(), shown(report.wall_seconds, 2).into()]);
+        output::print(out, self.output.output, &table, &report)
+    }
+
+    fn kinds(&self) -> Result<Vec<Kind>> {
+        let find = |name: &str| Library::builtin().kind(name.trim()).cloned().map_err(|e| anyhow!("--kind: {e}"));
+        self.kind.split(',').map(find).collect()
+    }
+}
