@@ -57,7 +57,12 @@ impl<'s> Setup<'s> {
             script: cluster::script(&outages, &cluster).map_err(|e| anyhow!("--fail: {e}"))?,
             keep_details: false,
             drop_unfit: settings.drop_unfit,
-            deviation: Deviation::default(),
+            deviation: Deviation {
+                seed: settings.seed,
+                rate_sd: settings.deviation,
+                pair_sd: settings.deviation,
+                watts_sd: settings.deviation / 2.0,
+            },
         };
         Ok(Self { settings, cluster, rates, options })
     }
