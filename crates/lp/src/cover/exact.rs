@@ -5,7 +5,7 @@
 //! nothing below is looked at.
 
 use super::columns::NONE;
-use super::search::Guide;
+use super::search::{Guide, Way};
 use super::state::State;
 
 /// Where the enumeration stands.
@@ -83,7 +83,7 @@ impl Walk<'_, '_> {
             return;
         }
         let guide = self.guide;
-        for (way, &(column, dearer)) in guide.ways[class].iter().enumerate().skip(from) {
+        for (way, &Way { column, dearer, .. }) in guide.ways[class].iter().enumerate().skip(from) {
             // Ways are in order.
             if dearer >= self.limit() {
                 break;
