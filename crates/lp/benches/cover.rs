@@ -12,8 +12,8 @@
 //! * Resource `j` of `k` has speed `s_j = 1 … 6`, rising by equal ratios, and draws `40 + 20 s_j` idle and up to `60 + 60 s_j`
 //!   more when busy. There are 0.8 units per demand (`single`: 0.6), more slow ones than fast ones.
 //! * A demand gains from speed with a power `θ ∈ [0.5, 1]`, its rate is `s_j^θ` times a private factor in `[0.8, 1.25]`, and
-//!   it keeps a unit busy by `u ∈ [0.25, 0.95]`. It asks for `0.3 … 1.8` times the rate of a middling resource, and may hold as many
-//!   slots as it needs on a middling resource plus one, at most `D`.
+//!   it keeps a unit busy by `u ∈ [0.25, 0.95]`. It asks for `0.15 … 0.9` times the rate of a middling resource, and may hold as many
+//!   slots as it needs on a middling resource plus two, at most `D`.
 //! * Two on a unit each run at `1 − 0.8 u` of the other (with a private factor in `[0.85, 1.15]`), and the unit is busy by
 //!   `min(1, u_a + u_b)`. A part is the rate over what is asked for, at most 1.
 //! * Being short costs 3,000 for a whole demand, being unserved 300 on top.
@@ -149,7 +149,7 @@ fn question(classes: usize, demands: usize, k: usize, most: u32, seed: usize) ->
     let speed = |j: usize| 6f64.powf(j as f64 / (k as f64 - 1.0).max(1.0));
     let rate = |l: usize, j: usize| speed(j).powf(between(0.5, 1.0, [1, l, 0])) * between(0.8, 1.25, [2, l, j]);
     let busy = |l: usize| between(0.25, 0.95, [3, l, 0]);
-    let asks: Vec<f64> = (0..classes).map(|l| between(0.3, 1.8, [4, l, 0]) * rate(l, k / 2)).collect();
+    let asks: Vec<f64> = (0..classes).map(|l| between(0.15, 0.9, [4, l, 0]) * rate(l, k / 2)).collect();
     let watts = |j: usize, u: f64| 40.0 + 20.0 * speed(j) + (60.0 + 60.0 * speed(j)) * u.min(1.0);
     let mut question = Cover::default();
     let weights: Vec<f64> = (0..k).map(|j| 1.0 / (1.0 + j as f64).sqrt()).collect();
@@ -161,7 +161,7 @@ fn question(classes: usize, demands: usize, k: usize, most: u32, seed: usize) ->
     for l in 0..classes {
         let needs = (asks[l] / rate(l, k / 2)).ceil() as u32;
         let count = (demands / classes + usize::from(l < demands % classes)) as u32;
-        let most = (needs + 1).min(most);
+        let most = (needs + 2).min(most);
         question.classes.push(Class { count, most, size: 1, short_price: 3_000.0, unserved_price: 300.0 });
         for j in 0..k {
             let part = f64::min(rate(l, j) / asks[l], 1.0);

@@ -140,10 +140,10 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// About a second for a hundred demands that are all different, and in proportion for more.
+    /// About a second for a hundred demands that are all different, some seconds for five hundred.
     #[must_use]
     pub fn for_question(cover: &Cover) -> Self {
-        let ruins = 1_000 * cover.classes.len().clamp(100, 10_000) as u32;
+        let ruins = 2_000 * cover.classes.len().clamp(50, 300) as u32;
         Self { ruins, ..Self::default() }
     }
 }
@@ -452,7 +452,10 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     let enough = proved + effort.gap * proved.abs();
     let mut guide = search::Guide::new(cover, &columns, &prices);
     guide.keep(WAYS, f64::INFINITY);
-    improve(&mut state, &guide, effort, warm.is_some() || single || crowd, enough, &mut spent);
+    let ruins = if warm.is_some() { effort.ruins / 4 } else { effort.ruins };
+    // Whatever is good already is not to be melted down.
+    let heat = if warm.is_some() || single || crowd { 0.2 } else { 1.0 };
+    improve(&mut state, &guide, (ruins, heat), enough, &mut spent);
     let mut complete = false;
     if demands <= FEW
         && state.cost > enough
@@ -493,12 +496,11 @@ fn climb<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, price
 }
 
 /// Searches from where the state is.
-fn improve(state: &mut State<'_>, guide: &search::Guide, effort: &Effort, warm: bool, enough: f64, spent: &mut Spent) {
+fn improve(state: &mut State<'_>, guide: &search::Guide, (ruins, heat): (u32, f64), enough: f64, spent: &mut Spent) {
     let demands = state.class_of.len();
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
     let mut search = search::Search::new(state, guide);
     search.build(&lacking);
-    let ruins = if warm { effort.ruins / 4 } else { effort.ruins };
     if demands > MANY {
         let others = (2 * lacking.len()).clamp(200, MANY);
         let mut active = lacking;
@@ -506,7 +508,7 @@ fn improve(state: &mut State<'_>, guide: &search::Guide, effort: &Effort, warm: 
         spent.ruins = search.run(&active, ruins, 0.0, enough);
     } else {
         let active: Vec<u32> = (0..demands as u32).collect();
-        spent.ruins = search.run(&active, ruins, if warm { 0.2 } else { 1.0 }, enough);
+        spent.ruins = search.run(&active, ruins, heat, enough);
     }
 }
 
@@ -521,7 +523,7 @@ fn finish<'a>(
     let mut guide = search::Guide::new(state.cover, columns, prices);
     guide.keep(usize::MAX, state.cost - guide.bound);
     let mut empty = State::new(state.cover, columns);
-    let (units, nodes, complete) = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
+    let exact::Found { units, nodes, complete } = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
     spent.nodes = nodes;
     if let Some(units) = units {
         units.iter().for_each(|&(column, demands)| {
