@@ -205,12 +205,17 @@ fn change(question: &Cover) -> Cover {
     changed
 }
 
+/// Columns and their coefficients.
+type Terms = Vec<(usize, f64)>;
+/// A column and whom it serves: the class, as which slot, by how much.
+type Served = (usize, Vec<(usize, Slot, f64)>);
+
 /// An integer program, row by row.
 #[derive(Default)]
 struct Program {
     costs: Vec<f64>,
     whole: Vec<bool>,
-    rows: Vec<(f64, f64, Vec<(usize, f64)>)>,
+    rows: Vec<(f64, f64, Terms)>,
 }
 
 impl Program {
@@ -221,7 +226,7 @@ impl Program {
     }
 
     /// Columns of the question, with capacity; returns for each its number and its sides.
-    fn columns(&mut self, question: &Cover) -> Vec<(usize, Vec<(usize, Slot, f64)>)> {
+    fn columns(&mut self, question: &Cover) -> Vec<Served> {
         let k = question.capacity.len();
         let mut columns = Vec::new();
         let mut capacity = vec![Vec::new(); k];
@@ -274,7 +279,7 @@ impl Program {
     fn patterns(question: &Cover, answer: &Answer) -> Self {
         let mut program = Self::default();
         let columns = program.columns(question);
-        let mut supply: Vec<(usize, Slot, Vec<(usize, f64)>)> = Vec::new();
+        let mut supply: Vec<(usize, Slot, Terms)> = Vec::new();
         let mut of_class: Vec<Vec<(f64, f64, usize)>> = vec![Vec::new(); question.classes.len()];
         for (x, sides) in &columns {
             let all: f64 = sides.iter().map(|side| side.2).sum();

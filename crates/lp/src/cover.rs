@@ -418,8 +418,9 @@ pub struct Warm {
 
 /// Passes in which prices climb class by class.
 const CLIMBS: u32 = 10;
-/// Ways per class that the search looks at.
+/// Ways per class that the search looks at: at least so many, and a part of all, or few lead to demands that are open.
 const WAYS: usize = 64;
+const PART_OF_WAYS: usize = 5;
 /// With more demands than this, the search looks only at those that the rounding hurt, and at some others.
 const MANY: usize = 3_000;
 /// With more than this many demands per class, the linear answer says how most of them are served.
@@ -451,7 +452,7 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     let proved = bound(cover, &prices);
     let enough = proved + effort.gap * proved.abs();
     let mut guide = search::Guide::new(cover, &columns, &prices);
-    guide.keep(WAYS, f64::INFINITY);
+    guide.keep(ways(&columns), f64::INFINITY);
     let ruins = if warm.is_some() { effort.ruins / 4 } else { effort.ruins };
     // Whatever is good already is not to be melted down.
     let heat = if warm.is_some() || single || crowd { 0.2 } else { 1.0 };
@@ -474,6 +475,11 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     Ok(answer)
 }
 
+fn ways(columns: &Columns) -> usize {
+    let classes = columns.list.last().map_or(0, |column| column.class[0] as usize) + 1;
+    WAYS.max(2 * columns.list.len() / classes / PART_OF_WAYS)
+}
+
 /// Better prices where most demands differ, and a first answer.
 fn climb<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, prices: &Prices) -> Prices {
     let known = bound(state.cover, prices);
@@ -483,7 +489,7 @@ fn climb<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, price
     let mut ascent = ascent::Ascent::new(state.cover, columns, Some(prices));
     ascent.climb(CLIMBS);
     let mut guide = search::Guide::new(state.cover, columns, &ascent.prices());
-    guide.keep(WAYS, f64::INFINITY);
+    guide.keep(ways(columns), f64::INFINITY);
     let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
     let mut search = search::Search::new(state, &guide);
     search.build(&lacking);
