@@ -7,7 +7,7 @@ mod gain;
 mod numbers;
 mod train;
 
-use crate::features::{PSI, Spec, spec};
+use crate::features::{Spec, spec};
 use crate::ground::{Ground, Seen};
 use crate::method::{Belief, Method, Shell};
 use crate::shift::{self, Role, UNKNOWN_PART};
@@ -101,7 +101,8 @@ struct Fixed {
     per_kind: Vec<KindNumbers>,
     /// κ and κ0 by (role, from, to).
     transfers: Vec<[f64; 2]>,
-    etas: [[f64; PSI]; ROLES],
+    /// exp(−Σ η (Ψ_p − Ψ_j)²) by (role, p, j); 0 without features.
+    nearness: Vec<f32>,
     likes: Vec<Vec<Like>>,
 }
 
@@ -119,6 +120,9 @@ struct Learned {
     surprise: [f64; ROLES],
     alone: Alone,
 }
+
+/// Beyond so many measured pairs, a kind is corrected by its own alone.
+const MOST_RESIDUALS: usize = 64;
 
 /// The step of [`Learned::surprise`] after one observation, and how far it may go.
 const SURPRISE_STEP: f64 = 0.01;
@@ -202,14 +206,14 @@ impl Learned {
             return Some(Said { ln: mean::partner_mean(ground, role, newcomer, other, kind).0, likeness: 0.0 });
         };
         let m = sum / count;
-        let voices: Vec<Voice> = self.fixed.likes[newcomer]
-            .iter()
-            .map(|like| (like, f64::from(values[like.thing])))
-            .filter(|(_, z)| z.is_finite())
-            .map(|(like, value)| Voice { weight: like.weights[role], value, step: like.step })
-            .collect();
+        let there = self.fixed.likes[newcomer].iter().map(|like| (like, f64::from(values[like.thing])));
+        let voices = there.filter(|(_, z)| z.is_finite()).map(|(like, value)| Voice {
+            weight: like.weights[role],
+            value,
+            step: like.step,
+        });
         let numbers = &self.fixed.numbers;
-        let said = listen(&voices, m, numbers.get(role, Plain::Need).exp());
+        let said = listen(voices, m, numbers.get(role, Plain::Need).exp());
         let k = &self.fixed.per_kind[role * ground.kinds().len() + kind];
         let ln = m + k.attention * said.att + k.slope * said.slope + k.model * model;
         // A mean of one or two is hardly evidence.
@@ -279,15 +283,14 @@ impl Learned {
 
     /// P2: the correction and Σ g.
     fn correct(&self, ground: &Ground, role: usize, newcomer: usize, other: usize, kind: usize) -> (f64, f64) {
-        let kinds = ground.kinds().len();
-        let psi = |t: usize| ground.things()[t].psi.as_ref();
+        let (kinds, n) = (ground.kinds().len(), ground.things().len());
         let cross = self.fixed.numbers.get(role, Plain::Cross);
-        correction(self.residuals[newcomer].iter().map(|o| {
+        let all = &self.residuals[newcomer];
+        // Of somebody who was measured often, other kinds have nothing to add.
+        let heard = all.iter().filter(|o| all.len() <= MOST_RESIDUALS || o.kind == kind);
+        correction(heard.map(|o| {
             let [k, k0] = self.fixed.transfers[(role * kinds + o.kind) * kinds + kind];
-            let near = match (psi(o.partner), psi(other)) {
-                (Some(p), Some(j)) => nearness(&self.fixed.etas[role], p, j),
-                _ => 0.0,
-            };
+            let near = f64::from(self.fixed.nearness[(role * n + o.partner) * n + other]);
             Heard { gain: k * near + k0, residual: o.ln[role] + cross * o.ln[1 - role] }
         }))
     }
@@ -328,9 +331,18 @@ impl Fixed {
             });
             near.collect()
         };
-        let likes = (0..ground.things().len()).map(like).collect();
-        let etas = [etas(&numbers, 0), etas(&numbers, 1)];
-        Self { numbers, per_kind, transfers: passed, etas, likes }
+        let likes: Vec<Vec<Like>> = (0..ground.things().len()).map(like).collect();
+        let mut all_near = Vec::with_capacity(ROLES * ground.things().len() * ground.things().len());
+        for role in 0..ROLES {
+            let etas = etas(&numbers, role);
+            for p in ground.things() {
+                all_near.extend(ground.things().iter().map(|j| match (&p.psi, &j.psi) {
+                    (Some(p), Some(j)) => nearness(&etas, p, j) as f32,
+                    _ => 0.0,
+                }));
+            }
+        }
+        Self { numbers, per_kind, transfers: passed, nearness: all_near, likes }
     }
 }
 
