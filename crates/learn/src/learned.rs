@@ -1,14 +1,14 @@
 //! What ships: attention over the catalog (P1), a bounded gain for what is observed (P2), and a calibrated doubt.
 //!
-//! [`attention`] says what a newcomer does beside a partner from what like workloads do beside it; [`gain`] corrects that by what
-//! was measured of the newcomer itself; [`train`] fits the 166 numbers behind both, and the doubt, on [`episodes`] in which every
-//! known workload is hidden in turn; [`alone`] does rates alone. A pair has a newcomer, the one with fewer measured pairs, and two
+//! `attention` says what a newcomer does beside a partner from what like workloads do beside it; `gain` corrects that by what
+//! was measured of the newcomer itself; `train` fits the 166 numbers behind both, and the doubt, on `episodes` in which every
+//! known workload is hidden in turn; `alone` does rates alone. A pair has a newcomer, the one with fewer measured pairs, and two
 //! roles: its own rate, and its partner's beside it. Measured cells are never touched, and what fits is not decided here.
 //!
 //! Where little is known it falls back by degrees: nobody alike, the partner's mean; one or two known beside that partner, mostly the
 //! performance model; nothing measured on a kind, half the model and half what other kinds say, with twice the doubt; a
 //! partner of which nothing was measured, the nearest one that was. Fewer than six workloads with measured pairs cannot teach
-//! what "alike" means: the numbers are then trained on [`prior`], the library as the performance model sees it.
+//! what "alike" means: the numbers are then trained on [`prior`](crate::prior), the library as the performance model sees it.
 //!
 //! **What was tried** on Gavel's table (`arles learn eval`; mean error of pairs in per cent at 0 / 2 / 4 observations; held out:
 //! one workload | a family):
@@ -22,7 +22,7 @@
 //!
 //! So v is learned only in the prior world, where the model is nearly right, and is 0 where measurements teach; c costs nothing and
 //! does nothing here. Steps of training, rates and shrinkage were set once and not searched. The level of the conformal
-//! quantile for new families (0.94) and the halving of the variance in [`alone`] were chosen after a look at these folds.
+//! quantile for new families (0.94) and the halving of the variance in `alone` were chosen after a look at these folds.
 //!
 //! An observation moves the measured cell, the sums and residuals that rest on it, and ln doubt by at most 0.01; the other
 //! numbers wait for the next training. So order does not matter, and a bad measurement cannot run away with anything.
