@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod allocate;
+mod catalog;
 mod check_config;
 mod check_model;
 mod compare;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Simulate(simulate::Simulate),
     Compare(compare::Compare),
     Allocate(allocate::Allocate),
+    Catalog(catalog::Catalog),
     Generate(generate::Generate),
     Import(import::Import),
     Replay(replay::Replay),
@@ -58,6 +60,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Simulate(command) => command.run(&mut out),
         Command::Compare(command) => command.run(&mut out),
         Command::Allocate(command) => command.run(&mut out),
+        Command::Catalog(command) => command.run(&mut out),
         Command::Generate(command) => command.run(&mut out),
         Command::Import(command) => command.run(&mut out),
         Command::Replay(command) => command.run(&mut out),

@@ -11,7 +11,7 @@ use arles_sim::rates::RateTable;
 use arles_sim::trace::generate::{GenerateOptions, Generator};
 use arles_sim::trace::import::{self, ImportOptions, ImportReport};
 use arles_sim::trace::{Length, Trace};
-use arles_sim::truth::Truth;
+use arles_sim::truth::{Deviation, Truth};
 use arles_sim::world::Habits;
 use std::sync::Arc;
 
@@ -54,6 +54,7 @@ impl<'s> Setup<'s> {
             script: cluster::script(&outages, &cluster).map_err(|e| anyhow!("--fail: {e}"))?,
             keep_details: false,
             drop_unfit: settings.drop_unfit,
+            deviation: Deviation::default(),
         };
         Ok(Self { settings, cluster, rates, options })
     }

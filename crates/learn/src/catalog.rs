@@ -15,6 +15,11 @@
 //! So the tenth measurement moves a cell less than the first, and one after a month more than one after a minute. Watts move by
 //! the same gain. A rate that was only stated, or estimated, is no evidence: the first measurement replaces it.
 
+pub mod csv;
+pub mod disk;
+pub mod moment;
+pub mod words;
+
 use arles_core::estimate::Source;
 use arles_core::{Time, Workload};
 use serde::{Deserialize, Serialize};
@@ -27,6 +32,8 @@ pub const MEASUREMENT_ERROR: f64 = 0.03;
 const DRIFT_PER_SECOND: f64 = MEASUREMENT_ERROR * MEASUREMENT_ERROR / (30.0 * 86_400.0);
 /// v_most: no measurement becomes so old that it says less than this.
 const MOST_VARIANCE: f64 = 0.3 * 0.3;
+/// More than this is no relative error, but a slip; its square must stay a number.
+const MOST_DOUBT: f64 = 100.0;
 
 /// Which cell, by names: those of the library, or the user's own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -148,11 +155,12 @@ impl Catalog {
     /// # Errors
     /// When a number makes no sense.
     pub fn put(&mut self, key: Key, cell: Cell) -> Result<bool, CatalogError> {
-        check(&key, cell.rate, cell.watts, cell.doubt)?;
+        check(&key, cell.rate, cell.watts, cell.doubt, cell.at)?;
         if self.cells.get(&key).is_some_and(|known| known.source > cell.source) {
             return Ok(false);
         }
-        self.cells.insert(key, cell);
+        // No file keeps the sign of a zero.
+        self.cells.insert(key, Cell { rate: cell.rate + 0.0, doubt: cell.doubt + 0.0, ..cell });
         Ok(true)
     }
 
@@ -161,12 +169,18 @@ impl Catalog {
     /// # Errors
     /// When a number makes no sense; the cell is then as it was.
     pub fn measure(&mut self, key: Key, m: &Measurement) -> Result<Cell, CatalogError> {
-        check(&key, m.rate, m.watts, m.error)?;
+        check(&key, m.rate, m.watts, m.error, m.at)?;
         if m.rate == 0.0 {
             return Err(CatalogError(format!("{key}: a measured rate of 0 says nothing; leave the cell out")));
         }
-        let first =
-            Cell { rate: m.rate, watts: m.watts, source: Source::Measured, observations: 1, at: m.at, doubt: m.error };
+        let first = Cell {
+            rate: m.rate,
+            watts: m.watts,
+            source: Source::Measured,
+            observations: 1,
+            at: m.at,
+            doubt: m.error + 0.0,
+        };
         let moved = match self.cells.get(&key) {
             Some(known) if known.source == Source::Measured && known.rate > 0.0 => moved(known, m),
             _ => first,
@@ -190,8 +204,10 @@ fn moved(known: &Cell, m: &Measurement) -> Cell {
         (Some(old), Some(new)) => Some(old + gain * (new - old)),
         (old, new) => new.or(old),
     };
+    let rate = known.rate * (m.rate / known.rate).powf(gain);
     Cell {
-        rate: known.rate * (m.rate / known.rate).powf(gain),
+        // Between the two, whatever the quotient of a huge and a tiny rate was rounded to.
+        rate: rate.clamp(known.rate.min(m.rate), known.rate.max(m.rate)),
         watts,
         source: Source::Measured,
         observations: known.observations.saturating_add(1),
@@ -200,8 +216,11 @@ fn moved(known: &Cell, m: &Measurement) -> Cell {
     }
 }
 
-fn check(key: &Key, rate: f64, watts: Option<f64>, doubt: f64) -> Result<(), CatalogError> {
+fn check(key: &Key, rate: f64, watts: Option<f64>, doubt: f64, at: Time) -> Result<(), CatalogError> {
     let refuse = |what: String| Err(CatalogError(format!("{key}: {what}")));
+    for name in [&key.workload, &key.kind].into_iter().chain(&key.partner) {
+        check_name(name)?;
+    }
     if key.gang == 0 {
         return refuse("a gang of 0 GPUs; expected 1 or more".into());
     }
@@ -214,10 +233,25 @@ fn check(key: &Key, rate: f64, watts: Option<f64>, doubt: f64) -> Result<(), Cat
     if let Some(watts) = watts.filter(|w| !(w.is_finite() && *w > 0.0)) {
         return refuse(format!("a power of {watts} W; expected more than 0, or nothing where it is unknown"));
     }
-    if !(doubt.is_finite() && doubt >= 0.0) {
-        return refuse(format!("a doubt of {doubt}; expected a relative error, 0 or more"));
+    if !(0.0..=MOST_DOUBT).contains(&doubt) {
+        return refuse(format!("a doubt of {doubt}; expected a relative error, 0 to {MOST_DOUBT}"));
+    }
+    if at > moment::LATEST {
+        return refuse(format!("a time {at} after the origin; expected one before the year 10000"));
     }
     Ok(())
+}
+
+/// Names stand in files of one line a cell, and an empty one means nobody.
+fn check_name(name: &str) -> Result<(), CatalogError> {
+    let refuse =
+        |what: &str| Err(CatalogError(format!("the name {name:?} {what}; give it one of printable characters")));
+    match name {
+        _ if name.trim().is_empty() => refuse("is empty"),
+        _ if name.trim() != name => refuse("begins or ends with a space"),
+        _ if name.chars().any(char::is_control) => refuse("has a control character in it"),
+        _ => Ok(()),
+    }
 }
 
 impl fmt::Display for Key {

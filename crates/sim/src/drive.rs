@@ -8,7 +8,7 @@ use crate::journal::Journal;
 use crate::record::RunRecord;
 use crate::tally::Tally;
 use crate::trace::{Floor, Length, Trace, TraceJob};
-use crate::truth::{Oracle, Truth, TruthError};
+use crate::truth::{Deviation, Oracle, Truth, TruthError};
 use crate::world::{Habits, World};
 use arles_core::allocate::{Allocation, Policy, PolicyEntry, Problem};
 use arles_core::estimate::Estimator;
@@ -39,6 +39,8 @@ pub struct Options {
     pub keep_details: bool,
     /// Leave out jobs that fit no kind, instead of refusing the trace.
     pub drop_unfit: bool,
+    /// How far the world is from the performance model.
+    pub deviation: Deviation,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             script: Vec::new(),
             keep_details: true,
             drop_unfit: false,
+            deviation: Deviation::default(),
         }
     }
 }
@@ -125,7 +128,9 @@ impl Scenario {
         rates: Option<crate::rates::RateTable>,
         options: Options,
     ) -> Result<Self, SetupError> {
-        let truth = Truth::new(cluster.kinds(), &trace.workloads, rates).map_err(SetupError::Truth)?;
+        let truth = Truth::new(cluster.kinds(), &trace.workloads, rates)
+            .and_then(|truth| truth.deviating(options.deviation))
+            .map_err(SetupError::Truth)?;
         let mut kinds = Vec::with_capacity(trace.kinds.len());
         for name in &trace.kinds {
             let known = Library::builtin().kind(name).map_err(|e| SetupError::Kind(e.to_string()))?;

@@ -1,11 +1,15 @@
 //! The truth of a virtual world: how fast, and at what power, everything really runs.
 //!
-//! Either the embedded performance model, or a measured table with power from the kinds' specifications. The
-//! scheduler never sees it; it sees estimates, and an [`Oracle`] is the estimator that is always right.
+//! Either the embedded performance model, or a measured table with power from the kinds' specifications; or, so that nobody
+//! is right by construction, a world that [deviates](Deviation) from them. The scheduler never sees it; it sees estimates, and an
+//! [`Oracle`] is the estimator that is always right.
+
+mod deviation;
 
 use crate::rates::RateTable;
 use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
 use arles_core::{Kind, KindId, Library, Workload, WorkloadId, model};
+pub use deviation::Deviation;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -47,6 +51,8 @@ impl std::error::Error for TruthError {}
 
 #[derive(Debug)]
 struct Entry {
+    /// The library's name, or the given one where it has none.
+    name: String,
     /// Features, where the library has them.
     workload: Option<Workload>,
     /// Row of the table, where there is a table.
@@ -66,6 +72,7 @@ pub struct Truth {
     kinds: Vec<Kind>,
     entries: Vec<Entry>,
     measured: Option<Measured>,
+    deviation: Deviation,
     rows: Mutex<BTreeMap<(WorkloadId, u32), PaceRow>>,
 }
 
@@ -92,7 +99,9 @@ impl Truth {
             {
                 return Err(TruthError(unknown.to_string()));
             }
-            entries.push(Entry { workload: known.ok().cloned(), row });
+            let workload = known.ok().cloned();
+            let name = workload.as_ref().map_or(name, |workload| &workload.name).clone();
+            entries.push(Entry { name, workload, row });
         }
         let measured = match table {
             None => None,
@@ -102,7 +111,19 @@ impl Truth {
                 Some(Measured { table, columns })
             }
         };
-        Ok(Self { kinds: kinds.to_vec(), entries, measured, rows: Mutex::default() })
+        let deviation = Deviation::default();
+        Ok(Self { kinds: kinds.to_vec(), entries, measured, deviation, rows: Mutex::default() })
+    }
+
+    /// The same world, off by so much. Measured rates stay what they are; of those only watts, which nobody measured, deviate.
+    ///
+    /// # Errors
+    /// When a deviation is negative, no number, or absurdly large.
+    pub fn deviating(self, deviation: Deviation) -> Result<Self, TruthError> {
+        match deviation.fault() {
+            Some(sentence) => Err(TruthError(sentence)),
+            None => Ok(Self { deviation, rows: Mutex::default(), ..self }),
+        }
     }
 
     /// Paces of a workload alone.
@@ -121,13 +142,15 @@ impl Truth {
     fn pace(&self, workload: WorkloadId, gang: u32, j: usize, spread: bool) -> Option<Pace> {
         let (entry, kind) = (&self.entries[workload.index()], &self.kinds[j]);
         let modelled = entry.workload.as_ref().and_then(|w| model::alone(w, kind, gang, spread));
-        match &self.measured {
-            None => modelled.map(|p| Pace { rate: p.rate, watts: p.watts }),
+        let off = &self.deviation;
+        let (rate, watts) = match &self.measured {
+            None => modelled.map(|p| (off.rate(p.rate, &entry.name, kind), p.watts))?,
             Some(m) => {
                 let rate = m.table.solo(entry.row, m.columns[j], gang, spread)?;
-                Some(Pace { rate, watts: modelled.map_or_else(|| default_watts(kind), |p| p.watts) })
+                (rate, modelled.map_or_else(|| default_watts(kind), |p| p.watts))
             }
-        }
+        };
+        Some(Pace { rate, watts: off.watts(watts, &entry.name, "", kind) })
     }
 
     /// How two workloads run on one GPU of a kind, if they fit.
@@ -139,14 +162,26 @@ impl Truth {
             (Some(w), Some(partner)) => model::beside(w, partner, spec),
             _ => None,
         };
-        match &self.measured {
-            None => modelled.map(|t| PairPace { first_rate: t.own, second_rate: t.partner, watts: t.watts }),
+        let (first_rate, second_rate, watts) = match &self.measured {
+            None => {
+                let t = modelled?;
+                (self.beside(t.own, a, b, spec)?, self.beside(t.partner, b, a, spec)?, t.watts)
+            }
             Some(m) => {
                 let (first_rate, second_rate) = m.table.pair(a.row, b.row, m.columns[kind.index()])?;
-                let watts = modelled.map_or_else(|| default_watts(spec), |t| t.watts);
-                (first_rate > 0.0 && second_rate > 0.0).then_some(PairPace { first_rate, second_rate, watts })
+                (first_rate, second_rate, modelled.map_or_else(|| default_watts(spec), |t| t.watts))
             }
-        }
+        };
+        let watts = self.deviation.watts(watts, &a.name, &b.name, spec);
+        (first_rate > 0.0 && second_rate > 0.0).then_some(PairPace { first_rate, second_rate, watts })
+    }
+
+    /// The rate of `entry` beside a partner, where the model says `rate`.
+    fn beside(&self, rate: f64, entry: &Entry, partner: &Entry, kind: &Kind) -> Option<f64> {
+        let workload = entry.workload.as_ref()?;
+        // What fits beside another fits alone.
+        let alone = || model::alone(workload, kind, 1, false).map_or(rate, |p| p.rate);
+        Some(self.deviation.beside(rate, alone, &entry.name, &partner.name, kind))
     }
 
     /// The fastest rate of a workload alone over the cluster's kinds (or on `reference`), if it fits any.
@@ -227,3 +262,6 @@ impl Estimator for Oracle {
         Box::new(Self(Arc::clone(&self.0)))
     }
 }
+
+#[cfg(test)]
+mod tests;
