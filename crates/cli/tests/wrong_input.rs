@@ -27,6 +27,7 @@ fn files() -> Vec<(&'static str, String)> {
         ("nan.json", r#"{"v100": {"('A3C', 1)": {"null": NaN}}}"#.into()),
         ("minus.json", r#"{"v100": {"('A3C', 1)": {"null": -1.0}}}"#.into()),
         ("none.json", "{}".into()),
+        ("strange.json", r#"{"v100": {"('Mine', 1)": {"null": 1.0}}}"#.into()),
         ("few.json", r#"{"v100": {"('A3C', 1)": {"null": 1.0}}}"#.into()),
         ("key.toml", "[simulation]\nruond = \"6m\"\n".into()),
         ("section.toml", "[simulations]\n".into()),
@@ -135,7 +136,7 @@ const CASES: &[(&str, &str)] = &[
     ("workloads --kind v101", "no kind is called 'v101'"),
     // Estimates.
     ("estimate", "the following required arguments were not provided"),
-    ("estimate --workload lm-b20", "--kind: there is no rate table to take kinds from"),
+    ("estimate --workload lm-b20", "--kind: there is no measured kind to take"),
     (
         "estimate --workload lm-b2O --kind v100",
         "--workload: no workload is called 'lm-b2O'; the nearest names are lm-b20",
@@ -162,6 +163,12 @@ const CASES: &[(&str, &str)] = &[
     ),
     ("estimate --workload lm-b20 --rates missing.json", "missing.json: cannot read this file as a rate table"),
     ("estimate --workload lm-b20 --rates nan.json", "nan.json:1:34: NaN is no number in JSON"),
+    ("estimate --workload lm-b20 --rates few.json --catalog x.sqlite", "cannot be used with"),
+    ("estimate --workload lm-b20 --catalog missing.sqlite", "missing.sqlite"),
+    (
+        "estimate --workload Mine --rates strange.json --kind v100",
+        "--workload: 'Mine' was measured, but nobody said what it is made of",
+    ),
     ("learn", "Usage: arles learn <COMMAND>"),
     ("learn eval", "the following required arguments were not provided"),
     ("learn eval --rates few.json", "there are 1 workloads with features and a measured rate alone"),
