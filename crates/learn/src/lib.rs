@@ -14,6 +14,7 @@ mod mean;
 mod method;
 mod modelled;
 mod nearest;
+mod published;
 #[allow(dead_code)]
 mod shift;
 #[allow(dead_code)] // For the estimators to come.
