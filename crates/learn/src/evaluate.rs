@@ -216,3 +216,5 @@ impl<'a> Exam<'a> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::small as tests_small;

@@ -67,6 +67,11 @@ pub(crate) struct Seen {
 impl Ground {
     /// Numbers everything and spreads the catalog's measured cells out.
     pub(crate) fn new(setting: &Setting<'_>) -> Self {
+        Self::from(setting, Source::Measured)
+    }
+
+    /// The same with cells of a source or better.
+    pub(crate) fn from(setting: &Setting<'_>, least: Source) -> Self {
         let catalog = setting.catalog;
         let mut things: Vec<Thing> = Vec::new();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
@@ -101,7 +106,7 @@ impl Ground {
         };
         let kind_of: BTreeMap<&str, usize> =
             setting.kinds.iter().enumerate().map(|(a, k)| (k.name.as_str(), a)).collect();
-        for (key, cell) in catalog.cells().filter(|(_, cell)| cell.source == Source::Measured) {
+        for (key, cell) in catalog.cells().filter(|(_, cell)| cell.source >= least) {
             let Some(&kind) = kind_of.get(key.kind.as_str()) else { continue };
             let Some(&thing) = numbers.get(&key.workload) else { continue };
             let partner = key.partner.as_ref().map(|p| numbers.get(p));

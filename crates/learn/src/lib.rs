@@ -5,20 +5,21 @@
 //! decides what runs, and nothing here knows whether the cluster is real.
 
 pub mod catalog;
+mod completion;
 mod draw;
 pub mod evaluate;
-#[allow(dead_code)]
 mod features;
 mod ground;
+pub mod learned;
 mod mean;
 mod method;
 mod modelled;
 mod nearest;
+pub mod prior;
 mod published;
-#[allow(dead_code)]
 mod shift;
-#[allow(dead_code)] // For the estimators to come.
-mod solo;
+#[allow(dead_code)]
+pub(crate) mod solo;
 mod stated;
 mod table;
 mod watts;

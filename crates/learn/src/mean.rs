@@ -19,17 +19,13 @@ struct Mean;
 
 /// Doubt of a rate alone before anything was measured of a workload: a factor of e².
 const ABSOLUTE_DOUBT: f64 = 2.0;
+/// And after.
+const SHIFTED_DOUBT: f64 = 0.6;
 const LEAST_DOUBT: f64 = 0.1;
 
 impl Method for Mean {
     fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
-        let mean = |a: usize| {
-            let others = (0..ground.things().len()).filter(|&k| k != thing).map(|k| ground.alone(k, a));
-            moments(others).map_or(0.0, |(mean, _)| mean)
-        };
-        let shift = shift::alone(ground, thing, mean);
-        let doubt = if shift.is_some() { 0.6 } else { ABSOLUTE_DOUBT };
-        Belief { ln: mean(kind) + shift.unwrap_or(0.0), doubt, refined: shift.is_some() }
+        alone(ground, thing, kind)
     }
 
     fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
@@ -45,4 +41,15 @@ pub(crate) fn partner_mean(ground: &Ground, role: Role, newcomer: usize, other: 
     let known = (0..ground.things().len()).filter(|&k| k != newcomer);
     let beside = known.map(|k| shift::relative(ground, role, k, other, kind));
     moments(beside).unwrap_or((UNKNOWN_PART.ln(), 0.4))
+}
+
+/// The mean of ln steps/s on a kind, shifted by what was measured of this one.
+pub(crate) fn alone(ground: &Ground, thing: usize, kind: usize) -> Belief {
+    let mean = |a: usize| {
+        let others = (0..ground.things().len()).filter(|&k| k != thing).map(|k| ground.alone(k, a));
+        moments(others).map_or(0.0, |(mean, _)| mean)
+    };
+    let shift = shift::alone(ground, thing, mean);
+    let doubt = if shift.is_some() { SHIFTED_DOUBT } else { ABSOLUTE_DOUBT };
+    Belief { ln: mean(kind) + shift.unwrap_or(0.0), doubt, refined: shift.is_some() }
 }

@@ -1,6 +1,6 @@
 //! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
 
-use crate::{Catalog, mean, modelled, nearest, published, stated};
+use crate::{Catalog, completion, learned, mean, modelled, nearest, published, stated};
 use arles_core::estimate::Estimator;
 use arles_core::{Kind, Workload};
 use std::fmt;
@@ -68,6 +68,11 @@ pub static ESTIMATORS: &[EstimatorEntry] = &[
         make: nearest::make,
     },
     EstimatorEntry {
+        name: "completion",
+        summary: "low-rank completion of the matrix of measured pairs, as Gavel does; features play no part",
+        make: completion::make,
+    },
+    EstimatorEntry {
         name: "model",
         summary: "the performance model: features in, rates out; learns nothing",
         make: modelled::make,
@@ -81,6 +86,11 @@ pub static ESTIMATORS: &[EstimatorEntry] = &[
         name: "learned-ff-ff",
         summary: "the same with a feed-forward first guess",
         make: published::forward,
+    },
+    EstimatorEntry {
+        name: "learned",
+        summary: "attention over the catalog, a bounded gain for what is observed, and a calibrated doubt: what ships",
+        make: learned::make,
     },
 ];
 

@@ -135,10 +135,14 @@ impl Exam<'_> {
         let kinds = 0..self.question.kinds.len();
         let alone = estimator.estimate(&ask(newcomer, None)).cells;
         let best = kinds.clone().filter_map(|a| self.truth(newcomer, None, a)).fold(0.0, f64::max);
+        let best_said = alone.iter().flatten().map(|e| e.rate).fold(0.0, f64::max);
         let blank = |cells: Cells, kind: usize| Sample { plan, cells, newcomer, kind, measured: None };
         for a in kinds.clone().filter(|a| !watched.alone.contains(a)) {
             let Some(truth) = self.truth(newcomer, None, a) else { continue };
-            let measured = alone[a].map(|e| compare(e.rate, truth, e.doubt, best));
+            let measured = alone[a].map(|e| {
+                let (error, _, covered) = compare(e.rate, truth, e.doubt);
+                (error, (e.rate / best_said - truth / best).abs(), covered)
+            });
             samples.push(Sample { measured, ..blank(Cells::Solo, a) });
         }
         for &j in partners {
@@ -153,16 +157,11 @@ impl Exam<'_> {
                 };
                 let both = own[a].zip(alone[a]).zip(mirrored[a].zip(partner_alone[a]));
                 let own = both.map(|((e, solo), _)| {
-                    compare(e.rate / solo.rate, own_truth / own_alone, relative_doubt(&e, &solo), 1.0)
+                    compare(e.rate / solo.rate, own_truth / own_alone, relative_doubt(&e, &solo))
                 });
                 // The partner's doubt is that of the same question asked from its side.
                 let partner = both.map(|((e, _), (mirror, solo))| {
-                    compare(
-                        e.partner_rate / other_alone,
-                        partner_truth / other_alone,
-                        relative_doubt(&mirror, &solo),
-                        1.0,
-                    )
+                    compare(e.partner_rate / other_alone, partner_truth / other_alone, relative_doubt(&mirror, &solo))
                 });
                 samples.push(Sample { measured: own, ..blank(Cells::Own, a) });
                 samples.push(Sample { measured: partner, ..blank(Cells::Partner, a) });
@@ -180,8 +179,8 @@ fn relative_doubt(together: &Estimate, alone: &Estimate) -> f64 {
     (together.doubt * together.doubt - alone.doubt * alone.doubt).max(0.0).sqrt()
 }
 
-/// (relative error, absolute error over `unit`, whether a 90 % interval holds the truth).
-fn compare(estimate: f64, truth: f64, doubt: f64, unit: f64) -> (f64, f64, bool) {
+/// (relative error, absolute error, whether a 90 % interval holds the truth).
+fn compare(estimate: f64, truth: f64, doubt: f64) -> (f64, f64, bool) {
     let covered = (estimate / truth).ln().abs() <= NINETY * doubt;
-    ((estimate / truth - 1.0).abs(), (estimate - truth).abs() / unit, covered)
+    ((estimate / truth - 1.0).abs(), (estimate - truth).abs(), covered)
 }

@@ -43,7 +43,8 @@ pub struct Score {
     pub median_percent: f64,
     /// Nine of ten errors are below this.
     pub p90_percent: f64,
-    /// Mean absolute error of the rate over the best rate on any kind (solo), or of the relative rate (pair).
+    /// Mean absolute error of the rate over the workload's best rate on any kind, both as estimated and as measured (solo), or of
+    /// the relative rate (pair).
     pub mae: f64,
     /// Mean error by kind.
     pub by_kind: BTreeMap<String, f64>,

@@ -1,0 +1,149 @@
+//! Matrix completion, Gavel's way: a few profiled pairs are a fingerprint, and low rank fills in the rest.
+//!
+//! Rows are workloads, columns (role, kind, partner); an entry is ln of the relative rate. With column means b_c,
+//!
+//! ```text
+//! entry(x, c) = b_c + u_x·v_c,      u, v of rank 3, the first entry of v fixed at 1 (a row's own level)
+//! ```
+//!
+//! fitted by alternating ridge regressions over what was measured. A newcomer's u is the ridge fit to its own measured pairs; with
+//! none it is 0, which is the partner's mean. Features play no part. Rates alone are completed at rank 0: the mean profile,
+//! shifted (see [`mean`]).
+
+use crate::ground::{Ground, Seen};
+use crate::mean;
+use crate::method::{Belief, Method, Shell};
+use crate::shift::{self, Role, UNKNOWN_PART};
+use crate::table::{Setting, Unfit};
+use arles_core::estimate::Estimator;
+use std::sync::Arc;
+
+/// Factors of a row: its level and RANK more.
+const RANK: usize = 3;
+const WIDTH: usize = RANK + 1;
+/// Ridge of every regression, in squared ln.
+const RIDGE: f64 = 0.3;
+const ROUNDS: usize = 12;
+const DOUBT: f64 = 0.25;
+
+type Factors = [f64; WIDTH];
+
+/// Makes one.
+pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
+    let ground = Ground::new(setting);
+    let method = Completion::new(&ground, setting.seed);
+    Ok(Box::new(Shell::new(ground, method)))
+}
+
+#[derive(Clone)]
+struct Completion {
+    /// (b_c, v_c) by (role, kind, partner); NaN where nobody was measured.
+    columns: Arc<Vec<(f64, Factors)>>,
+    /// u by thing.
+    rows: Vec<Factors>,
+}
+
+impl Completion {
+    fn new(ground: &Ground, seed: u64) -> Self {
+        let (n, kinds) = (ground.things().len(), ground.kinds().len());
+        let mut random = crate::draw::Draw::new(seed, "completion");
+        let mut columns: Vec<(f64, Factors)> = (0..2 * kinds * n)
+            .map(|c| {
+                let (role, a, j) = place(c, kinds, n);
+                let mean = shift::moments((0..n).map(|k| shift::relative(ground, role, k, j, a)));
+                let v = std::array::from_fn(|f| if f == 0 { 1.0 } else { random.uniform() - 0.5 });
+                (mean.map_or(f64::NAN, |(mean, _)| mean), v)
+            })
+            .collect();
+        let mut rows = vec![[0.0; WIDTH]; n];
+        for _ in 0..ROUNDS {
+            for (x, row) in rows.iter_mut().enumerate() {
+                *row = fit_row(ground, &columns, x);
+            }
+            for c in 0..columns.len() {
+                let (role, a, j) = place(c, kinds, n);
+                let b = columns[c].0;
+                let known = (0..n).filter_map(|k| {
+                    let rest = shift::relative(ground, role, k, j, a) - b - rows[k][0];
+                    let mut u = rows[k];
+                    u[0] = 0.0;
+                    rest.is_finite().then_some((u, rest))
+                });
+                let mut v = ridge(known);
+                v[0] = 1.0;
+                columns[c].1 = v;
+            }
+        }
+        Self { columns: Arc::new(columns), rows }
+    }
+}
+
+/// (role, kind, partner) of a column.
+fn place(c: usize, kinds: usize, n: usize) -> (Role, usize, usize) {
+    (if c / n / kinds == 0 { Role::Own } else { Role::Partner }, c / n % kinds, c % n)
+}
+
+fn fit_row(ground: &Ground, columns: &[(f64, Factors)], thing: usize) -> Factors {
+    let (n, kinds) = (ground.things().len(), ground.kinds().len());
+    if ground.met(thing) == 0 {
+        return [0.0; WIDTH];
+    }
+    ridge(columns.iter().enumerate().filter_map(|(c, (b, v))| {
+        let (role, a, j) = place(c, kinds, n);
+        let rest = shift::relative(ground, role, thing, j, a) - b;
+        rest.is_finite().then_some((*v, rest))
+    }))
+}
+
+/// The ridge regression of y on x.
+fn ridge(known: impl Iterator<Item = (Factors, f64)>) -> Factors {
+    let mut left = [[0.0; WIDTH]; WIDTH];
+    let mut right = [0.0; WIDTH];
+    for (f, row) in left.iter_mut().enumerate() {
+        row[f] = RIDGE;
+    }
+    for (x, y) in known {
+        for f in 0..WIDTH {
+            right[f] += x[f] * y;
+            for g in 0..WIDTH {
+                left[f][g] += x[f] * x[g];
+            }
+        }
+    }
+    // Positive definite by its ridge, so no pivoting.
+    for f in 0..WIDTH {
+        for g in f + 1..WIDTH {
+            let factor = left[g][f] / left[f][f];
+            for h in f..WIDTH {
+                left[g][h] -= factor * left[f][h];
+            }
+            right[g] -= factor * right[f];
+        }
+    }
+    for f in (0..WIDTH).rev() {
+        let rest: f64 = (f + 1..WIDTH).map(|g| left[f][g] * right[g]).sum();
+        right[f] = (right[f] - rest) / left[f][f];
+    }
+    right
+}
+
+impl Method for Completion {
+    fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
+        mean::alone(ground, thing, kind)
+    }
+
+    fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
+        let (role, newcomer, partner) = shift::roles(ground, thing, other);
+        let (n, kinds) = (ground.things().len(), ground.kinds().len());
+        let (b, v) = self.columns[(role.index() * kinds + kind) * n + partner];
+        let inner: f64 = self.rows[newcomer].iter().zip(&v).map(|(u, v)| u * v).sum();
+        let ln = if b.is_finite() { b + inner } else { UNKNOWN_PART.ln() };
+        Belief { ln, doubt: DOUBT, refined: ground.met(newcomer) > 0 }
+    }
+
+    fn learn(&mut self, ground: &Ground, seen: &Seen) {
+        for thing in std::iter::once(seen.thing).chain(seen.partner) {
+            self.rows[thing] = fit_row(ground, &self.columns, thing);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The trained numbers, as one flat vector with names for its parts.
+//!
+//! What depends on a kind is a smooth function of its specification plus an offset of its own that training shrinks,
+//! `base + slope·spec + offset`, so that a kind nobody has measured gets a value too.
+
+use crate::features::{PSI, SPEC, Spec, spec};
+use arles_core::Kind;
+use serde::{Deserialize, Serialize};
+
+/// Roles of a newcomer.
+pub(super) const ROLES: usize = 2;
+/// Numbers of a per-kind function that do not belong to one kind.
+const SMOOTH: usize = 1 + SPEC;
+/// Per-kind functions of each role: s, t, v, σ.
+const FUNCTIONS: usize = 4;
+/// Numbers of each role beside those.
+const PLAIN: usize = 2 * PSI + 11;
+
+/// Where a kind's share of a flat vector lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PerKind {
+    /// s: how far the like ones are believed.
+    Attention,
+    /// t: how far their trend in batch is.
+    Slope,
+    /// v: how far the performance model is.
+    Model,
+    /// σ: ln of the doubt.
+    Doubt,
+}
+
+/// A number of a role.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plain {
+    /// ln θ_d.
+    Theta(usize),
+    /// ln η_d.
+    Eta(usize),
+    /// φ: what the same family adds to likeness.
+    Family,
+    /// ln λ: how much likeness is needed to be believed.
+    Need,
+    /// α, γ, ln h: ln of the gain on the same kind, its loss on another, and by distance of the two.
+    Gain,
+    Elsewhere,
+    Apart,
+    /// The same for the part of the gain that every partner shares.
+    Shared,
+    SharedElsewhere,
+    SharedApart,
+    /// c: what the other role's residual says.
+    Cross,
+    /// b: how doubt falls with likeness.
+    Likeness,
+    /// ln e: how doubt falls with what was observed.
+    Observed,
+}
+
+/// All numbers, and the kinds that the offsets belong to.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Names of the kinds they were trained on.
+    pub(super) kinds: Vec<String>,
+    specs: Vec<Spec>,
+    /// Whether anything was measured on them.
+    pub(super) seen: Vec<bool>,
+    pub(super) flat: Vec<f64>,
+    /// What the doubt is multiplied by, so that intervals hold what they say: without and with a relative known.
+    pub(super) conformal: [f64; 2],
+}
+
+impl Plain {
+    fn at(self) -> usize {
+        match self {
+            Plain::Theta(d) => d,
+            Plain::Eta(d) => PSI + d,
+            Plain::Family => 2 * PSI,
+            Plain::Need => 2 * PSI + 1,
+            Plain::Gain => 2 * PSI + 2,
+            Plain::Elsewhere => 2 * PSI + 3,
+            Plain::Apart => 2 * PSI + 4,
+            Plain::Shared => 2 * PSI + 5,
+            Plain::SharedElsewhere => 2 * PSI + 6,
+            Plain::SharedApart => 2 * PSI + 7,
+            Plain::Cross => 2 * PSI + 8,
+            Plain::Likeness => 2 * PSI + 9,
+            Plain::Observed => 2 * PSI + 10,
+        }
+    }
+}
+
+impl Numbers {
+    /// Where training begins: like ones are believed, the model a little, gains moderate.
+    pub(super) fn start(kinds: &[Kind]) -> Self {
+        let specs = kinds.iter().map(spec).collect();
+        let names: Vec<String> = kinds.iter().map(|k| k.name.clone()).collect();
+        let size = ROLES * (PLAIN + FUNCTIONS * (SMOOTH + names.len()));
+        let seen = vec![false; names.len()];
+        let mut numbers = Self { kinds: names, specs, seen, flat: vec![0.0; size], conformal: [1.0; 2] };
+        for r in 0..ROLES {
+            for d in 0..PSI {
+                numbers.set(r, Plain::Theta(d), 0.5f64.ln());
+                numbers.set(r, Plain::Eta(d), 0.3f64.ln());
+            }
+            for (plain, value) in [
+                (Plain::Family, 1.0),
+                (Plain::Need, 0.2f64.ln()),
+                (Plain::Gain, 0.0),
+                (Plain::Elsewhere, 1.5),
+                (Plain::Apart, -1.0),
+                (Plain::Shared, -1.0),
+                (Plain::SharedElsewhere, 1.0),
+                (Plain::SharedApart, -1.0),
+                (Plain::Cross, 0.0),
+                (Plain::Likeness, 0.3),
+                (Plain::Observed, -1.0),
+            ] {
+                numbers.set(r, plain, value);
+            }
+            for (function, base) in
+                [(PerKind::Attention, 0.9), (PerKind::Slope, 0.5), (PerKind::Model, 0.2), (PerKind::Doubt, 0.2f64.ln())]
+            {
+                let at = numbers.function_at(r, function);
+                numbers.flat[at] = base;
+            }
+        }
+        numbers
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.flat.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.flat.is_empty()
+    }
+
+    fn width(&self) -> usize {
+        PLAIN + FUNCTIONS * (SMOOTH + self.kinds.len())
+    }
+
+    pub(super) fn index(&self, role: usize, plain: Plain) -> usize {
+        role * self.width() + plain.at()
+    }
+
+    pub(super) fn get(&self, role: usize, plain: Plain) -> f64 {
+        self.flat[self.index(role, plain)]
+    }
+
+    fn set(&mut self, role: usize, plain: Plain, value: f64) {
+        let at = self.index(role, plain);
+        self.flat[at] = value;
+    }
+
+    fn function_at(&self, role: usize, function: PerKind) -> usize {
+        role * self.width() + PLAIN + function as usize * (SMOOTH + self.kinds.len())
+    }
+
+    /// The value of a per-kind function for the `a`-th kind it was trained on.
+    pub(super) fn of_kind(&self, role: usize, function: PerKind, a: usize) -> f64 {
+        let at = self.function_at(role, function);
+        self.smooth(at, &self.specs[a]) + self.flat[at + SMOOTH + a]
+    }
+
+    /// The same for any kind, and whether it was trained on it.
+    pub(super) fn of_any(&self, role: usize, function: PerKind, kind: &Kind) -> (f64, bool) {
+        match self.kinds.iter().position(|name| *name == kind.name) {
+            Some(a) => (self.of_kind(role, function, a), self.seen[a]),
+            None => (self.smooth(self.function_at(role, function), &spec(kind)), false),
+        }
+    }
+
+    fn smooth(&self, at: usize, spec: &Spec) -> f64 {
+        self.flat[at] + self.flat[at + 1..at + SMOOTH].iter().zip(spec).map(|(u, x)| u * x).sum::<f64>()
+    }
+
+    /// Adds the derivative with respect to a per-kind function's value to that of the numbers behind it.
+    pub(super) fn push(&self, gradient: &mut [f64], role: usize, function: PerKind, a: usize, slope: f64) {
+        let at = self.function_at(role, function);
+        gradient[at] += slope;
+        for (d, x) in self.specs[a].iter().enumerate() {
+            gradient[at + 1 + d] += slope * x;
+        }
+        gradient[at + SMOOTH + a] += slope;
+    }
+
+    /// Numbers that are shrunk towards 0, with how strongly: what tells kinds apart.
+    pub(super) fn shrunk(&self) -> Vec<(usize, f64)> {
+        let mut shrunk = Vec::new();
+        for r in 0..ROLES {
+            for f in [PerKind::Attention, PerKind::Slope, PerKind::Model, PerKind::Doubt] {
+                let at = self.function_at(r, f);
+                shrunk.extend((at + 1..at + SMOOTH).map(|i| (i, 3e-2)));
+                shrunk.extend((at + SMOOTH..at + SMOOTH + self.kinds.len()).map(|i| (i, 3e-3)));
+            }
+        }
+        shrunk
+    }
+}
