@@ -100,7 +100,7 @@ impl First {
 fn plan(shape: Shape) -> Plan {
     match shape {
         Shape::Forward => Plan { steps: 400, batch: 256, rate: 3e-3, decay: 1.0 },
-        Shape::Recurrent(_) => Plan { steps: 300, batch: 256, rate: 3e-3, decay: 1.0 },
+        Shape::Recurrent(_) => Plan { steps: 200, batch: 256, rate: 3e-3, decay: 1.0 },
     }
 }
 

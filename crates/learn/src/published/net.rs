@@ -129,15 +129,16 @@ impl Network {
         let mut adam = AdamW::new(self.weights.clone(), params)?;
         let mut order = take.to_vec();
         let mut at = order.len();
-        // Few lessons are learned sooner.
+        // Few lessons are learned sooner, and in smaller batches.
         let steps = plan.steps.min(1 + MOST_TIMES * take.len() / plan.batch);
+        let batch = plan.batch.min(take.len().div_ceil(3));
         for step in 0..steps {
-            if at + plan.batch > order.len() {
+            if at + batch > order.len() {
                 draw.shuffle(&mut order);
                 at = 0;
             }
-            let rows = &order[at..(at + plan.batch).min(order.len())];
-            at += plan.batch;
+            let rows = &order[at..at + batch];
+            at += batch;
             adam.set_learning_rate(plan.rate * 0.5 * (1.0 + (PI * step as f64 / steps as f64).cos()));
             adam.backward_step(&self.loss(lessons, rows)?)?;
         }

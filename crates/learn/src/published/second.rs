@@ -24,8 +24,8 @@ use candle_core::Result;
 
 /// Measurements of a workload that are taken into account at most, the most telling ones.
 const MOST_SEEN: usize = 6;
-/// Lessons drawn.
-const LESSONS: usize = 6000;
+/// Lessons drawn at most, and for every case of the past.
+const LESSONS: (usize, usize) = (6000, 2);
 const WIDTH: usize = 3 * PSI + 2 * SPEC + 2 + 6;
 const PLAN: Plan = Plan { steps: 300, batch: 256, rate: 3e-3, decay: 1.0 };
 /// A surprise counts at most so much.
@@ -150,7 +150,8 @@ fn episodes(pasts: &[Past], draw: &mut Draw) -> Vec<(usize, usize)> {
     order.sort_by_key(|&p| (key(p), pasts[p].case.a, p));
     let groups: Vec<&[usize]> = order.chunk_by(|&one, &two| key(one) == key(two)).filter(|g| g.len() > 1).collect();
     let mut drawn = Vec::new();
-    for l in 0..if groups.is_empty() { 0 } else { LESSONS } {
+    let lessons = if groups.is_empty() { 0 } else { LESSONS.0.min(LESSONS.1 * pasts.len()) };
+    for l in 0..lessons {
         let group = groups[l % groups.len()];
         let one = group[draw.below(group.len())];
         let start = group.partition_point(|&p| pasts[p].case.a < pasts[one].case.a);
