@@ -57,7 +57,12 @@ impl<'s> Setup<'s> {
             script: cluster::script(&outages, &cluster).map_err(|e| anyhow!("--fail: {e}"))?,
             keep_details: false,
             drop_unfit: settings.drop_unfit,
-            deviation: Deviation::default(),
+            deviation: Deviation {
+                seed: settings.seed,
+                rate_sd: settings.deviation,
+                pair_sd: settings.deviation,
+                watts_sd: settings.deviation / 2.0,
+            },
         };
         Ok(Self { settings, cluster, rates, options })
     }
@@ -71,6 +76,11 @@ impl<'s> Setup<'s> {
     /// The measured rates, if there are any.
     pub(crate) fn rates(&self) -> Option<&RateTable> {
         self.rates.as_ref()
+    }
+
+    /// How these workloads really run on the cluster.
+    pub(crate) fn truth(&self, workloads: &[String]) -> Result<Truth> {
+        Ok(Truth::new(self.cluster.kinds(), workloads, self.rates.clone())?.deviating(self.options.deviation)?)
     }
 
     /// The trace of the settings at a seed: from a file or from the generator.

@@ -44,7 +44,7 @@ const LEAST_DOUBT: f64 = 0.05;
 /// Time that a trial takes from a job.
 const TRIAL_SECONDS: f64 = 600.0;
 /// Work that an answer is worth.
-const EFFORT: Effort = Effort { programs: 30, ruins: 20_000, nodes: 100_000, gap: 1e-3 };
+const EFFORT: Effort = Effort { programs: 30, steps: 40, ruins: 20_000, nodes: 100_000, gap: 1e-3 };
 
 impl Policy for Gogh {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
