@@ -150,6 +150,10 @@ fn names_that_nobody_knows_are_told() {
     let expect = "without features: 'resnet51-b64' (did you mean resnet50-b64?), 'zzz'; say what they are made of with";
     assert!(ran.code == 0 && ran.stderr.contains(expect), "{}", ran.stderr);
     assert!(stdout(&folder, "show zzz").starts_with("zzz: without features\n"));
+    let many: String = (0..20).map(|i| format!("zzz{i},v100,3\n")).collect();
+    std::fs::write(folder.join("b.csv"), format!("workload,kind,rate_steps_per_second\n{many}")).unwrap();
+    let ran = catalog(&folder, "import b.csv");
+    assert!(ran.code == 0 && ran.stderr.contains("'zzz15', and 12 more; say"), "{}", ran.stderr);
 }
 
 #[test]

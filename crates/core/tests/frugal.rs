@@ -146,7 +146,8 @@ impl Scene {
             let saving = match job.held == Some(j) {
                 true => {
                     let lasts = (STEPS / job.rates[j]).clamp(60.0, 3600.0);
-                    RESTART_SECONDS * job.watts[j].max(IDLE) * 0.5 / lasts
+                    let cost = self.draw(job.watts[j]) * self.stretch(l, job.rates[j]);
+                    RESTART_SECONDS * job.watts[j].max(IDLE) * 0.5 / lasts + 0.01 * cost
                 }
                 false => 0.0,
             };

@@ -15,16 +15,15 @@
 //!
 //! # How it is solved
 //!
-//! 1. *Bound.* Leave out only that slots are whole, but keep that each demand holds whole patterns: cost and
-//!    capacity are linear in `x`, and each class adds the convex envelope of `h` over its patterns (`cover/cut.rs`), which a
-//!    linear program learns cut by cut while columns come in by price (`cover/master.rs`). This is several percent above
-//!    the program that only asks for `Σ p x ≥ 1`. What its prices prove is computed again from the question
-//!    (`cover/bound.rs`).
+//! 1. *Prices.* A linear program over slots, whose columns come in by price (`cover/master.rs`). It does not know that a
+//!    demand holds whole patterns. Where classes are large it learns that cut by cut, as the convex envelope of `h` over the
+//!    patterns of a class (`cover/cut.rs`); where most demands differ, prices climb on from there without it (`cover/ascent.rs`).
+//!    What they prove is computed from the question (`cover/bound.rs`): several percent more than the program over slots does.
 //! 2. *Answer.* Large classes take the whole parts of the linear answer (`cover/round.rs`). A search ruins a few units
 //!    and builds them anew where the prices say that it costs least (`cover/search.rs`).
-//! 3. *Proof.* With prices `λ, V` each cost above the bound is a sum of terms that are not negative: what a column costs
-//!    beyond its price, a pattern beyond the cheapest, a unit left idle. Enumeration cuts where they exceed what is to be
-//!    beaten (`cover/exact.rs`): small questions are solved to the end.
+//! 3. *Proof.* An answer costs the bound plus terms that are not negative: what patterns cost beyond the cheapest, and
+//!    units left idle. Enumeration ends where these reach what is to be beaten (`cover/exact.rs`): small questions are solved
+//!    to the end.
 //!
 //! What must never happen here: a cost or bound in an [`Answer`] that [`check`] and [`bound`] do not find again from the
 //! question, a clock, or randomness from outside (the search draws from a fixed seed).
@@ -141,10 +140,10 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// About a second for a hundred demands that are all different, and in proportion for more.
+    /// About a second for a hundred demands that are all different, some seconds for five hundred.
     #[must_use]
     pub fn for_question(cover: &Cover) -> Self {
-        let ruins = 1_000 * cover.classes.len().clamp(10, 10_000) as u32;
+        let ruins = 2_000 * cover.classes.len().clamp(50, 300) as u32;
         Self { ruins, ..Self::default() }
     }
 }
@@ -419,8 +418,9 @@ pub struct Warm {
 
 /// Passes in which prices climb class by class.
 const CLIMBS: u32 = 10;
-/// Ways per class that the search looks at.
-const WAYS: usize = 48;
+/// Ways per class that the search looks at: at least so many, and a part of all, or few lead to demands that are open.
+const WAYS: usize = 64;
+const PART_OF_WAYS: usize = 5;
 /// With more demands than this, the search looks only at those that the rounding hurt, and at some others.
 const MANY: usize = 3_000;
 /// With more than this many demands per class, the linear answer says how most of them are served.
@@ -438,9 +438,11 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     let mut answer_warm = Warm::default();
     let mut master = Master::new(cover, &columns, warm);
     master.solve(effort, crowd);
+    let single = cover.classes.iter().all(|class| class.most == 1);
     match warm {
+        _ if single => round::nearest(&mut state, &master.x),
+        _ if crowd => round::round(&mut state, &master.x),
         Some(warm) => state.resume(&columns, &warm.units),
-        None if crowd => round::round(&mut state, &master.x),
         None => {}
     }
     spent.programs = master.programs;
@@ -450,8 +452,11 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     let proved = bound(cover, &prices);
     let enough = proved + effort.gap * proved.abs();
     let mut guide = search::Guide::new(cover, &columns, &prices);
-    guide.keep(WAYS, f64::INFINITY);
-    improve(&mut state, &guide, effort, warm.is_some(), enough, &mut spent);
+    guide.keep(ways(&columns), f64::INFINITY);
+    let ruins = if warm.is_some() { effort.ruins / 4 } else { effort.ruins };
+    // Whatever is good already is not to be melted down.
+    let heat = if warm.is_some() || single || crowd { 0.2 } else { 1.0 };
+    improve(&mut state, &guide, (ruins, heat), enough, &mut spent);
     let mut complete = false;
     if demands <= FEW
         && state.cost > enough
@@ -470,12 +475,21 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     Ok(answer)
 }
 
+fn ways(columns: &Columns) -> usize {
+    let classes = columns.list.last().map_or(0, |column| column.class[0] as usize) + 1;
+    WAYS.max(2 * columns.list.len() / classes / PART_OF_WAYS)
+}
+
 /// Better prices where most demands differ, and a first answer.
 fn climb<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, prices: &Prices) -> Prices {
+    let known = bound(state.cover, prices);
+    if state.cost <= known + effort.gap * known.abs() {
+        return prices.clone();
+    }
     let mut ascent = ascent::Ascent::new(state.cover, columns, Some(prices));
     ascent.climb(CLIMBS);
     let mut guide = search::Guide::new(state.cover, columns, &ascent.prices());
-    guide.keep(WAYS, f64::INFINITY);
+    guide.keep(ways(columns), f64::INFINITY);
     let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
     let mut search = search::Search::new(state, &guide);
     search.build(&lacking);
@@ -484,23 +498,23 @@ fn climb<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, price
     ascent.follow(effort.steps, state.cost);
     let better = ascent.prices();
     // Climbing starts from other prices of stays.
-    if bound(state.cover, &better) > bound(state.cover, prices) { better } else { prices.clone() }
+    if bound(state.cover, &better) > known { better } else { prices.clone() }
 }
 
 /// Searches from where the state is.
-fn improve(state: &mut State<'_>, guide: &search::Guide, effort: &Effort, warm: bool, enough: f64, spent: &mut Spent) {
+fn improve(state: &mut State<'_>, guide: &search::Guide, (ruins, heat): (u32, f64), enough: f64, spent: &mut Spent) {
     let demands = state.class_of.len();
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
     let mut search = search::Search::new(state, guide);
     search.build(&lacking);
-    let ruins = if warm { effort.ruins / 4 } else { effort.ruins };
     if demands > MANY {
+        let others = (2 * lacking.len()).clamp(200, MANY);
         let mut active = lacking;
-        active.extend((0..demands as u32).step_by((demands / MANY).max(1)));
+        active.extend((0..demands as u32).step_by((demands / others).max(1)));
         spent.ruins = search.run(&active, ruins, 0.0, enough);
     } else {
         let active: Vec<u32> = (0..demands as u32).collect();
-        spent.ruins = search.run(&active, ruins, if warm { 0.2 } else { 1.0 }, enough);
+        spent.ruins = search.run(&active, ruins, heat, enough);
     }
 }
 
@@ -515,7 +529,7 @@ fn finish<'a>(
     let mut guide = search::Guide::new(state.cover, columns, prices);
     guide.keep(usize::MAX, state.cost - guide.bound);
     let mut empty = State::new(state.cover, columns);
-    let (units, nodes, complete) = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
+    let exact::Found { units, nodes, complete } = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
     spent.nodes = nodes;
     if let Some(units) = units {
         units.iter().for_each(|&(column, demands)| {

@@ -421,10 +421,11 @@ impl Run<'_> {
         any
     }
 
-    /// Measures what ran undisturbed in the round that ends, and tells the scheduler what that changes.
+    /// Measures what ran undisturbed in the latter half of the round that ends, and tells the scheduler what that changes.
     fn learn(&mut self) -> std::io::Result<()> {
-        let round = Time::from_seconds(self.scenario.options.round_seconds).0;
-        let since = Time(self.now.0.saturating_sub(round));
+        // Half a round is long enough, and leaves time for a restart before it.
+        let half = Time::from_seconds(self.scenario.options.round_seconds / 2.0).0;
+        let since = Time(self.now.0.saturating_sub(half));
         let Some(learner) = &mut self.learner else { return Ok(()) };
         let rows = learner.look(self.now, since, &self.world);
         if rows.is_empty() { Ok(()) } else { self.tell(Input::Estimated(rows)) }

@@ -1,6 +1,6 @@
 //! Measuring in the virtual world, and how far an estimator is from the truth.
 //!
-//! A gang that has run undisturbed for a round can be measured: its true rate and power, each times e^(sd·N). The first look at
+//! A gang that has run undisturbed for half a round can be measured: its true rate and power, each times e^(sd·N). The first look at
 //! a cell says most, so a cell is looked at after 1, 2, 4, 8, … rounds in which somebody ran in it; what is known for long is hardly
 //! measured again, and the number of observations grows with the cells, not with time.
 

@@ -11,11 +11,12 @@
 //! c({l,m} on a)  = P_a,lm/2 · ρ_l/r_l + P_a,lm/2 · ρ_m/r_m
 //! ```
 //!
-//! **Promise.** A bundle keeps the part min(1, r·e^(−δ) / (f·(1 + headroom))) of a floor f: rates that are only estimated count
-//! for one standard error δ less, and the headroom pays for the time until a decision and for restarts.
+//! **Promise.** A bundle keeps the part min(1, r / (f·(1 + headroom))) of a floor f; the headroom pays for the time until a decision
+//! and for restarts. A service is owed its rate at every moment, so rates that are only estimated count for one standard
+//! error less; a training job is owed it on average and makes up for a slow round, once it is measured, in the next.
 //!
 //! **Moving** costs the energy of a restart; spread over the time that the gang will stay (an hour, or until its end) that is a
-//! power too, and whoever stays saves it.
+//! power too, and whoever stays saves it. A gain of less than a hundredth is no reason to move: measurements are no better than that.
 
 use super::{PairPower, Power, Problem};
 use crate::KindId;
@@ -29,6 +30,8 @@ const HORIZON_SECONDS: f64 = 3600.0;
 const LEAST_SECONDS: f64 = 60.0;
 /// Part of a gang's power that it draws while it restarts.
 const RESTART_ACTIVITY: f64 = 0.5;
+/// Part of its cost that a gang must gain before it moves, beyond the restart.
+const INERTIA: f64 = 0.01;
 /// A bundle costs at least this part of its draw, so that nothing is free.
 const LEAST_COST: f64 = 1e-3;
 
@@ -101,7 +104,7 @@ impl<'p> Tariff<'p> {
         }
         let draw = f64::from(self.problem.users[u].gang) * user.watts[j].max(self.power.idle_watts[j]);
         let joules = user.restart_seconds * draw * RESTART_ACTIVITY;
-        joules / self.lasts_seconds(u, rate)
+        joules / self.lasts_seconds(u, rate) + INERTIA * self.alone(u, j).map_or(0.0, |offer| offer.cost)
     }
 
     /// For how long a gang that runs at `rate` will be there, as far as a decision cares.
@@ -141,7 +144,10 @@ impl<'p> Tariff<'p> {
 
     fn kept(&self, u: usize, rate: f64, doubt: f64) -> f64 {
         match self.problem.users[u].floor {
-            Some(floor) if floor > 0.0 => (rate * (-doubt).exp() / (floor * (1.0 + HEADROOM))).min(1.0),
+            Some(floor) if floor > 0.0 => {
+                let caution = if self.power.users[u].by_the_clock { doubt } else { 0.0 };
+                (rate * (-caution).exp() / (floor * (1.0 + HEADROOM))).min(1.0)
+            }
             _ => 1.0,
         }
     }

@@ -91,14 +91,14 @@ fn question(problem: &Problem, tariff: &Tariff<'_>) -> Cover {
     question
 }
 
-/// What user `u` saves by staying on kind `j`, or by trying it.
+/// What user `u` saves by staying on kind `j`, and what finding out about it is worth, to one gang: also to one that is there
+/// already and not measured yet.
 fn stay(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> Option<Stay> {
     let held = tariff.held(u)[j];
-    let (held, saving) = match held {
-        0 => (1, curiosity(problem, tariff, u, j)?),
-        _ => (held, tariff.saving(u, j)),
-    };
-    (saving > 0.0).then_some(Stay { class: u, resource: j, held, saving })
+    let stays = if held > 0 { tariff.saving(u, j) } else { 0.0 };
+    let learns = curiosity(problem, tariff, u, j).map_or(0.0, |worth| worth.max(0.0));
+    let saving = stays + learns / f64::from(held.max(1));
+    (saving > 0.0).then_some(Stay { class: u, resource: j, held: held.max(1), saving })
 }
 
 /// What trying kind `j` is worth to user `u`, in watts at its pace.

@@ -194,7 +194,6 @@ pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: "gogh",
         summary: "GOGH's integer program: least energy with promised rates kept, two to a GPU where that saves; tries kinds out",
-        every_round: true,
         pairs: true,
         frugal: true,
         promises: &[Promise::Whole],
@@ -204,7 +203,6 @@ pub static POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: "energy-greedy",
         summary: "job after job, each where it adds least power that keeps its promise",
-        every_round: true,
         pairs: true,
         frugal: true,
         promises: &[Promise::Whole],

@@ -19,6 +19,7 @@ use super::{Cell, Key, MEASUREMENT_ERROR, MOST_VARIANCE, check, check_name, mome
 use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Time, Workload};
 use lines::Line;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -56,12 +57,14 @@ impl std::error::Error for CsvError {}
 pub struct Names<'a> {
     library: &'a Library,
     own: Vec<&'a Workload>,
+    /// What was asked before: the library looks for names that come near one it does not know, which takes a while.
+    asked: RefCell<BTreeMap<String, Option<&'a Workload>>>,
 }
 
 impl<'a> Names<'a> {
     /// The library's names, and those of workloads that somebody described.
     pub fn new(library: &'a Library, own: impl IntoIterator<Item = &'a Workload>) -> Self {
-        Self { library, own: own.into_iter().collect() }
+        Self { library, own: own.into_iter().collect(), asked: RefCell::default() }
     }
 
     /// The one name of a kind.
@@ -81,9 +84,14 @@ impl<'a> Names<'a> {
     /// What a workload is made of, if anybody said.
     #[must_use]
     pub fn known(&self, name: &str) -> Option<&'a Workload> {
-        let own =
-            || self.own.iter().find(|w| w.name == name.trim() || w.aliases.iter().any(|alias| alias == name.trim()));
-        self.library.workload(name).ok().or_else(|| own().copied())
+        let name = name.trim();
+        if let Some(known) = self.asked.borrow().get(name) {
+            return *known;
+        }
+        let own = || self.own.iter().find(|w| w.name == name || w.aliases.iter().any(|alias| alias == name)).copied();
+        let known = self.library.workload(name).ok().or_else(own);
+        self.asked.borrow_mut().insert(name.to_owned(), known);
+        known
     }
 }
 

@@ -5,7 +5,7 @@
 //! nothing below is looked at.
 
 use super::columns::NONE;
-use super::search::Guide;
+use super::search::{Guide, Way};
 use super::state::State;
 
 /// Where the enumeration stands.
@@ -25,14 +25,17 @@ struct Walk<'s, 'a> {
     grain: f64,
 }
 
-/// Enumerates from an empty state. Returns the better units if there are any, the nodes looked at, and whether that was
-/// all. `best` is the cost to beat.
-pub(super) fn enumerate(
-    state: &mut State<'_>,
-    guide: &Guide,
-    best: f64,
-    most: u32,
-) -> (Option<Vec<(u32, [u32; 2])>>, u32, bool) {
+/// What an enumeration found.
+pub(super) struct Found {
+    /// Columns and the demands they serve, if that is better than what was known.
+    pub(super) units: Option<Vec<(u32, [u32; 2])>>,
+    /// Nodes looked at, and whether they were all.
+    pub(super) nodes: u32,
+    pub(super) complete: bool,
+}
+
+/// Enumerates from an empty state what costs less than `best`, in at most `most` nodes.
+pub(super) fn enumerate(state: &mut State<'_>, guide: &Guide, best: f64, most: u32) -> Found {
     let mut order: Vec<u32> = (0..state.class_of.len() as u32).collect();
     // Those with few ways first.
     order.sort_by_key(|&d| (guide.ways[state.class_of[d as usize] as usize].len(), d));
@@ -43,7 +46,7 @@ pub(super) fn enumerate(
     let mut walk = Walk { state, guide, order, place, best, units: None, bound, nodes: 0, most, grain };
     walk.settle(0, 0, 0.0);
     let complete = walk.nodes < walk.most;
-    (walk.units, walk.nodes, complete)
+    Found { units: walk.units, nodes: walk.nodes, complete }
 }
 
 impl Walk<'_, '_> {
@@ -83,7 +86,7 @@ impl Walk<'_, '_> {
             return;
         }
         let guide = self.guide;
-        for (way, &(column, dearer)) in guide.ways[class].iter().enumerate().skip(from) {
+        for (way, &Way { column, dearer, .. }) in guide.ways[class].iter().enumerate().skip(from) {
             // Ways are in order.
             if dearer >= self.limit() {
                 break;

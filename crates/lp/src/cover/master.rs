@@ -28,9 +28,6 @@ const SPREAD: usize = 8;
 /// Rounds in which the bound does not rise noticeably, after which it is left.
 const STALLED: u32 = 4;
 
-/// How near the bound of a program without cuts comes to its value; cuts change it by more.
-const NEAR: f64 = 2e-3;
-
 /// The program.
 pub(super) struct Master<'a> {
     cover: &'a Cover,
@@ -138,8 +135,7 @@ impl<'a> Master<'a> {
             }
             let columns = self.price(&duals, 1e-7 * scale);
             let cuts = if cuts_too { self.separate(&outcome, 1e-6 * scale) } else { 0 };
-            if (columns == 0 && cuts == 0) || stalled > STALLED || (!cuts_too && objective - self.bound < NEAR * scale)
-            {
+            if (columns == 0 && cuts == 0) || stalled > if cuts_too { STALLED } else { 1 } {
                 break;
             }
         }

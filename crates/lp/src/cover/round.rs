@@ -31,6 +31,33 @@ pub(super) fn round(state: &mut State<'_>, x: &[(u32, f64)]) {
     grant(state, wishes);
 }
 
+/// Uses each column as often as its amount says when rounded, the largest first, as far as units and room go. Good where
+/// every demand has one slot: the linear answer is nearly whole.
+pub(super) fn nearest(state: &mut State<'_>, x: &[(u32, f64)]) {
+    let mut order: Vec<(u32, f64)> = x.iter().copied().filter(|x| x.1 > 0.5).collect();
+    order.sort_unstable_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
+    let mut next = state.starts.clone();
+    for (column, x) in order {
+        let way = state.columns[column as usize];
+        for _ in 0..x.round() as u32 {
+            let mut demands = [NONE; 2];
+            for (side, (class, _)) in way.sides().enumerate() {
+                if next[class] < state.starts[class + 1] {
+                    demands[side] = next[class];
+                    next[class] += 1;
+                }
+            }
+            let all = demands[0] != NONE && (way.is_alone() || demands[1] != NONE);
+            if !all || state.free[way.resource as usize] < way.units {
+                // Whoever was picked waits for another column.
+                way.sides().enumerate().for_each(|(side, (class, _))| next[class] -= u32::from(demands[side] != NONE));
+                break;
+            }
+            state.add(column, demands);
+        }
+    }
+}
+
 /// Divides a class's slots into patterns, and these among its demands.
 fn wish(state: &State<'_>, class: usize, slots: &[(f64, u32, usize, f64)], wishes: &mut Vec<(u32, usize, u32)>) {
     let count = state.cover.classes[class].count;

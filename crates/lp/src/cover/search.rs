@@ -10,11 +10,24 @@ use super::columns::{Columns, NONE};
 use super::ladder::{GRID, Ladder, cells};
 use super::state::{State, Unit};
 
+/// A column as one class sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// By how much an answer that uses it is dearer at least.
+    pub(super) dearer: f64,
+    pub(super) column: u32,
+    /// The class of the other side, or [`NONE`].
+    other: u32,
+    resource: u32,
+    /// Which side is the class's own.
+    side: u32,
+}
+
 /// What prices say about columns and patterns.
 #[derive(Clone, Debug)]
 pub(super) struct Guide {
-    /// Per class, columns by how much dearer at least an answer is that uses them.
-    pub(super) ways: Vec<Vec<(u32, f64)>>,
+    /// Per class.
+    pub(super) ways: Vec<Vec<Way>>,
     /// V and cells, per column and side.
     pay: Vec<[f64; 2]>,
     cells: Vec<[u8; 2]>,
@@ -69,18 +82,20 @@ impl Guide {
                 f64::max(0.0, self.pay[e][side] + rest - self.ladders[a].base)
             };
             let dearer = dearer(0) + if column.is_alone() { 0.0 } else { dearer(1) };
-            self.ways[column.class[0] as usize].push((e as u32, dearer));
-            if !column.is_alone() && column.class[0] != column.class[1] {
-                self.ways[column.class[1] as usize].push((e as u32, dearer));
+            let sides = if column.is_alone() || column.class[0] == column.class[1] { 1 } else { 2 };
+            for side in 0..sides {
+                let (other, resource) = (column.class[1 - side], column.resource);
+                let way = Way { dearer, column: e as u32, other, resource, side: side as u32 };
+                self.ways[column.class[side] as usize].push(way);
             }
         }
     }
 
-    /// Sorts the ways: those below `below`, and no more than `most` per class.
+    /// Sorts the ways by how much dearer they are: those below `below`, and no more than `most` per class.
     pub(super) fn keep(&mut self, most: usize, below: f64) {
         for ways in &mut self.ways {
-            let order = |x: &(u32, f64), y: &(u32, f64)| x.1.total_cmp(&y.1).then(x.0.cmp(&y.0));
-            ways.retain(|way| way.1 < below);
+            let order = |x: &Way, y: &Way| x.dearer.total_cmp(&y.dearer).then(x.column.cmp(&y.column));
+            ways.retain(|way| way.dearer < below);
             if ways.len() > most {
                 ways.select_nth_unstable_by(most, order);
                 ways.truncate(most);
@@ -165,6 +180,7 @@ pub(super) struct Search<'s, 'a> {
     /// Demands that lost something, each once.
     open: Vec<u32>,
     is_open: Vec<bool>,
+    open_of_class: Vec<u32>,
     /// What was taken and given since the last decision.
     removed: Vec<Unit>,
     added: Vec<u32>,
@@ -173,8 +189,9 @@ pub(super) struct Search<'s, 'a> {
 impl<'s, 'a> Search<'s, 'a> {
     pub(super) fn new(state: &'s mut State<'a>, guide: &'s Guide) -> Self {
         let is_open = vec![false; state.class_of.len()];
+        let open_of_class = vec![0; state.cover.classes.len()];
         let (open, removed, added) = (Vec::new(), Vec::new(), Vec::new());
-        Self { state, guide, draw: Draw(0x9E37_79B9_7F4A_7C15), open, is_open, removed, added }
+        Self { state, guide, draw: Draw(0x9E37_79B9_7F4A_7C15), open, is_open, open_of_class, removed, added }
     }
 
     /// Builds for demands that lack something, without ruin.
@@ -251,6 +268,7 @@ impl<'s, 'a> Search<'s, 'a> {
     fn touch(&mut self, demand: u32) {
         if demand != NONE && !std::mem::replace(&mut self.is_open[demand as usize], true) {
             self.open.push(demand);
+            self.open_of_class[self.state.class_of[demand as usize] as usize] += 1;
         }
     }
 
@@ -285,6 +303,7 @@ impl<'s, 'a> Search<'s, 'a> {
         self.removed.clear();
         for demand in self.open.drain(..) {
             self.is_open[demand as usize] = false;
+            self.open_of_class[self.state.class_of[demand as usize] as usize] = 0;
         }
     }
 
@@ -302,8 +321,7 @@ impl<'s, 'a> Search<'s, 'a> {
             }
             // Good ways more often.
             let at = self.draw.below(related).min(self.draw.below(related));
-            let column = self.state.columns[ways[at].0 as usize];
-            let other = if column.class[0] as usize == class { column.class[1] } else { column.class[0] };
+            let other = ways[at].other;
             let other = if other == NONE {
                 active[self.draw.below(active.len())]
             } else {
@@ -352,19 +370,23 @@ impl<'s, 'a> Search<'s, 'a> {
         let mut best: Option<(f64, u32, [u32; 2])> = None;
         let guide = self.guide;
         let standing = guide.standing(self.state, demand);
-        for &(column, dearer) in &guide.ways[class as usize] {
-            if best.is_some_and(|best| best.0 <= dearer) && standing.1 == GRID {
+        for way in &guide.ways[class as usize] {
+            // From nothing, the order of the ways is that of the scores at best.
+            if standing.1 == GRID && best.is_some_and(|best| best.0 <= way.dearer) {
                 break;
             }
-            let way = &self.state.columns[column as usize];
-            if self.state.free[way.resource as usize] < way.units || self.draw.next() % BLINK == 0 {
+            let Way { column, other, resource, .. } = *way;
+            if other != NONE && self.open_of_class[other as usize] == 0 {
                 continue;
             }
-            let side = usize::from(way.class[0] != class);
+            let units = if other == NONE { self.state.cover.classes[class as usize].size } else { 1 };
+            if self.state.free[resource as usize] < units || self.draw.next().is_multiple_of(BLINK) {
+                continue;
+            }
+            let side = way.side as usize;
             let mut demands = [demand, NONE];
             let mut score = guide.regret_with(class, standing, column, side);
-            if !way.is_alone() {
-                let other = way.class[1 - side];
+            if other != NONE {
                 let Some(partner) = self.partner(other, demand) else { continue };
                 let theirs = guide.standing(self.state, partner);
                 score += guide.regret_with(other, theirs, column, 1 - side) - guide.regret(other, theirs);

@@ -37,6 +37,9 @@ pub(super) struct Import {
     at: Option<String>,
 }
 
+/// So many workloads without features are named.
+const MOST_NAMED: usize = 8;
+
 /// A file that was read.
 struct Given {
     origin: String,
@@ -140,6 +143,9 @@ fn tell_featureless(given: &[Given], names: &Names<'_>) {
         Some(near) => format!("'{name}' (did you mean {near}?)"),
         None => format!("'{name}'"),
     };
-    let names: Vec<String> = featureless.iter().map(with_hint).collect();
+    let mut names: Vec<String> = featureless.iter().take(MOST_NAMED).map(with_hint).collect();
+    if featureless.len() > MOST_NAMED {
+        names.push(format!("and {} more", featureless.len() - MOST_NAMED));
+    }
     remark(format_args!("without features: {}; say what they are made of with --features FILE", names.join(", ")));
 }
