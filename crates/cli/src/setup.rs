@@ -78,6 +78,11 @@ impl<'s> Setup<'s> {
         self.rates.as_ref()
     }
 
+    /// How these workloads really run on the cluster.
+    pub(crate) fn truth(&self, workloads: &[String]) -> Result<Truth> {
+        Ok(Truth::new(self.cluster.kinds(), workloads, self.rates.clone())?.deviating(self.options.deviation)?)
+    }
+
     /// The trace of the settings at a seed: from a file or from the generator.
     pub(crate) fn trace(&self, seed: u64) -> Result<Loaded> {
         let Some(path) = &self.settings.trace else {

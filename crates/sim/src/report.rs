@@ -9,11 +9,14 @@
 
 mod axis;
 mod bars;
+mod courses;
 mod csv;
 mod curves;
 mod gantt;
+mod maps;
 mod page;
 mod plots;
+mod stacks;
 mod studies;
 mod svg;
 mod tables;
@@ -91,7 +94,8 @@ fn figures(runs: &[RunRecord]) -> Vec<svg::Figure> {
         curves::power(runs),
         bars::promises(runs),
     ];
-    std::iter::once(curves::completion(runs)).chain(optional.into_iter().flatten()).collect()
+    let optional = optional.into_iter().chain(curves::errors(runs));
+    std::iter::once(curves::completion(runs)).chain(optional.flatten()).collect()
 }
 
 /// The Gantt charts of the runs that recorded one, each with its run's index.

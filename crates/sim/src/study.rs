@@ -13,6 +13,7 @@
 mod completion;
 mod examples;
 mod gangs;
+pub mod gogh;
 mod ground;
 mod instance;
 mod lying;
@@ -25,7 +26,7 @@ mod spread;
 mod throughput;
 
 pub use ground::{Ground, GroundError};
-pub use sheet::{Column, Finding, Judgement, Line, Plot, Sheet, Style, Value, Verdict};
+pub use sheet::{Column, Finding, Judgement, Line, Part, Plot, Sheet, Style, Value, Verdict};
 pub use spread::Spread;
 
 use crate::drive::Scenario;

@@ -4,7 +4,7 @@ use super::axis::{Axis, Measure};
 use super::svg::{Curve, Drawing, Figure, Panel, WIDTH, step_path, text_width};
 use super::thin::{Bucket, buckets};
 use super::{completion_seconds, text, theme};
-use crate::record::{RunRecord, Sample};
+use crate::record::{LearningSample, RunRecord, Sample};
 
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 22.0;
@@ -79,7 +79,7 @@ pub(super) fn queue(runs: &[RunRecord]) -> Option<Figure> {
     let reading = "Height: jobs submitted that hold no GPU. Every peak is kept. Lower is better; a line that ends early \
                    finished early.";
     let what = Overlay { name: "queue-length", title: "Jobs waiting over time", reading, measure: Measure::Count };
-    overlay(runs, &what, |samples, _| samples.iter().map(|s| (s.at_seconds, f64::from(s.waiting))).collect())
+    overlay(runs, &what, |run, _| run.timeline.iter().map(|s| (s.at_seconds, f64::from(s.waiting))).collect())
 }
 
 /// Power of the cluster over time, one line per policy.
@@ -87,7 +87,20 @@ pub(super) fn power(runs: &[RunRecord]) -> Option<Figure> {
     let reading = "Height: power of all GPUs, idle ones included, averaged over a 100th of the time shown. The area under \
                    a line is its energy.";
     let what = Overlay { name: "power", title: "Power over time", reading, measure: Measure::Watts };
-    overlay(runs, &what, |samples, end| averaged(samples, end, |s| s.watts))
+    overlay(runs, &what, |run, end| averaged(&run.timeline, end, |s| s.watts))
+}
+
+/// Errors of what an estimator told over time, alone and in pairs, one line per policy; none where everybody knew the truth.
+pub(super) fn errors(runs: &[RunRecord]) -> [Option<Figure>; 2] {
+    let reading = "Height: mean error over all rates that the scheduler was told until then, measured or only estimated. Lower is better.";
+    let chart = |name, title, error: fn(&LearningSample) -> Option<f64>| {
+        let what = Overlay { name, title, reading, measure: Measure::Ratio };
+        overlay(runs, &what, |run, _| run.learning.iter().filter_map(|s| Some((s.at_seconds, error(s)?))).collect())
+    };
+    [
+        chart("error-alone", "Error of estimated rates alone", |s| s.solo_error_ratio),
+        chart("error-in-pairs", "Error of estimated rates in pairs", |s| s.pair_error_ratio),
+    ]
 }
 
 /// Means over a 100th of the horizon, up to the last sample.
@@ -108,9 +121,9 @@ struct Overlay {
     measure: Measure,
 }
 
-fn overlay(runs: &[RunRecord], what: &Overlay, series: impl Fn(&[Sample], f64) -> Vec<(f64, f64)>) -> Option<Figure> {
+fn overlay(runs: &[RunRecord], what: &Overlay, series: impl Fn(&RunRecord, f64) -> Vec<(f64, f64)>) -> Option<Figure> {
     let end = horizon(runs);
-    let series: Vec<Vec<(f64, f64)>> = runs.iter().map(|r| series(&r.timeline, end)).collect();
+    let series: Vec<Vec<(f64, f64)>> = runs.iter().map(|r| series(r, end)).collect();
     if series.iter().all(Vec::is_empty) {
         return None;
     }

@@ -1,8 +1,8 @@
-//! Charts of experiments: bars with intervals, and lines of one policy each.
+//! Charts of experiments: bars with intervals, and lines of one policy each; other forms have files of their own.
 
 use super::axis::{Axis, Measure};
 use super::svg::{Drawing, Figure, Panel, WIDTH, px, text_width};
-use super::{text, theme};
+use super::{courses, maps, stacks, text, theme};
 use crate::study::{Line, Plot, Style};
 use std::fmt::Write;
 
@@ -16,6 +16,9 @@ pub(super) fn figure(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
     match plot {
         Plot::Bars { .. } => bars(plot, colour),
         Plot::Lines { .. } => lines(plot, colour),
+        Plot::Courses { .. } => courses::figure(plot, colour),
+        Plot::Stacks { .. } => stacks::figure(plot),
+        Plot::Maps { .. } => maps::figure(plot),
     }
 }
 

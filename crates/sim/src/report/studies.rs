@@ -1,9 +1,10 @@
 //! The page of experiments: what is stated beside what was measured, then every experiment with its tables and charts.
 
 use super::page::{card, close, columns, header, open, section};
+use super::svg::WIDTH;
 use super::text::escape;
 use super::{ReportHead, plots, tables};
-use crate::study::{Chapter, Finding, Judgement, Sheet, Value};
+use crate::study::{Chapter, Finding, Judgement, Plot, Sheet, Value};
 use arles_core::allocate::POLICIES;
 use std::fmt::Write;
 
@@ -16,6 +17,8 @@ const STYLE: &str = "\
 .columns { margin-bottom: 16px }
 .columns .sheet { margin: 0 }
 .columns table { font-size: 13px }
+.broad { overflow-x: auto; margin-bottom: 16px }
+.broad .chart { max-width: 1180px; min-width: 840px }
 .wrap td { white-space: normal; min-width: 14ch }
 .agrees, .differs, .open { font-weight: 650; white-space: nowrap }
 .differs { color: var(--lost) }
@@ -31,10 +34,11 @@ pub(super) fn page(head: &ReportHead, chapters: &[Chapter]) -> String {
     out.push_str(&cards(chapters));
     out.push_str(&contents(chapters));
     section(&mut out, "Stated and measured", &all_verdicts(chapters));
+    let guests = guests(chapters);
     for (i, chapter) in chapters.iter().enumerate() {
         let ground = chapter.ground.as_ref().map_or(String::new(), |ground| format!(", {ground}"));
         let title = format!("<span id=\"e{i}\">{}{}</span>", escape(chapter.title), escape(&ground));
-        section(&mut out, &title, &body(chapter));
+        section(&mut out, &title, &body(chapter, &guests));
     }
     close(&mut out, head);
     out
@@ -98,12 +102,29 @@ fn all_verdicts(chapters: &[Chapter]) -> String {
     out + "</tbody></table></div></div>\n"
 }
 
-fn body(chapter: &Chapter) -> String {
+/// Names of the lines that are no policies: each has one colour on the whole page, by where it first appears.
+fn guests(chapters: &[Chapter]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for plot in chapters.iter().flat_map(|chapter| &chapter.finding.plots) {
+        let Plot::Courses { lines, .. } = plot else { continue };
+        for line in lines.iter().filter(|line| !names.contains(&line.name.as_str())).collect::<Vec<_>>() {
+            names.push(&line.name);
+        }
+    }
+    names
+}
+
+fn body(chapter: &Chapter, guests: &[&str]) -> String {
     let Finding { method, sheets, plots, troubles, .. } = &chapter.finding;
     let mut out =
         format!("<p class=\"claim\">{}</p>\n<p class=\"lead\">{}</p>\n", escape(chapter.claim), escape(method));
     let _ = writeln!(out, "<p class=\"lead\"><code>{}</code></p>", escape(&chapter.command));
-    let figures: Vec<_> = plots.iter().map(|plot| plots::figure(plot, &place)).collect();
+    let colour = |name: &str| guests.iter().position(|guest| *guest == name).unwrap_or_else(|| place(name));
+    let (figures, broad): (Vec<_>, Vec<_>) =
+        plots.iter().map(|plot| plots::figure(plot, &colour)).partition(|figure| figure.size.0 <= WIDTH);
+    for figure in &broad {
+        out.push_str(&card(figure, 0).replacen("card", "card broad", 1));
+    }
     match (&figures[..], &sheets[..]) {
         // A chart beside the numbers it is made of, and the rest below.
         ([figure], [first, rest @ ..]) => {

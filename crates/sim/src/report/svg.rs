@@ -86,6 +86,16 @@ impl Drawing {
         let _ = writeln!(self.svg, r#"<text class="{class}" x="{}" y="{}">{}</text>"#, px(x), px(y), escape(text));
     }
 
+    /// A text that begins at a point and leans by so many degrees.
+    pub(super) fn leaning(&mut self, (x, y): (f64, f64), degrees: f64, text: &str) {
+        let (x, y, degrees) = (px(x), px(y), px(degrees));
+        let _ = writeln!(
+            self.svg,
+            r#"<text x="{x}" y="{y}" transform="rotate({degrees} {x} {y})">{}</text>"#,
+            escape(text)
+        );
+    }
+
     /// A row of coloured keys that wraps at `width`; returns the height used. Each entry is the class of its mark and its
     /// name.
     pub(super) fn legend(&mut self, (left, top): (f64, f64), width: f64, entries: &[(String, String)]) -> f64 {

@@ -16,7 +16,7 @@ pub(super) const HUES: usize = 10;
 pub(super) const OTHERS: &str = "others";
 
 /// Name, on light paper, on dark paper.
-const COLOURS: [(&str, &str, &str); 30] = [
+const COLOURS: [(&str, &str, &str); 31] = [
     ("paper", "#ffffff", "#15181c"),
     ("back", "#f6f7f9", "#15181c"),
     ("card", "#ffffff", "#1c2025"),
@@ -28,6 +28,7 @@ const COLOURS: [(&str, &str, &str); 30] = [
     ("best", "#e2f2e9", "#1c3a2d"),
     ("active", "#2f79b9", "#3a7fbd"),
     ("idle", "#b6bfc9", "#5a646f"),
+    ("unused", "#e3e7ec", "#383f47"),
     ("lost", "#d1551f", "#dd6430"),
     ("p0", "#0c6cb4", "#58a8e8"),
     ("p1", "#cf4a16", "#f4794a"),

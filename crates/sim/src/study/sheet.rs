@@ -281,6 +281,80 @@ pub enum Plot {
         /// The lines.
         lines: Vec<Line>,
     },
+    /// Lines over a number of things or over time, each in a colour of its own on the whole page.
+    Courses {
+        /// File name without ending.
+        name: &'static str,
+        /// What it shows.
+        title: String,
+        /// How to read it.
+        reading: String,
+        /// Label of the axis across.
+        across: &'static str,
+        /// Label of the axis up; ratios.
+        up: &'static str,
+        /// Whether x is seconds and a value holds until the next; else x counts, and points are joined.
+        time: bool,
+        /// The lines.
+        lines: Vec<Line>,
+    },
+    /// A bar for each name, made of parts.
+    Stacks {
+        /// File name without ending.
+        name: &'static str,
+        /// What it shows.
+        title: String,
+        /// How to read it.
+        reading: String,
+        /// What is measured; the axis' label.
+        unit: &'static str,
+        /// What the parts are.
+        parts: Vec<Part>,
+        /// Name, and its amount of each part.
+        bars: Vec<(String, Vec<f64>)>,
+    },
+    /// Heat maps side by side that share rows, columns and scale.
+    Maps {
+        /// File name without ending.
+        name: &'static str,
+        /// What it shows.
+        title: String,
+        /// How to read it.
+        reading: String,
+        /// What the colours mean; ratios from 0 to 1.
+        scale: &'static str,
+        /// What stands at the left, and at the top: both have these names.
+        names: Vec<String>,
+        /// Title of each map, and its cells row by row; `None` where there is nothing.
+        maps: Vec<(String, Vec<Option<f64>>)>,
+    },
+}
+
+/// A part of a stacked bar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Energy spent on computing.
+    Active,
+    /// Energy lost to restarts.
+    Restarts,
+    /// Idle power of GPUs in use.
+    Idle,
+    /// Idle power of GPUs that nobody uses.
+    Unused,
+}
+
+impl Part {
+    /// In a few words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Active => "computing",
+            Self::Restarts => "restarts",
+            Self::Idle => "idle power of used GPUs",
+            Self::Unused => "unused GPUs",
+        }
+    }
 }
 
 /// What an experiment found.

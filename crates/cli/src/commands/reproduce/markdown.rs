@@ -1,14 +1,19 @@
 //! Findings as Markdown: every table with the command that makes it.
 
+use super::Paper;
 use arles_sim::study::{Chapter, Judgement, Sheet, Value};
 use std::fmt::Write;
 
 /// The whole page.
-pub(super) fn page(command: &str, chapters: &[Chapter]) -> String {
+pub(super) fn page(paper: &Paper, command: &str, chapters: &[Chapter]) -> String {
+    let (title, origin) = (paper.title, paper.origin);
+    let timed: Vec<String> =
+        (paper.experiments)().into_iter().filter(|(_, timed)| *timed).map(|(name, _)| format!("*{name}*")).collect();
     let mut out = format!(
-        "# OEF, reproduced\n\nWritten by `{}`: what is stated about OEF (Middleware '24) beside what arles measures. \
-         Intervals are Student's at 95 % over the seeds. Except for *solve-time*, the same command writes the same bytes.\n",
-        escaped_code(command)
+        "# {title}, reproduced\n\nWritten by `{}`: what is stated about {title} ({origin}) beside what arles measures. \
+         Intervals are Student's at 95 % over the seeds. Except for {}, the same command writes the same bytes.\n",
+        escaped_code(command),
+        timed.join(", ")
     );
     out.push_str(&overview(chapters));
     for chapter in chapters {

@@ -1,0 +1,156 @@
+//! The chapter about estimates: `arles_learn::evaluate` on every published workload, as sheets and charts.
+
+use super::known;
+use crate::measured;
+use crate::settings::Settings;
+use crate::setup::Setup;
+use anyhow::Result;
+use arles_core::Library;
+use arles_learn::evaluate::{PLANS, Plan as Observed, Question, Score, Split, evaluate};
+use arles_learn::{ESTIMATORS, EstimatorEntry};
+use arles_sim::study::gogh::LEARNED;
+use arles_sim::study::{Finding, Judgement, Line, Plan, Plot, Sheet, Style, Value};
+
+/// Numbers of observations that are shown, with the columns' titles and names.
+const SHOWN: [(&str, &str, &str); 5] = [
+    ("0", "seen\nnothing", "error_0"),
+    ("1", "\n1", "error_1"),
+    ("2", "\n2", "error_2"),
+    ("4", "\n4", "error_4"),
+    ("8", "\n8", "error_8"),
+];
+
+/// Cells and split, with the names of their sheet and chart and what they are called.
+const PARTS: [(&str, Split, &str, &str, &str); 4] = [
+    ("pair", Split::LeaveWorkloadOut, "pair-workload", "error-pair-workload", "Rates in pairs, a workload never seen"),
+    (
+        "pair",
+        Split::LeaveFamilyOut,
+        "pair-family",
+        "error-pair-family",
+        "Rates in pairs, a model never seen at any batch size",
+    ),
+    ("solo", Split::LeaveWorkloadOut, "solo-workload", "error-solo-workload", "Rates alone, a workload never seen"),
+    (
+        "solo",
+        Split::LeaveFamilyOut,
+        "solo-family",
+        "error-solo-family",
+        "Rates alone, a model never seen at any batch size",
+    ),
+];
+
+/// The published error, and what still counts as that.
+const STATED_ERROR: f64 = 0.05;
+const MOST_ERROR: f64 = 0.06;
+/// After so many observations.
+const SEEN: &str = "4";
+
+/// Evaluates all estimators on the ground of the settings.
+pub(super) fn finding(settings: &Settings, plan: &Plan<'_>) -> Result<Finding> {
+    let setup = Setup::new(settings)?;
+    let (catalog, kinds) = match setup.rates() {
+        Some(table) => {
+            let measured = measured::from_table(table)?;
+            (measured.catalog, measured.kinds)
+        }
+        None => (known::measured(&setup, &known::published(&setup))?, setup.cluster.kinds().to_vec()),
+    };
+    let plans: Vec<Observed> = PLANS.iter().filter(|p| SHOWN.iter().any(|shown| shown.0 == p.name)).copied().collect();
+    let estimators: Vec<&'static EstimatorEntry> = ESTIMATORS.iter().collect();
+    let question = Question {
+        catalog: &catalog,
+        kinds: &kinds,
+        library: Library::builtin(),
+        estimators: &estimators,
+        splits: &Split::ALL,
+        plans: &plans,
+        seed: plan.seed,
+        threads: plan.threads,
+    };
+    let scores = evaluate(&question, plan.progress)?;
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+    let mut finding = Finding::by(format!(
+        "Every published workload in turn is held out, or all batch sizes of its model: no cell that names it is left. An estimator is made from the \
+         rest, sees a few measurements of the newcomer (1: alone on one kind; 2: and one pair there; 4: both on two kinds; 8: three pairs on each \
+         of two kinds), and is asked for all other cells on {}. Means of |estimate/truth − 1|; in pairs of the rate over the rate alone, of both \
+         partners. 'arles learn eval' has more.",
+        names.join(", ")
+    ));
+    for part in PARTS {
+        tell(&scores, part, &estimators, &mut finding);
+    }
+    verdicts(&scores, &mut finding);
+    Ok(finding)
+}
+
+fn find<'s>(scores: &'s [Score], estimator: &str, cells: &str, split: Split, seen: &str) -> Option<&'s Score> {
+    let same = |s: &&Score| s.estimator == estimator && s.cells == cells && s.split == split && s.observations == seen;
+    scores.iter().find(same).filter(|score| score.mape_percent.is_finite())
+}
+
+fn tell(
+    scores: &[Score],
+    (cells, split, name, chart, title): (&'static str, Split, &'static str, &'static str, &'static str),
+    estimators: &[&'static EstimatorEntry],
+    finding: &mut Finding,
+) {
+    let columns: Vec<(&'static str, &'static str)> =
+        std::iter::once(("estimator", "estimator")).chain(SHOWN.iter().map(|shown| (shown.1, shown.2))).collect();
+    let mut sheet = Sheet::new(name, title, &columns);
+    let mut lines = Vec::new();
+    for entry in estimators {
+        let errors: Vec<Option<f64>> = SHOWN
+            .iter()
+            .map(|shown| find(scores, entry.name, cells, split, shown.0).map(|score| score.mape_percent / 100.0))
+            .collect();
+        if errors.iter().all(Option::is_none) {
+            continue;
+        }
+        let say = |error: &Option<f64>| error.map_or(Value::Nothing, |error| Value::number(error, Style::Percent(1)));
+        sheet.row(std::iter::once(entry.name.into()).chain(errors.iter().map(say)).collect());
+        let points = SHOWN.iter().zip(&errors);
+        let points = points.filter_map(|(shown, error)| Some((shown.0.parse().ok()?, (*error)?, None)));
+        lines.push(Line { name: entry.name.to_owned(), points: points.collect() });
+    }
+    finding.sheets.push(sheet);
+    finding.plots.push(Plot::Courses {
+        name: chart,
+        title: title.to_owned(),
+        reading: "Height: mean error over all cells that were not observed. Lower is better.".to_owned(),
+        across: "observations of the newcomer",
+        up: "mean error",
+        time: false,
+        lines,
+    });
+}
+
+fn verdicts(scores: &[Score], finding: &mut Finding) {
+    let error = |estimator: &str, cells: &str, split: Split, seen: &str| {
+        find(scores, estimator, cells, split, seen).map(|score| score.mape_percent / 100.0)
+    };
+    let say = |ratio: f64| Style::Percent(1).say(ratio);
+    for (cells, split, _, _, title) in PARTS {
+        let (Some(first), Some(last)) = (error(LEARNED, cells, split, "0"), error(LEARNED, cells, split, SEEN)) else {
+            continue;
+        };
+        finding.verdict(
+            format!("{LEARNED}: {}{}", title[..1].to_lowercase(), &title[1..]),
+            format!("about {} error", Style::Percent(0).say(STATED_ERROR)),
+            format!("{} at first, {} after {SEEN} observations", say(first), say(last)),
+            Judgement::of(last <= MOST_ERROR),
+        );
+    }
+    let (recurrent, forward) = ("learned-rnn-ff", "learned-ff-ff");
+    for (cells, split, _, _, title) in PARTS {
+        let (Some(r), Some(f)) = (error(recurrent, cells, split, "0"), error(forward, cells, split, "0")) else {
+            continue;
+        };
+        finding.verdict(
+            format!("first guess: {}{}", title[..1].to_lowercase(), &title[1..]),
+            "a recurrent network is better than a feed-forward one",
+            format!("recurrent {}, feed-forward {}", say(r), say(f)),
+            Judgement::of(r < f),
+        );
+    }
+}
