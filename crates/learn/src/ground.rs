@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Cell, Key, MEASUREMENT_ERROR, Measurement};
 use crate::features::{Psi, distance2, psi};
 use crate::table::Setting;
 use arles_core::estimate::{Observation, Source};
-use arles_core::{Kind, Workload, WorkloadId};
+use arles_core::{Kind, Library, Workload, WorkloadId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -80,7 +80,8 @@ impl Ground {
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         let mut add = |name: &str, features: Option<&Workload>| {
             numbers.entry(name.to_owned()).or_insert(things.len());
-            let features = features.or_else(|| catalog.features(name)).cloned();
+            let library = || Library::builtin().workload(name).ok();
+            let features = features.or_else(|| catalog.features(name)).or_else(library).cloned();
             let psi = features.as_ref().map(psi);
             things.push(Thing { name: name.to_owned(), features, psi });
         };
@@ -284,4 +285,24 @@ fn neighbours(things: &[Thing]) -> Vec<Vec<(usize, f64)>> {
         all
     };
     (0..things.len()).map(near).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_describes_what_nobody_else_did() {
+        let mut catalog = Catalog::default();
+        let measurement = Measurement { rate: 1.0, watts: None, at: arles_core::Time::ZERO, error: MEASUREMENT_ERROR };
+        for name in ["lm-b20", "of-our-own"] {
+            let key = Key { workload: name.into(), partner: None, kind: "v100".into(), gang: 1 };
+            catalog.measure(key, &measurement).unwrap();
+        }
+        let kinds = [Library::builtin().kind("v100").unwrap().clone()];
+        let ground =
+            Ground::new(&Setting { kinds: &kinds, workloads: &[], catalog: &catalog, seed: 1, progress: &|_| {} });
+        let described: Vec<bool> = ground.things().iter().map(|t| t.psi.is_some()).collect();
+        assert_eq!(described, [true, false]);
+    }
 }

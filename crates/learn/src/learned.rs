@@ -8,7 +8,7 @@
 //! Where little is known it falls back by degrees: nobody alike, the partner's mean; one or two known beside that partner, mostly the
 //! performance model; nothing measured on a kind, half the model and half what other kinds say, with twice the doubt; a
 //! partner of which nothing was measured, the nearest one that was. Fewer than six workloads with measured pairs cannot teach
-//! what "alike" means: the numbers are then trained on [`prior`](crate::prior), the library as the performance model sees it.
+//! what "alike" means: the numbers are then trained on [`prior`], the library as the performance model sees it.
 //!
 //! **What was tried** on Gavel's table (`arles learn eval`; mean error of pairs in per cent at 0 / 2 / 4 observations; held out:
 //! one workload | a family):
@@ -148,6 +148,8 @@ struct Learned {
     alone: Alone,
 }
 
+/// So many like workloads are listened to.
+const MOST_LIKE: usize = 24;
 /// Beyond so many measured pairs, a kind is corrected by its own alone.
 const MOST_RESIDUALS: usize = 64;
 
@@ -356,7 +358,11 @@ impl Fixed {
                 let weights = [0, 1].map(|r| likeness(&numbers, r, one, two, related).exp());
                 Some(Like { thing: k, weights, step: related.then(|| ln_batch(k) - ln_batch(i)) })
             });
-            near.collect()
+            let mut near: Vec<Like> = near.collect();
+            // The rest weighs nothing, and each costs a look into memory that is far away.
+            near.sort_by(|a, b| (b.weights[0] + b.weights[1]).total_cmp(&(a.weights[0] + a.weights[1])));
+            near.truncate(MOST_LIKE);
+            near
         };
         let likes: Vec<Vec<Like>> = (0..ground.things().len()).map(like).collect();
         let mut all_near = Vec::with_capacity(ROLES * ground.things().len() * ground.things().len());

@@ -91,7 +91,7 @@ impl Alone {
 
     /// Something was measured of `thing`: it and its nearest are thought over.
     pub(super) fn refresh(&mut self, ground: &Ground, thing: usize) {
-        const ECHO: usize = 4;
+        const ECHO: usize = 2;
         let near = ground.near(thing).iter().map(|&(k, _)| k).filter(|&k| k < ground.subjects()).take(ECHO);
         for t in std::iter::once(thing).chain(near) {
             let kinds = self.specs.len();
