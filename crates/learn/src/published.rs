@@ -16,7 +16,8 @@
 //! **Why candle.** Measured on two cores that other builds shared, hence CPU time; the table is in `docs/learning-networks.md`. Compiling from
 //! nothing: candle 0.9.2 258 s, burn 0.18 (ndarray) 144 s. A training step on one core, six rounds of each in turn: 48-48 on 512 rows 2.0–2.5
 //! against 2.4–3.0 ms, a GRU of 32 over 4 steps 10.7–11.7 against 9.8–13.5 ms. Packages in the lock file: 93 against 329. Both are
-//! the newest that Rust 1.88 takes; candle is then two releases behind, burn four, and burn's newest wants 1.95. So burn compiles faster,
+//! the newest that Rust 1.88 and cargo alone can build (candle 0.10 brings a C library, 0.11 needs 1.89 or later); candle is then two releases
+//! behind, burn four, and burn's newest wants 1.95. So burn compiles faster,
 //! candle brings a third of the packages, steps a little faster, and is nearer to its present. The library is behind
 //! the feature `networks`; only training uses it, and tensors are met in `net.rs` alone.
 
