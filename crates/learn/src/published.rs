@@ -6,26 +6,20 @@
 //! P2   Ψ_i, Ψ_p, Ψ_j, spec(a₁), spec(a₂), believed and measured on (a₁, p), believed on (a₂, j)  →  corrected on (a₂, j)
 //! ```
 //!
-//! All T are logarithms of rates together over rates alone, at most 0. [`first`] has P1, feed-forward or recurrent (a GRU over the four most
-//! similar), [`second`] P2; `witness.rs` says who speaks for whom, `doubt.rs` how far to trust it. Kinds enter by their specifications,
+//! All T are logarithms of rates together over rates alone, at most 0. `first.rs` has P1, feed-forward or recurrent (a GRU over the four most
+//! similar), `second.rs` P2; `witness.rs` says who speaks for whom, `doubt.rs` how far to trust it. Kinds enter by their specifications,
 //! never by name. Rates alone are everybody's (`solo.rs`); what does not fit, what was measured, gangs and watts are the shell's (`method.rs`).
 //!
 //! Nothing here may look at held-out cells twice: the beliefs that P2 and the doubts learn from come from networks that did not see the
 //! case's family. Where nobody speaks for a pair the performance model does, and is doubted.
 //!
-//! **Why candle.** Measured side by side on the machine this was written on (two cores, shared with other builds, so CPU seconds):
-//!
-//! | | candle 0.11 | burn 0.18 (ndarray) |
-//! | --- | --- | --- |
-//! | compiling from nothing, CPU seconds | 350 | 144 |
-//! | crates in the tree / in the lock file | 158 / 155 | 126 / 329 |
-//! | a training step of 48-48 on 512 rows, one core | 1.5–2.2 ms | 2.3–2.9 ms |
-//! | of a GRU of 32 over 4 steps | 8–12 ms | 10–15 ms |
-//! | newest release that takes Rust 1.88 | the newest | 0.18, four behind: 0.19 needs 1.89, 0.22 needs 1.95 |
-//!
-//! burn compiles in less than half the time, but only its release of a year ago does so with our compiler. candle steps 1.3 times faster and is
-//! current. Both compile with cargo alone. The library is behind the feature `networks`; only `net.rs` has heard of it, and only
-//! training uses it.
+//! **Why candle.** Measured on two cores that other builds shared, hence CPU time; the table is in `docs/learning-networks.md`. Compiling from
+//! nothing: candle 0.9.2 258 s, burn 0.18 (ndarray) 144 s. A training step on one core, six rounds of each in turn: 48-48 on 512 rows 2.0–2.5
+//! against 2.4–3.0 ms, a GRU of 32 over 4 steps 10.7–11.7 against 9.8–13.5 ms. Packages in the lock file: 93 against 329. Both are
+//! the newest that Rust 1.88 and cargo alone can build (candle 0.10 brings a C library, 0.11 needs 1.89 or later); candle is then two releases
+//! behind, burn four, and burn's newest wants 1.95. So burn compiles faster,
+//! candle brings a third of the packages, steps a little faster, and is nearer to its present. The library is behind
+//! the feature `networks`; only training uses it, and tensors are met in `net.rs` alone.
 
 #[cfg(feature = "networks")]
 mod doubt;

@@ -14,7 +14,7 @@
 //! It learns from beliefs of networks that had not seen the case ([`Past`]), in the same folds, and γ, one number for pairs on the same
 //! kind and one for others, is the part of its moves that would have been right for workloads *it* had not seen.
 
-use super::first::{FOLDS, Past};
+use super::first::{FOLDS, Past, part};
 use super::frozen::Frozen;
 use super::net::{Lessons, Network, Plan, Shape};
 use super::witness::{Case, Likeness, scaled};
@@ -131,16 +131,6 @@ pub(super) fn telling<T>(likeness: &Likeness, case: Case, mut seen: Vec<(Case, T
     });
     seen.truncate(MOST_SEEN);
     seen
-}
-
-/// The part, 0 to 1, of the moves m that comes nearest to what was wanted y: least squares with the far ends clipped.
-fn part(moves: impl Iterator<Item = (f64, f64)>) -> f64 {
-    let (mut my, mut mm) = (0.0, 0.0);
-    for (m, y) in moves.filter(|(m, y)| m.is_finite() && y.is_finite()) {
-        my += m * y.clamp(-0.6, 0.6);
-        mm += m * m;
-    }
-    if mm > 0.0 { (my / mm).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// Pairs of cases (measured, asked about) of one workload with the same witnesses in sight; on the same kind half of the time.
