@@ -102,6 +102,7 @@ impl Scene {
             unused_off: self.unused_off,
             users: self.jobs.iter().map(draw).collect(),
             pairs: power,
+            couples: Vec::new(),
         };
         let problem = Problem::new(Round(1), capacity, (0..n).map(user).collect(), rates).expect("sound");
         problem.with_pairs(pairs).expect("sound").with_power(power).expect("sound")
@@ -121,8 +122,12 @@ impl Scene {
         if self.jobs[l].clock { 1.0 } else { pace / rate }
     }
 
+    /// What is missing of a promise, over M; of half the best rate at a twentieth where nothing was promised.
     fn short(&self, l: usize, rate: f64) -> f64 {
-        self.jobs[l].floor.map_or(0.0, |floor| 1.0 - (rate / (1.05 * floor)).min(1.0))
+        match self.jobs[l].floor {
+            Some(floor) => 1.0 - (rate / (1.05 * floor)).min(1.0),
+            None => 0.05 * (1.0 - (rate / (0.5 * self.best(l))).min(1.0)),
+        }
     }
 
     /// M of the program.
@@ -169,7 +174,7 @@ impl Scene {
         }
         for (job, served) in self.jobs.iter().zip(served) {
             if !served {
-                cost += promise * if job.floor.is_some() { 1.0 + 0.5 } else { 0.1 };
+                cost += promise * if job.floor.is_some() { 1.0 + 0.5 } else { 0.05 + 0.1 };
             }
         }
         cost

@@ -13,7 +13,8 @@
 //!
 //! **Promise.** A bundle keeps the part min(1, r / (f·(1 + headroom))) of a floor f; the headroom pays for the time until a decision
 //! and for restarts. A service is owed its rate at every moment, so rates that are only estimated count for one standard
-//! error less; a training job is owed it on average and makes up for a slow round, once it is measured, in the next.
+//! error less; a training job is owed it on average and makes up for a slow round, once it is measured, in the next. Who was
+//! promised nothing counts as promised half of its best rate, at a lower price: least energy alone would run it on whatever is slowest.
 //!
 //! **Moving** costs the energy of a restart; spread over the time that the gang will stay (an hour, or until its end) that is a
 //! power too, and whoever stays saves it. A gain of less than a hundredth is no reason to move: measurements are no better than that.
@@ -24,6 +25,8 @@ use std::borrow::Cow;
 
 /// Pace above the promised one that is aimed at.
 const HEADROOM: f64 = 0.05;
+/// A job that was promised nothing should still have this part of its best rate.
+const UNPROMISED: f64 = 0.5;
 /// Longest time that a decision is taken to last.
 const HORIZON_SECONDS: f64 = 3600.0;
 /// Shortest.
@@ -91,8 +94,14 @@ impl<'p> Tariff<'p> {
         let half = self.draw(watts, j) / 2.0;
         let cost = half * self.stretch(u, first) + half * self.stretch(v, second);
         let gains = first / self.problem.rates(u)[j] + second / self.problem.rates(v)[j] > 1.0;
-        (gains || cost < apart_u.cost + apart_v.cost)
-            .then(|| Offer { cost, kept: [self.kept(u, first, doubt), self.kept(v, second, doubt)] })
+        if !gains && cost >= apart_u.cost + apart_v.cost {
+            return None;
+        }
+        // Who shares a GPU already saves the restart of the one who would have to come.
+        let settled = self.power.couples.binary_search(&(u.min(v) as u32, u.max(v) as u32, rates.kind)).is_ok();
+        let saved = if settled { self.saving(u, j).min(self.saving(v, j)) } else { 0.0 };
+        let kept = [self.kept(u, first, doubt), self.kept(v, second, doubt)];
+        Some(Offer { cost: (cost - saved).max(LEAST_COST * cost), kept })
     }
 
     /// What a gang of user `u` saves by staying on kind `j`.
@@ -148,7 +157,7 @@ impl<'p> Tariff<'p> {
                 let caution = if self.power.users[u].by_the_clock { doubt } else { 0.0 };
                 (rate * (-caution).exp() / (floor * (1.0 + HEADROOM))).min(1.0)
             }
-            _ => 1.0,
+            _ => (rate / (UNPROMISED * self.pace[u])).min(1.0),
         }
     }
 }

@@ -37,6 +37,8 @@ const PROMISE: f64 = 100.0;
 /// U over M, for a job that was promised something and for one that was not, when it arrives.
 const WAITING: f64 = 0.5;
 const WAITING_UNPROMISED: f64 = 0.1;
+/// M for a job that was promised nothing, over M.
+const SLOW_UNPROMISED: f64 = 0.05;
 /// U doubles after this time.
 const IMPATIENT_AFTER_SECONDS: f64 = 3600.0;
 /// Doubt below which a rate is as good as measured.
@@ -80,7 +82,7 @@ fn question(problem: &Problem, tariff: &Tariff<'_>) -> Cover {
             count: user.jobs,
             most: 1,
             size: user.gang,
-            short_price: if promised { promise } else { 0.0 },
+            short_price: promise * if promised { 1.0 } else { SLOW_UNPROMISED },
             unserved_price: promise * (1.0 + waited) * if promised { WAITING } else { WAITING_UNPROMISED },
         });
         let alone = |j| tariff.alone(u, j).map(|offer| Alone { cost: offer.cost, part: offer.kept[0] });

@@ -1,6 +1,7 @@
 //! What a frugal policy knows beside rates: what everything draws, how sure that is, and what moving a job would cost.
 
 use super::Problem;
+use crate::KindId;
 use serde::{Deserialize, Serialize};
 
 /// Power and what belongs to it. Lists are by kind, by user, or by pair, in the order of the problem.
@@ -14,6 +15,8 @@ pub struct Power {
     pub users: Vec<UserPower>,
     /// By pair.
     pub pairs: Vec<PairPower>,
+    /// Users whose jobs share a GPU of a kind now, the lesser first; sorted, each once.
+    pub couples: Vec<(u32, u32, KindId)>,
 }
 
 /// One user's.
@@ -58,6 +61,7 @@ impl Power {
             unused_off: true,
             users: problem.users.iter().map(user).collect(),
             pairs: vec![PairPower { watts: 1.0, doubt: 0.0 }; problem.pairs.len()],
+            couples: Vec::new(),
         }
     }
 
@@ -88,6 +92,9 @@ impl Power {
         }
         if let Some(pair) = self.pairs.iter().find(|p| !(amount(p.watts) && amount(p.doubt))) {
             return Err(format!("a pair draws {} W with doubt {}; expected 0 or more", pair.watts, pair.doubt));
+        }
+        if !self.couples.is_sorted_by(|a, b| a < b) {
+            return Err("couples are out of order or listed twice; expected them sorted, each once".into());
         }
         Ok(())
     }
