@@ -1,10 +1,13 @@
-//! From a table of measured rates to a catalog: names become the library's, what did not fit stays as 0.
+//! What was measured, from a table of rates or a catalog on disk. A table's names become the library's, what did not fit
+//! stays as 0.
 
 use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Time};
+use arles_learn::catalog::disk::Disk;
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
 use arles_learn::{Catalog, Key};
 use arles_sim::rates::RateTable;
+use std::path::Path;
 
 /// What a table says, as estimators want it.
 pub(crate) struct Measured {
@@ -13,6 +16,24 @@ pub(crate) struct Measured {
     pub(crate) kinds: Vec<Kind>,
     /// Cells of spread gangs, which a catalog has no place for.
     pub(crate) left_out: usize,
+}
+
+/// What a file of rates or a catalog says; nothing at all without either.
+pub(crate) fn from_files(rates: Option<&Path>, catalog: Option<&Path>) -> anyhow::Result<Measured> {
+    match (rates, catalog) {
+        (Some(path), _) => from_table(&RateTable::from_file(path)?),
+        (None, Some(path)) => Ok(from_catalog(Disk::read(path)?)),
+        (None, None) => Ok(from_catalog(Catalog::default())),
+    }
+}
+
+/// The catalog, and those of its kinds that the library knows, in order of their names.
+fn from_catalog(catalog: Catalog) -> Measured {
+    let mut names: Vec<&str> = catalog.cells().map(|(key, _)| key.kind.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let kinds = names.iter().filter_map(|name| Library::builtin().kind(name).ok().cloned()).collect();
+    Measured { catalog, kinds, left_out: 0 }
 }
 
 /// Reads a whole table as measured once, at the beginning of time. Workloads that the library does not know keep their name

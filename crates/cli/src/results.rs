@@ -1,5 +1,6 @@
 //! The numbers of runs: as a table, as JSON, and every job as CSV.
 
+use crate::estimation::ORACLE;
 use crate::output::{Cell, Column, Table};
 use crate::quantity::{hours, percent, shown};
 use arles_sim::record::{RunRecord, Summary};
@@ -33,10 +34,13 @@ pub(crate) fn table(runs: &[RunRecord]) -> Table {
         Column::right("late\n%", "sla_violation_ratio"),
         Column::right("moves", "migrations"),
         Column::hidden("energy_kwh"),
+        Column::hidden("energy_unused_kwh"),
         Column::hidden("energy_restart_kwh"),
         Column::hidden("jobs_completed"),
         Column::hidden("rounds"),
         Column::hidden("mixed_gangs"),
+        Column::hidden("estimator"),
+        Column::hidden("observations"),
     ]);
     for run in runs {
         let s = &run.summary;
@@ -55,18 +59,34 @@ pub(crate) fn table(runs: &[RunRecord]) -> Table {
             ratio(s.sla_violation_ratio),
             s.migrations.into(),
             energy(s.energy_kwh),
+            energy(s.energy_unused_kwh),
             energy(s.energy_restart_kwh),
             s.jobs_completed.into(),
             s.rounds.into(),
             s.mixed_gangs.into(),
+            s.estimator.as_str().into(),
+            s.observations.into(),
         ]);
     }
     table
 }
 
 /// What the columns of [`table`] mean.
-pub(crate) const LEGEND: &str = "JCT: job completion time, from arrival to end. span: until the last end. util: GPU time in use. \
+const LEGEND: &str = "JCT: job completion time, from arrival to end. span: until the last end. util: GPU time in use. \
     active, idle: energy of computing, and of being switched on. late: time below a promised rate. moves: starts on other GPUs.";
+
+/// The legend, and who estimated where it was no oracle.
+pub(crate) fn legend(runs: &[RunRecord]) -> String {
+    let learned = runs.iter().map(|run| &run.summary).filter(|s| s.estimator != ORACLE);
+    let Some((least, most)) =
+        learned.clone().map(|s| s.observations).min().zip(learned.clone().map(|s| s.observations).max())
+    else {
+        return LEGEND.to_owned();
+    };
+    let name = learned.clone().next().map_or("", |s| &s.estimator);
+    let count = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    format!("{LEGEND} Rates and power were estimated by {name}, which was told {count} measurements on the way.")
+}
 
 /// Every job of every run, under one header.
 pub(crate) fn write_jobs(runs: &[RunRecord], out: &mut dyn Write) -> io::Result<()> {

@@ -59,6 +59,7 @@ fn help_texts() {
         "import",
         "replay",
         "reproduce",
+        "estimate",
         "learn",
         "policies",
         "estimators",
@@ -70,7 +71,9 @@ fn help_texts() {
     for command in commands {
         check(&format!("help-{command}.txt"), &stdout(&folder, &format!("{command} --help"), ""));
     }
-    check("help-learn-eval.txt", &stdout(&folder, "learn eval --help", ""));
+    for command in ["eval", "train"] {
+        check(&format!("help-learn-{command}.txt"), &stdout(&folder, &format!("learn {command} --help"), ""));
+    }
 }
 
 #[test]
@@ -105,6 +108,18 @@ fn an_allocation() {
         &stdout(&folder, "allocate -o csv --gpus v100:4,k80:2", &USERS.replace("gpus,,,,,4,2\n", "")),
     );
     check("allocate-fifo.json", &stdout(&folder, "allocate --policy fifo", QUESTION));
+}
+
+#[test]
+fn an_estimate() {
+    let folder = folder("golden-estimate");
+    let alone = "estimate --workload resnet50-b64 --kind k80,v100,a100 --estimator model";
+    check("estimate.txt", &stdout(&folder, alone, ""));
+    check("estimate.csv", &stdout(&folder, &format!("{alone} --beside lm-b20 -o csv"), ""));
+    check(
+        "estimate.json",
+        &stdout(&folder, "estimate --workload lm-b20 --gang 4 --kind v100 --estimator model -o json", ""),
+    );
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn files() -> Vec<(&'static str, String)> {
         ("nan.json", r#"{"v100": {"('A3C', 1)": {"null": NaN}}}"#.into()),
         ("minus.json", r#"{"v100": {"('A3C', 1)": {"null": -1.0}}}"#.into()),
         ("none.json", "{}".into()),
+        ("strange.json", r#"{"v100": {"('Mine', 1)": {"null": 1.0}}}"#.into()),
         ("few.json", r#"{"v100": {"('A3C', 1)": {"null": 1.0}}}"#.into()),
         ("key.toml", "[simulation]\nruond = \"6m\"\n".into()),
         ("section.toml", "[simulations]\n".into()),
@@ -133,6 +134,59 @@ const CASES: &[(&str, &str)] = &[
     ("kinds v101", "no kind is called 'v101'; the nearest names are v100"),
     ("workloads resnet51-b64", "no workload is called 'resnet51-b64'; the nearest names are resnet50-b64"),
     ("workloads --kind v101", "no kind is called 'v101'"),
+    // Estimates.
+    ("estimate", "the following required arguments were not provided"),
+    ("estimate --workload lm-b20", "--kind: there is no measured kind to take"),
+    (
+        "estimate --workload lm-b2O --kind v100",
+        "--workload: no workload is called 'lm-b2O'; the nearest names are lm-b20",
+    ),
+    ("estimate --workload lm-b20 --kind v101", "--kind: no kind is called 'v101'; the nearest names are v100"),
+    ("estimate --workload lm-b20 --kind v100 --beside lm-b2O", "--beside: no workload is called 'lm-b2O'"),
+    ("estimate --workload lm-b20 --kind v100 --beside a3c-b4 --gang 2", "--beside: only single GPUs are shared"),
+    (
+        "estimate --workload lm-b20 --kind v100 --gang 0",
+        "--gang: '0' cannot be used; expected a whole number, 1 or more",
+    ),
+    ("estimate --workload lm-b20 --kind v100 --seed x", "--seed: 'x' cannot be used"),
+    (
+        "estimate --workload lm-b20 --kind v100 --estimator learnt",
+        "--estimator: there is no estimator 'learnt' (did you mean learned?)",
+    ),
+    (
+        "estimate --workload gpt2-xl-b1 --kind k80",
+        "gpt2-xl-b1 needs 30.7 GiB and k80 has 11.2; take a kind with more memory",
+    ),
+    (
+        "estimate --workload resnet50-b128 --kind k80 --beside resnet50-b16",
+        "resnet50-b128 and resnet50-b16 need 13.5 GiB together and k80 has 11.2",
+    ),
+    ("estimate --workload lm-b20 --rates missing.json", "missing.json: cannot read this file as a rate table"),
+    ("estimate --workload lm-b20 --rates nan.json", "nan.json:1:34: NaN is no number in JSON"),
+    ("estimate --workload lm-b20 --rates few.json --catalog x.sqlite", "cannot be used with"),
+    ("estimate --workload lm-b20 --catalog missing.sqlite", "missing.sqlite"),
+    (
+        "estimate --workload Mine --rates strange.json --kind v100",
+        "--workload: 'Mine' was measured, but nobody said what it is made of",
+    ),
+    ("learn", "Usage: arles learn <COMMAND>"),
+    ("learn eval", "the following required arguments were not provided"),
+    ("learn eval --rates few.json", "there are 1 workloads with features and a measured rate alone"),
+    (
+        "learn eval --rates few.json --split leave-family",
+        "--split: there is no split 'leave-family' (did you mean leave-family-out?)",
+    ),
+    (
+        "learn eval --rates few.json --observe 3",
+        "--observe: '3' is no number of observations here; expected any of 0,1,2,4,4s,8",
+    ),
+    (
+        "learn eval --rates few.json --estimators nearst",
+        "--estimators: there is no estimator 'nearst' (did you mean nearest?)",
+    ),
+    ("learn eval --rates few.json --threads 0", "--threads: '0' cannot be used"),
+    ("learn train --kind v101", "--kind: no kind is called 'v101'"),
+    ("learn train --rates none.json --out out.json", "none.json: there is no rate in this table"),
     // Configuration.
     ("simulate --config key.toml", "key.toml:2: [simulation] has no key 'ruond' (did you mean round?)"),
     ("check-config section.toml", "section.toml:1: there is no section [simulations] (did you mean simulation?)"),

@@ -47,6 +47,9 @@ pub(crate) struct Ground {
     recent: Catalog,
     /// ln rate alone on one GPU by (kind, thing).
     alone: Vec<f64>,
+    /// Its doubt, and the power drawn where that was measured, the same way.
+    alone_doubt: Vec<f64>,
+    alone_watts: Vec<f64>,
     /// ln rate of one thing beside another by (kind, thing, other); −∞ where they are known not to fit.
     beside: Arc<Vec<f32>>,
     /// Pairs measured, by thing on either side.
@@ -100,6 +103,8 @@ impl Ground {
             fixed: Arc::new(fixed),
             recent: Catalog::default(),
             alone: vec![f64::NAN; n * k],
+            alone_doubt: vec![f64::NAN; n * k],
+            alone_watts: vec![f64::NAN; n * k],
             beside: Arc::new(vec![f32::NAN; n * n * k]),
             met: vec![0; n],
             gangs: BTreeMap::new(),
@@ -111,7 +116,7 @@ impl Ground {
             let Some(&thing) = numbers.get(&key.workload) else { continue };
             let partner = key.partner.as_ref().map(|p| numbers.get(p));
             if let Some(partner) = partner.map_or(Some(None), |p| p.map(|&p| Some(p))) {
-                ground.set(&Seen { thing, partner, kind, gang: key.gang }, cell.rate);
+                ground.set(&Seen { thing, partner, kind, gang: key.gang }, cell);
             }
         }
         ground
@@ -143,6 +148,16 @@ impl Ground {
     /// ln of the measured rate alone on one GPU; NaN where it was not measured, −∞ where it does not fit.
     pub(crate) fn alone(&self, thing: usize, kind: usize) -> f64 {
         self.alone[kind * self.things().len() + thing]
+    }
+
+    /// Doubt of that rate; NaN where it was not measured.
+    pub(crate) fn alone_doubt(&self, thing: usize, kind: usize) -> f64 {
+        self.alone_doubt[kind * self.things().len() + thing]
+    }
+
+    /// Power measured alone on one GPU; NaN where it was not.
+    pub(crate) fn alone_watts(&self, thing: usize, kind: usize) -> f64 {
+        self.alone_watts[kind * self.things().len() + thing]
     }
 
     /// ln of the measured rate of `thing` beside `other`, the same way.
@@ -202,12 +217,12 @@ impl Ground {
         let watts = Some(o.watts).filter(|w| w.is_finite() && *w > 0.0);
         let measurement = Measurement { rate: o.rate, watts, at: o.at, error: MEASUREMENT_ERROR };
         let cell = self.recent.measure(key, &measurement).ok()?;
-        self.set(&seen, cell.rate);
+        self.set(&seen, &cell);
         Some(seen)
     }
 
-    fn set(&mut self, seen: &Seen, rate: f64) {
-        let n = self.things().len();
+    fn set(&mut self, seen: &Seen, cell: &Cell) {
+        let (n, rate) = (self.things().len(), cell.rate);
         match seen.partner {
             Some(other) => {
                 let at = (seen.kind * n + seen.thing) * n + other;
@@ -217,7 +232,12 @@ impl Ground {
                 }
                 Arc::make_mut(&mut self.beside)[at] = rate.ln() as f32;
             }
-            None if seen.gang == 1 => self.alone[seen.kind * n + seen.thing] = rate.ln(),
+            None if seen.gang == 1 => {
+                let at = seen.kind * n + seen.thing;
+                self.alone[at] = rate.ln();
+                self.alone_doubt[at] = cell.doubt;
+                self.alone_watts[at] = cell.watts.unwrap_or(f64::NAN);
+            }
             None => {
                 let gangs = self.gangs.entry((seen.thing, seen.kind)).or_default();
                 if rate > 0.0 && !gangs.contains(&seen.gang) {

@@ -16,6 +16,7 @@ mod method;
 mod modelled;
 mod nearest;
 pub mod prior;
+mod published;
 mod shift;
 #[allow(dead_code)]
 pub(crate) mod solo;

@@ -60,10 +60,8 @@ impl<M: Method> Shell<M> {
 
     /// Alone on one GPU, measured or not.
     fn alone(&self, thing: usize, kind: usize) -> Belief {
-        match self.ground.measured(&Seen { thing, partner: None, kind, gang: 1 }) {
-            Some(cell) if cell.rate > 0.0 => Belief { ln: cell.rate.ln(), doubt: cell.doubt, refined: true },
-            _ => self.method.alone(&self.ground, thing, kind),
-        }
+        let (ln, doubt) = (self.ground.alone(thing, kind), self.ground.alone_doubt(thing, kind));
+        if ln.is_finite() { Belief { ln, doubt, refined: true } } else { self.method.alone(&self.ground, thing, kind) }
     }
 
     fn alone_cell(&self, thing: usize, kind: usize, gang: u32) -> Option<Estimate> {

@@ -1,6 +1,6 @@
 //! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
 
-use crate::{Catalog, completion, learned, mean, modelled, nearest, stated};
+use crate::{Catalog, completion, learned, mean, modelled, nearest, published, stated};
 use arles_core::estimate::Estimator;
 use arles_core::{Kind, Workload};
 use std::fmt;
@@ -76,6 +76,16 @@ pub static ESTIMATORS: &[EstimatorEntry] = &[
         name: "model",
         summary: "the performance model: features in, rates out; learns nothing",
         make: modelled::make,
+    },
+    EstimatorEntry {
+        name: "learned-rnn-ff",
+        summary: "the published pair of networks: a recurrent first guess, a feed-forward correction",
+        make: published::recurrent,
+    },
+    EstimatorEntry {
+        name: "learned-ff-ff",
+        summary: "the same with a feed-forward first guess",
+        make: published::forward,
     },
     EstimatorEntry {
         name: "learned",

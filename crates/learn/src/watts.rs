@@ -4,14 +4,16 @@
 //! watts = idle + (model − idle)·e^c,    c = Σ w_o·ρ_o / (1 + Σ w_o),    ρ = ln (measured − idle)/(model − idle)
 //! ```
 //!
-//! over measured single runs o: weight 1 for the workload itself on the same kind, ½ on another, and e^(−2·distance²) times
+//! over measured single runs o: weight 8 for the workload itself on the same kind, ½ on another, and e^(−2·distance²) times
 //! ¼ for like ones on the same kind. The 1 below the line is the model's own weight. Clamped to what the kind can draw.
 
-use crate::ground::{Ground, Seen};
+use crate::ground::Ground;
 use arles_core::model;
 
 /// Where nothing is known of a workload: this part of the power range.
 const UNKNOWN_ACTIVITY: f64 = 0.7;
+/// What was measured of the workload on this very kind is nearly all there is to know.
+const SELF_HERE: f64 = 8.0;
 const SELF_ELSEWHERE: f64 = 0.5;
 const LIKE: f64 = 0.25;
 const ALIKE: usize = 8;
@@ -52,10 +54,12 @@ fn scaled(ground: &Ground, kind: usize, active: f64, c: f64) -> f64 {
 
 fn correction(ground: &Ground, thing: usize, kind: usize) -> f64 {
     let residual = |t: usize, a: usize| {
-        let watts = ground.measured(&Seen { thing: t, partner: None, kind: a, gang: 1 })?.watts?;
-        let active = watts - ground.kinds()[a].idle_watts;
+        let active = ground.alone_watts(t, a) - ground.kinds()[a].idle_watts;
+        if active.is_nan() || active <= 0.0 {
+            return None;
+        }
         let modelled = modelled_alone(ground, t, a, 1);
-        (active > 0.0 && modelled > 0.0).then(|| (active / modelled).ln().clamp(-1.5, 1.5))
+        (modelled > 0.0).then(|| (active / modelled).ln().clamp(-1.5, 1.5))
     };
     let (mut sum, mut weights) = (0.0, 1.0);
     let mut take = |w: f64, rho: Option<f64>| {
@@ -65,8 +69,7 @@ fn correction(ground: &Ground, thing: usize, kind: usize) -> f64 {
         }
     };
     for a in 0..ground.kinds().len() {
-        // Measured itself, what was measured stands for nearly all that is known.
-        take(if a == kind { 8.0 } else { SELF_ELSEWHERE }, residual(thing, a));
+        take(if a == kind { SELF_HERE } else { SELF_ELSEWHERE }, residual(thing, a));
     }
     for &(k, d2) in ground.near(thing).iter().take(ALIKE) {
         take(LIKE * (-2.0 * d2).exp(), residual(k, kind));

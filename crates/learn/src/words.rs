@@ -4,6 +4,7 @@ use crate::ground::{Ground, Seen};
 use crate::shift;
 use crate::solo;
 use crate::table::Setting;
+use arles_core::WorkloadId;
 use arles_core::estimate::Ask;
 
 /// So many like workloads are named.
@@ -13,7 +14,7 @@ const NAMED: usize = 2;
 #[must_use]
 pub fn whence(setting: &Setting<'_>, estimator: &str, ask: &Ask, kind: usize) -> String {
     let ground = Ground::new(setting);
-    let (thing, partner) = (ask.workload.index(), ask.partner.map(|p| p.index()));
+    let (thing, partner) = (ask.workload.index(), ask.partner.map(WorkloadId::index));
     let known = |t: usize| t < ground.subjects();
     if !known(thing) || !partner.is_none_or(known) || kind >= ground.kinds().len() {
         return "not a question that can be asked here".into();

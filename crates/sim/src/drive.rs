@@ -203,6 +203,32 @@ impl Scenario {
         Ok(())
     }
 
+    /// A sentence about jobs that were promised more than any kind here can do, if there are any.
+    #[must_use]
+    pub fn hopeless_promises(&self) -> Option<String> {
+        let hopeless = |(i, job): (usize, &TraceJob)| {
+            let floor = self.submission(i)?.floor?;
+            let row = self.truth.alone(WorkloadId(job.workload), job.gang);
+            let allowed = self.allowed(job);
+            let may = |j: &usize| job.kinds.is_empty() || allowed.contains(&KindId(*j as u16));
+            let rates = (0..row.len()).filter(may).filter_map(|j| Some((j, row[j]?[0].rate)));
+            let (j, most) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
+            (floor > most * (1.0 + 1e-9)).then_some((job, floor, most, j))
+        };
+        let mut found = self.trace.jobs.iter().enumerate().filter_map(hopeless);
+        let (job, floor, most, j) = found.next()?;
+        let (name, kind) = (&self.trace.workloads[job.workload as usize], &self.cluster.kinds()[j].name);
+        let others = match found.count() {
+            0 => String::new(),
+            n => format!(" (and {n} more like it)"),
+        };
+        Some(format!(
+            "job {} ({name}) was promised {floor:.4} steps/s and the fastest kind here, {kind}, does {most:.4}{others}: such promises \
+             cannot be kept and count as broken; lower the floor or add a faster kind",
+            job.id
+        ))
+    }
+
     fn why_unfit(&self, job: &TraceJob, counts: &[u32]) -> String {
         let name = &self.trace.workloads[job.workload as usize];
         let most = counts.iter().max().copied().unwrap_or(0);

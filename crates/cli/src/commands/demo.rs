@@ -25,6 +25,9 @@ pub(crate) struct Demo {
     /// Decides every random draw; same seed, same bytes
     #[arg(long, value_name = "N", default_value = "0")]
     seed: String,
+    /// Who says how fast everything is; 'arles estimators' lists them
+    #[arg(long, value_name = "NAME", default_value = "learned")]
+    estimator: String,
     /// Where to write the HTML report
     #[arg(long, value_name = "FILE", default_value = "arles-demo.html")]
     report: PathBuf,
@@ -43,6 +46,7 @@ impl Demo {
         let mut settings = Settings::builtin()?;
         settings.put_text(CONFIG, "the demo's configuration")?;
         settings.put("simulation.seed", &self.seed, "--seed")?;
+        settings.put("simulation.estimator", &self.estimator, "--estimator")?;
         let setup = Setup::new(&settings)?;
         let drafts = Drafts { report: Some(Draft::create(&self.report)?), jobs: None };
         let staged = Staged::new(&setup, settings.seed, true)
@@ -54,7 +58,7 @@ impl Demo {
         }
         output::print(out, self.output.output, &results::table(&runs), &results::Document::of(&runs))?;
         if self.output.output == Format::Table {
-            output::paragraph(out, results::LEGEND)?;
+            output::paragraph(out, &results::legend(&runs))?;
             output::paragraph(out, &findings(&runs))?;
             writeln!(out, "\nReport: {}", self.report.display())?;
         }
@@ -85,6 +89,17 @@ fn findings(runs: &[RunRecord]) -> String {
             quickest.policy,
             change(quickest.mean_jct_seconds, fifo.mean_jct_seconds, "lower", "higher"),
             percent(truest.sla_violation_ratio),
+        ));
+    }
+    if let (Some(gogh), Some(fifo)) = (find("gogh"), find("fifo")) {
+        let used = |s: &Summary| s.energy_kwh - s.energy_unused_kwh;
+        sentences.push(format!(
+            "The GPUs in use take {} energy under gogh than under fifo ({} against {} kWh), with promised rates missed {} % of the time (fifo: {} %).",
+            change(used(gogh), used(fifo), "less", "more"),
+            shown(used(gogh), 3),
+            shown(used(fifo), 3),
+            percent(gogh.sla_violation_ratio),
+            percent(fifo.sla_violation_ratio),
         ));
     }
     if let Some(sentence) = find("fifo").zip(find("max-min-fairness")).and_then(|(fifo, fair)| tenant(fifo, fair)) {

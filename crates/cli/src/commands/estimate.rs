@@ -9,7 +9,6 @@ use anyhow::{Result, anyhow};
 use arles_core::estimate::{Ask, Estimate as Figures};
 use arles_core::{Kind, Library, Workload, WorkloadId};
 use arles_learn::{Catalog, Setting, Subject, whence};
-use arles_sim::rates::RateTable;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -22,7 +21,7 @@ pub(crate) struct Estimate {
     /// Whose rate; 'arles workloads' lists them
     #[arg(long, value_name = "NAME")]
     workload: String,
-    /// On which kinds, separated by commas [default: those of the rate table]
+    /// On which kinds, separated by commas [default: those of the rate table or catalog]
     #[arg(long, value_name = "NAMES")]
     kind: Option<String>,
     /// The other job on the same GPU
@@ -34,9 +33,12 @@ pub(crate) struct Estimate {
     /// Who estimates; 'arles estimators' lists them
     #[arg(long, value_name = "NAME", default_value = "learned")]
     estimator: String,
-    /// Measured rates to learn from (Gavel's JSON); without them, the built-in performance model is all there is
-    #[arg(long, value_name = "FILE")]
+    /// Measured rates to learn from (Gavel's JSON); without these or a catalog, the performance model is all there is
+    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
     rates: Option<PathBuf>,
+    /// Catalog of measurements to learn from
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
     /// Decides every random draw of a training; same seed, same bytes
     #[arg(long, value_name = "N", default_value = "1")]
     seed: String,
@@ -81,8 +83,9 @@ impl Estimate {
             ));
         }
         let (catalog, kinds, asked) = self.ground()?;
-        let workload = described("--workload", &self.workload)?;
-        let beside = self.beside.as_deref().map(|name| described("--beside", name)).transpose()?;
+        let workload = &described("--workload", &self.workload, &catalog)?;
+        let beside = self.beside.as_deref().map(|name| described("--beside", name, &catalog)).transpose()?;
+        let beside = beside.as_ref();
         let mut subjects = vec![subject(workload)];
         subjects.extend(beside.filter(|p| p.name != workload.name).map(subject));
         for kind in &kinds[..asked] {
@@ -124,16 +127,12 @@ impl Estimate {
                 kinds.push(kind.clone());
             }
         }
-        let Some(path) = &self.rates else {
-            if kinds.is_empty() {
-                return Err(anyhow!(
-                    "--kind: there is no rate table to take kinds from; name one or more, such as --kind v100,a100"
-                ));
-            }
-            let asked = kinds.len();
-            return Ok((Catalog::default(), kinds, asked));
-        };
-        let measured = measured::from_table(&RateTable::from_file(path)?)?;
+        let measured = measured::from_files(self.rates.as_deref(), self.catalog.as_deref())?;
+        if kinds.is_empty() && measured.kinds.is_empty() {
+            return Err(anyhow!(
+                "--kind: there is no measured kind to take; name one or more, such as --kind v100,a100"
+            ));
+        }
         let asked = if kinds.is_empty() { measured.kinds.len() } else { kinds.len() };
         for kind in measured.kinds {
             if !kinds.iter().any(|k| k.name == kind.name) {
@@ -144,8 +143,22 @@ impl Estimate {
     }
 }
 
-fn described(flag: &str, name: &str) -> Result<&'static Workload> {
-    Library::builtin().workload(name).map_err(|e| anyhow!("{flag}: {e}"))
+/// What a workload is made of, by the library or the catalog.
+fn described(flag: &str, name: &str, catalog: &Catalog) -> Result<Workload> {
+    let unknown = match Library::builtin().workload(name) {
+        Ok(workload) => return Ok(workload.clone()),
+        Err(unknown) => unknown,
+    };
+    if let Some(workload) = catalog.features(name) {
+        return Ok(workload.clone());
+    }
+    if catalog.cells().any(|(key, _)| key.workload == name) {
+        return Err(anyhow!(
+            "{flag}: '{name}' was measured, but nobody said what it is made of, so nothing else can be told of it; \
+             see its cells with 'arles catalog show', or give its features with 'arles catalog import --features'"
+        ));
+    }
+    Err(anyhow!("{flag}: {unknown}"))
 }
 
 fn subject(workload: &Workload) -> Subject {

@@ -54,7 +54,7 @@ impl Simulate {
         journal.map_or(Ok(()), Draft::keep)?;
         output::print(out, self.results.output, &results::table(&runs), &results::Document::of(&runs))?;
         if self.results.output == Format::Table {
-            output::paragraph(out, results::LEGEND)?;
+            output::paragraph(out, &results::legend(&runs))?;
         }
         Ok(())
     }
@@ -86,6 +86,9 @@ impl Staged {
         }
         if self.scenario.dropped() > 0 {
             remark(format_args!("{} jobs left out: they fit no kind of this cluster", self.scenario.dropped()));
+        }
+        if let Some(sentence) = self.scenario.hopeless_promises() {
+            remark(format_args!("{sentence}"));
         }
     }
 

@@ -9,8 +9,10 @@
 //! ```
 //!
 //! μ is the model's own profile over kinds, ln model(a) less its mean: M lets the process find that the model exaggerates.
-//! What is told is not the median e^mean but e^(mean − ½ variance): of a rate known to a factor only, too high a guess is worse
+//! What is told is not the median e^mean but e^(mean − ½ variance), the variance averaged over kinds: of a rate known to a factor only, too high a guess is worse
 //! than too low a one (the least expected relative error is at a whole variance below).
+//!
+//! A pair that was measured where the workload was not measured alone counts too, with the noise of what partners leave.
 //!
 //! A workload without measured relatives is carried over once more from where it was measured by the mean profile of all
 //! others, without model or features, and the two are averaged: seven families are too few to tell which is better.
@@ -23,7 +25,8 @@ use crate::catalog::MEASUREMENT_ERROR;
 use crate::features::{Spec, spec};
 use crate::ground::Ground;
 use crate::method::Belief;
-use crate::{modelled, solo};
+use crate::shift::Role;
+use crate::{mean, modelled, solo};
 
 /// Cells that answer for one workload.
 const MOST_CELLS: usize = 96;
@@ -31,8 +34,13 @@ const MOST_CELLS: usize = 96;
 const BATCH_LENGTH: f64 = 1.5;
 /// A 90 % interval is so many standard errors wide, to either side.
 const NINETY: f64 = 1.645;
+/// Quantiles behind the conformal factors, without and with a relative known: a family hidden in training is still better known
+/// than one that is really new.
+const LEVELS: [f64; 2] = [0.92, 0.9];
 /// Variances by which what is told lies below the median.
 const SHADE: f64 = 0.5;
+/// Standard error of what a partner leaves, taken as the mean.
+const PAIR_SPREAD: f64 = 0.3;
 /// Standard error where nothing at all is known.
 const UNKNOWN: f64 = 1.0;
 
@@ -62,6 +70,8 @@ struct Known {
     value: f64,
     /// μ.
     tilt: f64,
+    /// Variance of the measurement itself, where it is not one of the rate alone.
+    noise: f64,
 }
 
 impl Alone {
@@ -117,7 +127,7 @@ impl Alone {
         let values: Vec<f64> = known.iter().map(|k| k.value).collect();
         let weights = factor.solve(&values);
         let belief = |kind: usize| {
-            let here = Known { thing, kind, value: 0.0, tilt: tilt(ground, thing, kind) };
+            let here = Known { thing, kind, value: 0.0, tilt: tilt(ground, thing, kind), noise: 0.0 };
             let across: Vec<f64> = known.iter().map(|k| self.kernel(ground, &here, k)).collect();
             let mean: f64 = across.iter().zip(&weights).map(|(c, w)| c * w).sum();
             let explained: f64 = factor.forward(&across).iter().map(|x| x * x).sum();
@@ -125,10 +135,17 @@ impl Alone {
             let variance = (own - explained).max(MEASUREMENT_ERROR * MEASUREMENT_ERROR);
             let process = modelled::alone(ground, thing, kind).unwrap_or(0.0) + mean;
             let plain = if stranger { carried(ground, thing, kind, known) } else { None };
-            let ln = plain.map_or(process, |plain| (process + plain) / 2.0) - SHADE * variance;
+            let ln = plain.map_or(process, |plain| (process + plain) / 2.0);
             Belief { ln, doubt: variance.sqrt(), refined }
         };
-        (0..self.specs.len()).map(belief).collect()
+        let mut beliefs: Vec<Belief> = (0..self.specs.len()).map(belief).collect();
+        // One shade for all kinds that were not measured: it must not tilt the profile.
+        let open = (0..self.specs.len()).filter(|&a| !known.iter().any(|k| k.thing == thing && k.kind == a));
+        let variance = crate::shift::moments(open.map(|a| beliefs[a].doubt * beliefs[a].doubt));
+        for belief in &mut beliefs {
+            belief.ln -= SHADE * variance.map_or(0.0, |(mean, _)| mean);
+        }
+        beliefs
     }
 
     /// What doubts must be multiplied by so that 90 % intervals hold 90 % of what is known, each workload hidden in turn:
@@ -161,7 +178,7 @@ impl Alone {
             ratios.sort_by(f64::total_cmp);
             // Few cells say little about a tail.
             if ratios.len() >= 20 {
-                self.conformal[group] = ratios[ratios.len() * 9 / 10].clamp(0.5, 3.0);
+                self.conformal[group] = ratios[(ratios.len() as f64 * LEVELS[group]) as usize].clamp(0.5, 3.0);
             }
         }
     }
@@ -173,7 +190,8 @@ impl Alone {
         let rho = (-apart).exp();
         let level = c + l_psi * psi + l_family * family + l_batch * batch;
         let profile = c_kind + p_psi * psi + p_family * family + p_batch * batch;
-        let same = if one.thing == two.thing { own + if one.kind == two.kind { noise } else { 0.0 } } else { 0.0 };
+        let cell = if one.kind == two.kind { noise + one.noise.max(two.noise) } else { 0.0 };
+        let same = if one.thing == two.thing { own + cell } else { 0.0 };
         level + rho * profile + same + tilt * one.tilt * two.tilt
     }
 
@@ -257,10 +275,24 @@ fn tilt(ground: &Ground, thing: usize, kind: usize) -> f64 {
     of(kind) - (0..kinds).map(of).sum::<f64>() / kinds as f64
 }
 
+/// What measured pairs say of a rate alone that nobody measured: together over what such a partner leaves on average, and the
+/// variance of that.
+fn from_pairs(ground: &Ground, thing: usize, kind: usize) -> Option<(f64, f64)> {
+    if ground.met(thing) == 0 {
+        return None;
+    }
+    let partners = (0..ground.things().len()).filter(|&p| ground.beside(thing, p, kind).is_finite());
+    let rate = |p: usize| ground.beside(thing, p, kind) - mean::partner_mean(ground, Role::Own, thing, p, kind).0;
+    let (sum, count) = partners.map(rate).fold((0.0, 0.0), |(s, n), r| (s + r, n + 1.0));
+    (count > 0.0).then(|| (sum / count, PAIR_SPREAD * PAIR_SPREAD * (0.5 + 0.5 / count)))
+}
+
 fn cells_of(ground: &Ground, thing: usize) -> impl Iterator<Item = Known> {
     (0..ground.kinds().len()).filter_map(move |kind| {
-        let value = ground.alone(thing, kind) - modelled::alone(ground, thing, kind).unwrap_or(0.0);
-        value.is_finite().then(|| Known { thing, kind, value, tilt: tilt(ground, thing, kind) })
+        let alone = ground.alone(thing, kind);
+        let (ln, noise) = if alone.is_nan() { from_pairs(ground, thing, kind)? } else { (alone, 0.0) };
+        let value = ln - modelled::alone(ground, thing, kind).unwrap_or(0.0);
+        value.is_finite().then(|| Known { thing, kind, value, tilt: tilt(ground, thing, kind), noise })
     })
 }
 

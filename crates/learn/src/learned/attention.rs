@@ -66,12 +66,12 @@ pub(super) struct Said {
 }
 
 /// att, slope and Σ w, given the mean.
-pub(super) fn listen(voices: &[Voice], mean: f64, need: f64) -> Said {
+pub(super) fn listen(voices: impl Iterator<Item = Voice> + Clone, mean: f64, need: f64) -> Said {
     let (mut sum, mut likeness) = (0.0, 0.0);
-    for v in voices {
+    for v in voices.clone() {
         sum += v.weight * (v.value - mean);
         likeness += v.weight;
     }
-    let family = voices.iter().filter_map(|v| Some((v.step?, v.value)));
+    let family = voices.filter_map(|v| Some((v.step?, v.value)));
     Said { att: sum / (need + likeness), slope: slope(family), likeness }
 }

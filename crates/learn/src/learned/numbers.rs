@@ -90,8 +90,8 @@ impl Plain {
 }
 
 impl Numbers {
-    /// Where training begins: like ones are believed, the model a little, gains moderate.
-    pub(super) fn start(kinds: &[Kind]) -> Self {
+    /// Where training begins: like ones are believed, gains are moderate, and the model counts for `model`.
+    pub(super) fn start(kinds: &[Kind], model: f64) -> Self {
         let specs = kinds.iter().map(spec).collect();
         let names: Vec<String> = kinds.iter().map(|k| k.name.clone()).collect();
         let size = ROLES * (PLAIN + FUNCTIONS * (SMOOTH + names.len()));
@@ -117,9 +117,12 @@ impl Numbers {
             ] {
                 numbers.set(r, plain, value);
             }
-            for (function, base) in
-                [(PerKind::Attention, 0.9), (PerKind::Slope, 0.5), (PerKind::Model, 0.2), (PerKind::Doubt, 0.2f64.ln())]
-            {
+            for (function, base) in [
+                (PerKind::Attention, 0.9),
+                (PerKind::Slope, 0.5),
+                (PerKind::Model, model),
+                (PerKind::Doubt, 0.2f64.ln()),
+            ] {
                 let at = numbers.function_at(r, function);
                 numbers.flat[at] = base;
             }
@@ -186,6 +189,14 @@ impl Numbers {
             gradient[at + 1 + d] += slope * x;
         }
         gradient[at + SMOOTH + a] += slope;
+    }
+
+    /// The numbers of v.
+    pub(super) fn of_model(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..ROLES).flat_map(|r| {
+            let at = self.function_at(r, PerKind::Model);
+            at..at + SMOOTH + self.kinds.len()
+        })
     }
 
     /// Numbers that are shrunk towards 0, with how strongly: what tells kinds apart.

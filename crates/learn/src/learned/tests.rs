@@ -125,7 +125,7 @@ fn a_measured_cell_stands_and_others_of_it_are_refined() {
 #[test]
 fn where_nothing_is_alike_the_mean_is_left() {
     let far = |value: f64| Voice { weight: 0.0, value, step: None };
-    let said = listen(&[far(-0.1), far(-0.9)], -0.5, 0.2);
+    let said = listen([far(-0.1), far(-0.9)].into_iter(), -0.5, 0.2);
     assert_eq!((said.att, said.slope, said.likeness), (0.0, 0.0, 0.0));
 }
 
@@ -158,4 +158,22 @@ fn a_kind_that_nobody_measured_is_doubted_more() {
     let doubts: Vec<f64> = cells.iter().map(|c| c.unwrap().doubt).collect();
     assert!(doubts[..3].iter().all(|d| *d < doubts[3]), "{doubts:?}");
     assert!(cells[3].unwrap().rate > 0.0);
+}
+
+#[test]
+fn a_pair_tells_about_the_rate_alone_where_that_was_not_measured() {
+    let (catalog, kinds) = tests_small();
+    let library = Library::builtin();
+    // Of a family that is not in the catalog, and five times as slow as the model says.
+    let mut stranger = library.workload("bert-base-b16").unwrap().clone();
+    stranger.host_seconds *= 2.0;
+    let mut workloads = subjects();
+    workloads.push(Subject { name: stranger.name.clone(), features: Some(stranger.clone()) });
+    let mut made = make(&setting(&catalog, &kinds, &workloads)).unwrap();
+    let pair = model::beside(&stranger, workloads[1].features.as_ref().unwrap(), &kinds[2]).unwrap();
+    let before = made.estimate(&ask(4, None)).cells[2].unwrap();
+    let (kind, at) = (KindId(2), Time::ZERO);
+    made.observe(&Observation { ask: ask(4, Some(1)), kind, spread: false, rate: pair.own / 5.0, watts: 0.0, at });
+    let after = made.estimate(&ask(4, None)).cells[2].unwrap();
+    assert!(after.rate < before.rate / 2.0 && after.doubt < before.doubt, "{before:?} {after:?}");
 }

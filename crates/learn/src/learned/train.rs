@@ -49,12 +49,13 @@ pub(super) struct Left {
 /// Observations of an episode: (kind, partner) with the residual in both roles.
 type Draws = Vec<Vec<(usize, usize, [f64; ROLES])>>;
 
-/// Trains all numbers; `progress` is told which part is done.
+/// Trains all numbers, or all but those of v (`hold_model`); `progress` is told which part is done.
 pub(super) fn train(
     mut numbers: Numbers,
     school: &School,
     specs: &[Spec],
     seed: u64,
+    hold_model: bool,
     progress: &dyn Fn(f64),
 ) -> (Numbers, Trained) {
     let steps = [STEPS_FIRST, STEPS_SECOND, STEPS_DOUBT];
@@ -68,8 +69,11 @@ pub(super) fn train(
     let mut loss = 0.0;
     let mut adam = Adam::new(&numbers);
     for step in 0..steps[0] {
-        let (value, gradient) = first(&numbers, school);
+        let (value, mut gradient) = first(&numbers, school);
         loss = value;
+        if hold_model {
+            numbers.of_model().for_each(|i| gradient[i] = 0.0);
+        }
         adam.step(&mut numbers, &gradient, step, steps[0]);
         progress(0.7 * step as f64 / steps[0] as f64);
     }
@@ -463,7 +467,7 @@ mod tests {
         let setting = Setting { kinds: &kinds, workloads: &[], catalog: &catalog, seed: 1, progress: &|_| {} };
         let ground = Ground::new(&setting);
         let specs = kinds.iter().map(crate::features::spec).collect();
-        (School::new(&ground, 1), Numbers::start(&kinds), specs)
+        (School::new(&ground, 1), Numbers::start(&kinds, 0.2), specs)
     }
 
     fn close(name: &str, numbers: &Numbers, loss: impl Fn(&Numbers) -> (f64, Vec<f64>)) {

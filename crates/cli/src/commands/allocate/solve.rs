@@ -12,10 +12,11 @@ use super::question::{self, Question, STEPS_LEFT};
 use crate::fault::Failed;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::{
-    Allocation, Certificate, ClassId, Entitlement, Grouping, Members, PolicyEntry, Problem, Promise, User,
+    Allocation, Certificate, ClassId, Entitlement, Grouping, Members, PolicyEntry, Power, Problem, ProblemError,
+    Promise, User,
 };
 use arles_core::audit::Audit;
-use arles_core::{JobId, Round, TenantId, Time, WorkloadId};
+use arles_core::{JobId, Library, Round, TenantId, Time, WorkloadId};
 use std::time::Instant;
 
 /// A policy's answer, with GPUs counted whole.
@@ -117,7 +118,8 @@ impl<'q> Case<'q> {
         let capacity: Vec<f64> = question.kinds.iter().map(|kind| f64::from(kind.count) * scale).collect();
         let costs: Vec<f64> = question.kinds.iter().map(|kind| kind.hourly_cost / scale).collect();
         let problem = |users: Vec<User>, rates: Vec<f64>| {
-            Problem::new(Round(0), capacity.clone(), users, rates)?.with_costs(costs.clone())
+            let problem = Problem::new(Round(0), capacity.clone(), users, rates)?.with_costs(costs.clone())?;
+            if policy.frugal { with_power(problem, question) } else { Ok(problem) }
         };
         let single = match policy.grouping {
             Grouping::Alike => None,
@@ -165,6 +167,19 @@ impl<'q> Case<'q> {
             _ => None,
         })
     }
+}
+
+/// The problem with power by the kinds' specifications: a GPU at work draws its most, and 1 W where the library does not
+/// know the kind, so that fewest GPUs is least power.
+fn with_power(problem: Problem, question: &Question) -> Result<Problem, ProblemError> {
+    let mut power = Power::uniform(&problem);
+    for (j, kind) in question.kinds.iter().enumerate() {
+        if let Ok(known) = Library::builtin().kind(&kind.name) {
+            power.idle_watts[j] = known.idle_watts;
+            power.users.iter_mut().for_each(|user| user.watts[j] = known.max_watts);
+        }
+    }
+    problem.with_power(power)
 }
 
 /// A user of the question as a class of jobs.

@@ -8,9 +8,8 @@ use crate::progress::Progress;
 use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
 use arles_core::{Kind, Library};
+use arles_learn::Setting;
 use arles_learn::learned::{self, Trained};
-use arles_learn::{Catalog, Setting};
-use arles_sim::rates::RateTable;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -21,10 +20,13 @@ use std::time::Instant;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Train {
-    /// Measured rates to learn from (Gavel's JSON); without them, the library as the performance model sees it
-    #[arg(long, value_name = "FILE")]
+    /// Measured rates to learn from (Gavel's JSON); without these or a catalog, the library as the performance model sees it
+    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
     rates: Option<PathBuf>,
-    /// Kinds, separated by commas, where there is no rate table
+    /// Catalog of measurements to learn from
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
+    /// Kinds, separated by commas, where nothing was measured
     #[arg(long, value_name = "NAMES", default_value = "k80,p100,v100,t4,a100,h100")]
     kind: String,
     /// Write the numbers to this file (JSON)
@@ -48,20 +50,15 @@ struct Report {
 impl Train {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let seed = whole(&self.seed, 0).map_err(|e| anyhow!("--seed: {e}"))?;
-        let (catalog, kinds) = match &self.rates {
-            Some(path) => {
-                let measured = measured::from_table(&RateTable::from_file(path)?)?;
-                (measured.catalog, measured.kinds)
-            }
-            None => (Catalog::default(), self.kinds()?),
-        };
+        let measured = measured::from_files(self.rates.as_deref(), self.catalog.as_deref())?;
+        let kinds = if measured.kinds.is_empty() { self.kinds()? } else { measured.kinds };
         let draft = self.out.as_deref().map(Draft::create).transpose()?;
         let progress = Progress::parts("training");
         let before = Instant::now();
         let (numbers, trained) = learned::train(&Setting {
             kinds: &kinds,
             workloads: &[],
-            catalog: &catalog,
+            catalog: &measured.catalog,
             seed,
             progress: &|part| progress.at_part(part),
         });

@@ -1,0 +1,52 @@
+//! How far off the beliefs of P1 and P2 are, as a rule: from beliefs of networks that had not seen the case.
+//!
+//! A doubt is the distance that nine in ten errors stay within, over 1.645, so that ±1.645 doubts cover nine in ten whatever
+//! the shape of their distribution. One number for each kind, for whether a workload of the same family was heard, and for whether a pair of the
+//! workload was measured on that kind. A group of few is doubted like all of them and a half more; a kind
+//! that nobody has measured, twice as much.
+
+use super::first::Past;
+use super::second::After;
+
+/// Fewer errors than this say nothing of their own.
+const FEW: usize = 20;
+/// A ninth decile over this is a standard error.
+const NORMAL_90: f64 = 1.645;
+/// Where nothing was ever compared.
+const UNKNOWN: f64 = 0.6;
+
+/// Doubts by [seen][kin][kind].
+pub(super) struct Doubts([[Vec<f64>; 2]; 2]);
+
+impl Doubts {
+    pub(super) fn new(kinds: usize, pasts: &[Past], after: &[After]) -> Self {
+        let before = pasts
+            .iter()
+            .flat_map(|p| [0, 1].map(|o| After { kin: p.kin, kind: p.case.a, off: p.truth[o] - p.believed[o] }));
+        let before: Vec<After> = before.filter(|b| b.off.is_finite()).collect();
+        Self([&before[..], after].map(|errors| [false, true].map(|kin| by_kind(kinds, errors, kin))))
+    }
+
+    /// Of a belief on a kind: whether a pair was measured there, and whether its own family was heard.
+    pub(super) fn of(&self, seen: bool, kin: bool, kind: usize) -> f64 {
+        self.0[usize::from(seen)][usize::from(kin)].get(kind).copied().unwrap_or(UNKNOWN)
+    }
+}
+
+fn by_kind(kinds: usize, errors: &[After], kin: bool) -> Vec<f64> {
+    let of = |kind: Option<usize>, kin: Option<bool>| {
+        let same = |e: &&After| kind.is_none_or(|k| k == e.kind) && kin.is_none_or(|k| k == e.kin);
+        ninth_decile(errors.iter().filter(same).map(|e| e.off.abs()).collect())
+    };
+    let all = of(None, Some(kin)).or_else(|| of(None, None).map(|d| 1.5 * d)).unwrap_or(UNKNOWN);
+    let measured = |kind: usize| errors.iter().any(|e| e.kind == kind);
+    (0..kinds).map(|k| of(Some(k), Some(kin)).unwrap_or(all * if measured(k) { 1.5 } else { 2.0 })).collect()
+}
+
+fn ninth_decile(mut errors: Vec<f64>) -> Option<f64> {
+    if errors.len() < FEW {
+        return None;
+    }
+    errors.sort_by(f64::total_cmp);
+    Some(errors[errors.len() * 9 / 10] / NORMAL_90)
+}
