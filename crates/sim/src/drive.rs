@@ -206,7 +206,8 @@ impl Scenario {
     /// A sentence about jobs that were promised more than any kind here can do, if there are any.
     #[must_use]
     pub fn hopeless_promises(&self) -> Option<String> {
-        let hopeless = |(i, job): (usize, &TraceJob)| {
+        let hopeless = |i: usize| {
+            let job = &self.trace.jobs[i];
             let floor = self.submission(i)?.floor?;
             let row = self.truth.alone(WorkloadId(job.workload), job.gang);
             let allowed = self.allowed(job);
@@ -215,7 +216,7 @@ impl Scenario {
             let (j, most) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
             (floor > most * (1.0 + 1e-9)).then_some((job, floor, most, j))
         };
-        let mut found = self.trace.jobs.iter().enumerate().filter_map(hopeless);
+        let mut found = (0..self.trace.jobs.len()).filter_map(hopeless);
         let (job, floor, most, j) = found.next()?;
         let (name, kind) = (&self.trace.workloads[job.workload as usize], &self.cluster.kinds()[j].name);
         let others = match found.count() {
