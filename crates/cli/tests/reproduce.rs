@@ -29,6 +29,50 @@ fn the_same_seed_gives_the_same_bytes() {
     );
 }
 
+/// A small field: two policies of which one is tried with every estimator.
+fn small_field(folder: &Path, threads: &str) -> [String; 3] {
+    let command = "reproduce gogh --quick --only energy,learning,co-location --policy fifo,energy-greedy --generate jobs=24 -o json \
+                   --html out.html --markdown out.md --threads";
+    let flags: Vec<&str> = command.split_whitespace().chain([threads]).collect();
+    let ran = arles(folder, &flags, "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    [ran.stdout, read("out.html"), read("out.md")]
+}
+
+#[test]
+fn runs_with_estimators_are_the_same_on_any_number_of_threads() {
+    let folder = folder("reproduce-gogh");
+    let alone = small_field(&folder, "1");
+    // Both write the number of threads into their command.
+    let same = |texts: [String; 3], threads: &str| texts.map(|text| text.replace(&format!("--threads {threads}"), ""));
+    let document: serde_json::Value = serde_json::from_str(&alone[0]).unwrap();
+    let names: Vec<_> =
+        document["experiments"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["energy", "learning", "co-location"]);
+    for experiment in document["experiments"].as_array().unwrap() {
+        assert_eq!(experiment["troubles"].as_array().unwrap().len(), 0, "{}", experiment["troubles"]);
+    }
+    let runs = document["experiments"][0]["sheets"][0]["rows"].as_array().unwrap();
+    assert!(runs.iter().any(|row| row[0] == "energy-greedy, learned P1"), "{runs:?}");
+    assert!(same(alone, "1") == same(small_field(&folder, "3"), "3"), "threads change the result");
+}
+
+#[test]
+fn the_policy_under_test_is_tried_with_an_estimator_and_timed() {
+    let folder = folder("reproduce-gogh-table");
+    let command = "reproduce gogh --quick --only energy,program --policy fifo,gogh --estimator model --seeds 1 --generate jobs=12 \
+                   --cluster v100:2,k80:2";
+    let ran = arles(&folder, &command.split_whitespace().collect::<Vec<_>>(), "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for text in
+        ["energy: Energy and promises", "gogh, oracle", "gogh, model", "program: Time to solve", "energy-greedy"]
+    {
+        assert!(ran.stdout.contains(text), "{text} is missing:\n{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("Trouble"), "{}", ran.stdout);
+}
+
 #[test]
 fn every_experiment_finds_something_without_trouble() {
     let folder = folder("reproduce-table");
@@ -46,6 +90,15 @@ fn wrong_input_gets_a_sentence() {
     let cases = [
         ("reproduce", "required arguments were not provided"),
         ("reproduce oaf", "there is nothing to reproduce of 'oaf' (did you mean oef?)"),
+        ("reproduce gog", "there is nothing to reproduce of 'gog' (did you mean gogh?); expected oef or gogh"),
+        (
+            "reproduce gogh --only enrgy",
+            "--only: there is no experiment 'enrgy' (did you mean energy?); expected one of estimates, energy",
+        ),
+        ("reproduce gogh --only examples", "--only: there is no experiment 'examples'"),
+        ("reproduce gogh --estimator lerned", "there is no estimator 'lerned' (did you mean learned?)"),
+        ("reproduce gogh --deviation 3", "--deviation: '3' cannot be used"),
+        ("reproduce gogh --trace missing.csv", "missing.csv: cannot read this file"),
         (
             "reproduce oef --only lyng",
             "--only: there is no experiment 'lyng' (did you mean lying?); expected one of examples",

@@ -37,7 +37,7 @@ pub(super) fn figure(plot: &Plot) -> Figure {
     let over = widest * LEAN.to_radians().cos();
     let room = (WIDE - left - RIGHT - over - GAP * (number - 1.0)) / number;
     let cell = (room / n).min(MOST_CELL);
-    let top = 26.0 + widest * LEAN.to_radians().sin();
+    let top = 36.0 + widest * LEAN.to_radians().sin();
     let bottom = top + cell * n;
     let mut drawing = Drawing::default();
     for (i, name) in names.iter().enumerate() {

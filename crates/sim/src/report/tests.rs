@@ -94,6 +94,56 @@ fn a_page_stands_alone() {
 }
 
 #[test]
+fn what_an_estimator_learned_is_drawn_where_there_is_any() {
+    let mut runs = runs(SMALL);
+    let sample = |at_seconds: f64| crate::record::LearningSample {
+        at_seconds,
+        observations: 1,
+        solo_error_ratio: Some(0.2),
+        pair_error_ratio: None,
+    };
+    runs[1].learning = vec![sample(60.0), sample(3600.0)];
+    let names: Vec<String> = figures(&runs).into_iter().map(|figure| figure.name).collect();
+    assert!(names.iter().any(|name| name == "error-alone") && !names.iter().any(|name| name == "error-in-pairs"));
+    check_page(&html(&head(), &runs));
+}
+
+#[test]
+fn charts_of_experiments_break_on_nothing() {
+    use crate::study::{Chapter, Finding, Line, Part, Plot};
+    let (evil, odd) = ("<b>\"&'".to_owned(), [f64::NAN, 0.4, f64::INFINITY, -3.0, 7.0]);
+    let text = || (evil.clone(), evil.clone());
+    let mut finding = Finding::by(evil.clone());
+    for time in [true, false] {
+        for points in [Vec::new(), odd.iter().map(|y| (y.abs(), *y, None)).collect()] {
+            let (lines, (title, reading)) = (vec![Line { name: evil.clone(), points }], text());
+            finding.plots.push(Plot::Courses { name: "courses", title, reading, across: "x", up: "y", time, lines });
+        }
+    }
+    for amounts in [vec![0.0; 4], odd[..4].to_vec()] {
+        let (bars, (title, reading)) = (vec![(evil.clone(), amounts)], text());
+        let parts = vec![Part::Active, Part::Restarts, Part::Idle, Part::Unused];
+        finding.plots.push(Plot::Stacks { name: "stacks", title, reading, unit: "kWh", parts, bars });
+    }
+    for names in [Vec::new(), vec![evil.clone(), "other".to_owned()]] {
+        let cells = odd[..names.len() * names.len()].iter().map(|v| Some(*v)).collect();
+        let (maps, (title, reading)) = (vec![(evil.clone(), cells)], text());
+        finding.plots.push(Plot::Maps { name: "maps", title, reading, scale: "ratio", names, maps });
+    }
+    let chapter = Chapter {
+        name: "a",
+        title: "b",
+        claim: "c",
+        ground: None,
+        command: String::new(),
+        absent: Vec::new(),
+        finding,
+    };
+    // The one link of such a page is to its own chapters.
+    check_page(&study_html(&head(), &[chapter]).replace("href=\"#", "id=\"#"));
+}
+
+#[test]
 fn same_runs_same_bytes() {
     let (a, mut b) = (runs(SMALL), runs(SMALL));
     b.iter_mut().for_each(|r| r.summary.wall_seconds = 0.5);

@@ -161,6 +161,15 @@ impl Field<'_> {
         (0..self.contenders.len()).filter(|&c| self.contenders[c].fresh.is_some())
     }
 
+    /// Who takes part at a load under a habit of unused GPUs. Runs with estimators take long: all of them run at one load, and
+    /// the one under test at every other.
+    fn there(&self, load: usize, habit: usize) -> impl Iterator<Item = usize> + '_ {
+        let all = load == self.middle() && habit == 0;
+        let only = self.contenders.iter().filter(|c| c.fresh.is_some()).count() == 1;
+        let takes = move |c: &Contender<'_>| all || only || c.fresh.is_none() || c.estimator == LEARNED;
+        (0..self.contenders.len()).filter(move |&c| takes(&self.contenders[c]))
+    }
+
     fn name(&self, contender: usize) -> String {
         self.contenders[contender].name(self.tested)
     }

@@ -43,16 +43,16 @@ const STAND_IN: &str = "energy-greedy";
 
 /// Many short jobs, all with a promised rate, so that the load is the same most of the time and no long job rules the end.
 pub(super) fn defaults(quick: bool) -> Vec<(&'static str, String)> {
-    let (jobs, seeds) = if quick { ("100", "2") } else { ("400", "5") };
+    let (jobs, seeds, load) = if quick { ("60", "2", "0.6") } else { ("200", "5", "") };
     let settings = [
         ("cluster.gpus", "v100:8,p100:8,k80:8"),
         ("cluster.gpus-per-node", "4"),
-        ("simulation.round", "6m"),
+        ("simulation.round", "10m"),
         ("simulation.restart", "1m"),
         ("simulation.drop-unfit", "true"),
-        ("simulation.deviation", "0.2"),
+        ("simulation.deviation", "0.1"),
         ("generate.jobs", jobs),
-        ("generate.load", ""),
+        ("generate.load", load),
         ("generate.mean", "2h"),
         ("generate.sigma", "1"),
         ("generate.tail", "0"),

@@ -37,8 +37,11 @@ pub fn energy(field: &Field<'_>, runs: &Runs) -> Finding {
     let mut finding = Finding::by(format!(
         "{} Energy is that of all GPUs until the last end, with unused GPUs switched off and left on. Everybody but {tested} is told true rates; \
          {tested} also has to do with estimates, which begin with measurements of other workloads and learn from what runs. '{LEARNED} P1' is {LEARNED} without \
-         corrections: what was measured says nothing about other cells.",
-        field.words()
+         corrections: what was measured says nothing about other cells. Estimators other than {LEARNED} run at {} with unused \
+         GPUs {} only.",
+        field.words(),
+        field.loads.get(field.middle()).map_or("no load", |load| load.title.as_str()),
+        HABITS[0]
     ));
     runs.troubles(field).for_each(|trouble| finding.trouble(trouble));
     for load in 0..field.loads.len().min(NAMES.len()) {
@@ -64,10 +67,10 @@ fn mean(runs: &Runs, (load, habit): (usize, usize), own: usize, of: fn(&Summary)
     Spread::of(&runs.each(load, habit, own, |outcome| of(&outcome.summary))).mean
 }
 
-/// A change against a contender; nothing where it is itself, or is not there.
+/// A change against a contender; nothing where it is itself, or one of them is not there.
 fn against(runs: &Runs, place: (usize, usize), own: usize, base: Option<usize>) -> Value {
-    base.filter(|base| *base != own)
-        .map_or(Value::Nothing, |base| Value::spread(change(runs, place, own, base), Style::Change(1)))
+    let change = base.filter(|base| *base != own).map(|base| change(runs, place, own, base));
+    change.filter(|change| change.mean.is_finite()).map_or(Value::Nothing, |c| Value::spread(c, Style::Change(1)))
 }
 
 fn totals(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Sheet {
@@ -84,7 +87,7 @@ fn totals(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Sheet {
     let mut sheet = Sheet::new(NAMES[load][habit], title, &columns);
     let [fifo, max_min] = BASELINES.map(|name| field.rival(name));
     let place = (load, habit);
-    for c in 0..field.contenders.len() {
+    for c in field.there(load, habit) {
         let number = |of: fn(&Summary) -> f64, style| Value::number(mean(runs, place, c, of), style);
         sheet.row(vec![
             field.name(c).into(),
@@ -113,11 +116,12 @@ fn distances(field: &Field<'_>, runs: &Runs, load: usize) -> Option<Sheet> {
     ];
     let title = format!("Distance to {} with true rates, {}", field.tested, field.loads[load].title);
     let mut sheet = Sheet::new(NAMES[load][2], title, &columns);
-    for c in (0..field.contenders.len()).filter(|c| *c != oracle) {
+    for c in field.there(load, 0).filter(|c| *c != oracle) {
         let mut cells: Vec<Value> = vec![field.name(c).into()];
         for habit in 0..HABITS.len() {
             cells.push(against(runs, (load, habit), c, Some(oracle)));
-            cells.push(Value::spread(late_distance(runs, (load, habit), c, oracle), Style::Change(1)));
+            let late = late_distance(runs, (load, habit), c, oracle);
+            cells.push(if late.mean.is_nan() { Value::Nothing } else { Value::spread(late, Style::Change(1)) });
         }
         sheet.row(cells);
     }
@@ -151,7 +155,7 @@ fn parts(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
     ];
     let title = format!("Where the energy goes, {}, unused GPUs on", field.loads[load].title);
     let mut sheet = Sheet::new(NAMES[load][3], title, &columns);
-    for c in 0..field.contenders.len() {
+    for c in field.there(load, 1) {
         let mut cells: Vec<Value> = vec![field.name(c).into()];
         cells.extend(PARTS.map(|(_, of)| Value::number(mean(runs, (load, 1), c, of), Style::Plain(1))));
         let in_use = mean(runs, (load, 1), c, |s| s.utilisation_ratio);
@@ -166,7 +170,8 @@ fn parts(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
 fn stacks(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Plot {
     // Where unused GPUs are off they draw nothing, and need no colour.
     let parts = &PARTS[..if habit == 0 { 3 } else { 4 }];
-    let bars = (0..field.contenders.len())
+    let bars = field
+        .there(load, habit)
         .map(|c| (field.name(c), parts.iter().map(|(_, of)| mean(runs, (load, habit), c, *of)).collect()));
     Plot::Stacks {
         name: NAMES[load][4 + habit],

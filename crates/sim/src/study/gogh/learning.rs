@@ -59,7 +59,7 @@ fn sheet(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
     ];
     let title = format!("Mean error of estimated rates, {}, unused GPUs {}", field.loads[load].title, HABITS[0]);
     let mut sheet = Sheet::new(NAMES[load], title, &columns);
-    for c in field.learners() {
+    for c in field.learners().filter(|c| !runs.of(load, 0, *c).is_empty()) {
         let number = |of: &dyn Fn(&Outcome) -> Option<f64>, style| {
             let values = runs.each(load, 0, c, |outcome| of(outcome).unwrap_or(f64::NAN));
             let told: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();

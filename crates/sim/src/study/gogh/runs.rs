@@ -4,6 +4,7 @@ use super::{Field, HABITS};
 use crate::drive::Company;
 use crate::record::{LearningSample, Summary};
 use crate::study::pool;
+use std::collections::BTreeMap;
 
 /// What is kept of a run.
 pub(super) struct Outcome {
@@ -43,20 +44,14 @@ pub(super) type Result = std::result::Result<Outcome, String>;
 
 /// All runs.
 pub struct Runs {
-    /// In the order load, habit, contender, seed.
-    results: Vec<Result>,
-    contenders: usize,
-    /// Seeds of each load.
-    seeds: Vec<usize>,
+    /// By load, habit and contender; then by seed.
+    results: BTreeMap<(usize, usize, usize), Vec<Result>>,
 }
 
 impl Runs {
-    /// The runs of a contender at a load under a habit of unused GPUs, by seed.
+    /// The runs of a contender at a load under a habit of unused GPUs, by seed; none where it does not take part.
     pub(super) fn of(&self, load: usize, habit: usize, contender: usize) -> &[Result] {
-        let before: usize = self.seeds[..load].iter().map(|seeds| seeds * HABITS.len() * self.contenders).sum();
-        let seeds = self.seeds[load];
-        let from = before + (habit * self.contenders + contender) * seeds;
-        &self.results[from..from + seeds]
+        self.results.get(&(load, habit, contender)).map_or(&[], Vec::as_slice)
     }
 
     /// Something of every run that there is, seed by seed, beside the same of another contender.
@@ -77,12 +72,9 @@ impl Runs {
 
     /// Why runs failed, each with its contender.
     pub(super) fn troubles<'r>(&'r self, field: &'r Field<'_>) -> impl Iterator<Item = String> + 'r {
-        let places = (0..self.seeds.len()).flat_map(|load| (0..HABITS.len()).map(move |habit| (load, habit)));
-        places.flat_map(move |(load, habit)| {
-            (0..field.contenders.len()).flat_map(move |c| {
-                let failed = self.of(load, habit, c).iter().filter_map(|run| run.as_ref().err());
-                failed.map(move |why| format!("{}: {why}", field.name(c)))
-            })
+        self.results.iter().flat_map(|((_, _, c), runs)| {
+            let failed = runs.iter().filter_map(|run| run.as_ref().err());
+            failed.map(|why| format!("{}: {why}", field.name(*c)))
         })
     }
 }
@@ -93,14 +85,17 @@ pub fn runs(field: &Field<'_>) -> Runs {
     let mut items = Vec::new();
     for (load, l) in field.loads.iter().enumerate() {
         for habit in 0..HABITS.len() {
-            for contender in 0..field.contenders.len() {
+            for contender in field.there(load, habit) {
                 items.extend((0..l.scenarios.len()).map(|seed| (load, habit, contender, seed)));
             }
         }
     }
-    let results = pool::each(field.plan, &items, |&item| one(field, item));
-    let seeds = field.loads.iter().map(|load| load.scenarios.len()).collect();
-    Runs { results, contenders: field.contenders.len(), seeds }
+    let done = pool::each(field.plan, &items, |&item| one(field, item));
+    let mut results: BTreeMap<_, Vec<Result>> = BTreeMap::new();
+    for ((load, habit, contender, _), result) in items.into_iter().zip(done) {
+        results.entry((load, habit, contender)).or_default().push(result);
+    }
+    Runs { results }
 }
 
 fn one(field: &Field<'_>, (load, habit, contender, seed): (usize, usize, usize, usize)) -> Result {

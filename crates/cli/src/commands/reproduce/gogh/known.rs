@@ -28,33 +28,41 @@ pub(super) fn known(setup: &Setup<'_>, scenario: &Scenario) -> Result<Known> {
         features: features.map(|workload| without_host_time(workload, library)),
     };
     let subjects: Vec<Subject> = scenario.workloads().map(subject).collect();
-    let others = published(setup).into_iter().filter(|name| subjects.iter().all(|subject| subject.name != *name));
+    let runs = |name: &Name| subjects.iter().any(|subject| subject.name == name.library);
+    let others = published(setup).into_iter().filter(|name| !runs(name));
     let mut catalog = measured(setup, &others.collect::<Vec<_>>())?;
     let described: Vec<_> = catalog.described().map(|workload| without_host_time(workload, library)).collect();
     described.into_iter().for_each(|workload| catalog.describe(workload));
     Ok(Known { kinds: scenario.cluster().kinds().to_vec(), subjects, catalog })
 }
 
-/// Workloads whose rates were published, by the library's names: those of the table or, without one, those of the library that have the
-/// name of a publication.
-pub(super) fn published(setup: &Setup<'_>) -> Vec<String> {
+/// A workload as the table of rates calls it, and as the library does.
+pub(super) struct Name {
+    table: String,
+    library: String,
+}
+
+/// Workloads whose rates were published: those of the table or, without one, those of the library that have the name of a
+/// publication.
+pub(super) fn published(setup: &Setup<'_>) -> Vec<Name> {
     let library = Library::builtin();
+    let named = |table: &String| Name {
+        library: library.workload(table).map_or(table.clone(), |workload| workload.name.clone()),
+        table: table.clone(),
+    };
     match setup.rates() {
-        Some(table) => {
-            let known = |name: &String| library.workload(name).map_or(name.clone(), |workload| workload.name.clone());
-            table.workloads().iter().map(known).collect()
-        }
-        None => library.workloads().iter().filter(|w| !w.aliases.is_empty()).map(|w| w.name.clone()).collect(),
+        Some(table) => table.workloads().iter().map(named).collect(),
+        None => library.workloads().iter().filter(|w| !w.aliases.is_empty()).map(|w| named(&w.name)).collect(),
     }
 }
 
 /// A catalog of these workloads on the kinds of the cluster, each cell measured once, without an error.
-pub(super) fn measured(setup: &Setup<'_>, names: &[String]) -> Result<Catalog> {
+pub(super) fn measured(setup: &Setup<'_>, names: &[Name]) -> Result<Catalog> {
     let kinds = setup.cluster.kinds();
-    let truth = setup.truth(names)?;
+    let truth = setup.truth(&names.iter().map(|name| name.table.clone()).collect::<Vec<_>>())?;
     let mut catalog = Catalog::default();
     let mut put = |workload: usize, partner: Option<usize>, kind: usize, gang: u32, rate: f64, watts: f64| {
-        let name = |i: usize| names[i].clone();
+        let name = |i: usize| names[i].library.clone();
         let key = Key { workload: name(workload), partner: partner.map(name), kind: kinds[kind].name.clone(), gang };
         let (watts, source, at, doubt) = (Some(watts), Source::Measured, Time::ZERO, MEASUREMENT_ERROR);
         catalog.put(key, Cell { rate, watts, source, observations: 1, at, doubt })
@@ -76,7 +84,7 @@ pub(super) fn measured(setup: &Setup<'_>, names: &[String]) -> Result<Catalog> {
             }
         }
     }
-    for workload in names.iter().filter_map(|name| Library::builtin().workload(name).ok()) {
+    for workload in names.iter().filter_map(|name| Library::builtin().workload(&name.library).ok()) {
         catalog.describe(workload.clone());
     }
     Ok(catalog)
