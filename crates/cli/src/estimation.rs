@@ -1,12 +1,19 @@
 //! Estimators for simulations: looked up by name, trained once for a scenario, then one copy for each run.
+//!
+//! What `learned` learns from an empty catalog follows from the kinds, the seed and this build of arles alone, so it is
+//! kept under the user's cache folder and not learned again. A cache that is missing, damaged or cannot be written costs
+//! the training and nothing else.
 
+use crate::files::Draft;
 use crate::progress::Progress;
 use anyhow::{Result, anyhow};
 use arles_core::estimate::Estimator;
 use arles_core::library::nearest;
-use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, Setting, Subject, find_estimator};
+use arles_learn::learned::{self, Numbers};
+use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
 use arles_sim::drive::Scenario;
 use arles_sim::measure::{Guess, Noise};
+use std::path::{Path, PathBuf};
 
 /// The name of the estimator that is always right.
 pub(crate) const ORACLE: &str = "oracle";
@@ -57,9 +64,45 @@ impl Estimation {
             seed: noise.seed,
             progress: &|part| progress.at_part(part),
         };
-        let estimator = (entry.make)(&setting).map_err(|unfit| anyhow!("--estimator {}: {unfit}", entry.name))?;
+        let estimator = made(entry, &setting).map_err(|unfit| anyhow!("--estimator {}: {unfit}", entry.name))?;
         Ok(Some(Tutor { name: entry.name, estimator: std::sync::Mutex::new(estimator), noise }))
     }
+}
+
+/// The estimator of an entry for a setting whose catalog is empty.
+fn made(entry: &EstimatorEntry, setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
+    let described = setting.workloads.iter().all(|subject| subject.features.is_some());
+    let cache = cache_file(setting).filter(|_| entry.name == "learned" && described);
+    let Some(path) = cache else { return (entry.make)(setting) };
+    let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Numbers>(&text).ok());
+    let numbers = kept.unwrap_or_else(|| {
+        let (numbers, _) = learned::train(setting);
+        let _ = keep(&path, &numbers);
+        numbers
+    });
+    Ok(learned::with(setting, numbers))
+}
+
+fn keep(path: &Path, numbers: &Numbers) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut draft = Draft::create(path)?;
+    serde_json::to_writer(draft.out(), numbers)?;
+    draft.keep()
+}
+
+/// Where the numbers for a setting are kept: named by all that they depend on.
+fn cache_file(setting: &Setting<'_>) -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    // The program itself is part of it: another build may learn otherwise.
+    let program = std::fs::metadata(std::env::current_exe().ok()?).ok()?;
+    let built = program.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos();
+    let text = serde_json::to_string(&(program.len(), built, setting.seed, setting.kinds)).ok()?;
+    // FNV-1a: stable from version to version of the standard library.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    Some(cache.join("arles").join(format!("learned-{hash:016x}.json")))
 }
 
 impl Tutor {
