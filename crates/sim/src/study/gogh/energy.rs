@@ -63,7 +63,7 @@ fn change(runs: &Runs, place: (usize, usize), own: usize, base: usize) -> Spread
     Spread::of(&runs.beside(place, (own, base), |own, base| own.summary.energy_kwh / base.summary.energy_kwh - 1.0))
 }
 
-fn mean(runs: &Runs, (load, habit): (usize, usize), own: usize, of: fn(&Summary) -> f64) -> f64 {
+fn mean(runs: &Runs, (load, habit): (usize, usize), own: usize, of: Amount) -> f64 {
     Spread::of(&runs.each(load, habit, own, |outcome| of(&outcome.summary))).mean
 }
 
@@ -88,7 +88,7 @@ fn totals(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Sheet {
     let [fifo, max_min] = BASELINES.map(|name| field.rival(name));
     let place = (load, habit);
     for c in field.there(load, habit) {
-        let number = |of: fn(&Summary) -> f64, style| Value::number(mean(runs, place, c, of), style);
+        let number = |of: Amount, style| Value::number(mean(runs, place, c, of), style);
         sheet.row(vec![
             field.name(c).into(),
             number(|s| s.energy_kwh, Style::Plain(1)),
@@ -135,8 +135,11 @@ fn late_distance(runs: &Runs, place: (usize, usize), own: usize, oracle: usize) 
     Spread::of(&ratios)
 }
 
+/// A number of a summary.
+type Amount = fn(&Summary) -> f64;
+
 /// Parts of the energy in the order of the bars: they add up to all of it.
-const PARTS: [(Part, fn(&Summary) -> f64); 4] = [
+const PARTS: [(Part, Amount); 4] = [
     (Part::Active, |s| s.energy_active_kwh - s.energy_restart_kwh),
     (Part::Restarts, |s| s.energy_restart_kwh),
     (Part::Idle, |s| s.energy_idle_kwh - s.energy_unused_kwh),
