@@ -146,6 +146,11 @@ impl RunFlags {
         self.policy.is_some()
     }
 
+    /// Whether a cluster was named, or a file that may name one.
+    pub(crate) fn names_cluster(&self) -> bool {
+        self.cluster.is_some() || self.config.is_some()
+    }
+
     /// Flags about importing mean nothing without a trace; whoever gives one expects it to do something.
     fn check_import_flags(&self, settings: &Settings) -> Result<()> {
         let flags = [

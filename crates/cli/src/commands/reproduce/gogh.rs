@@ -35,6 +35,11 @@ const WORKLOADS: &str = "ResNet-18 (batch size 32):1,ResNet-18 (batch size 128):
     Transformer (batch size 16):1,Transformer (batch size 128):1,LM (batch size 10):1,LM (batch size 80):1,\
     Recommendation (batch size 1024):1,Recommendation (batch size 8192):1,CycleGAN:1,A3C:1";
 
+/// The cluster of the built-in world unless the user names one: kinds of five generations, some of them slow and frugal.
+const MIXED: &str = "a100:4,v100:8,t4:8,p100:4,k80:4";
+/// That of a measured table: the kinds of Gavel's.
+const MEASURED: &str = "v100:8,p100:8,k80:8";
+
 /// Loads that are offered unless the user names one.
 const LOADS: [f64; 3] = [0.3, 0.6, 0.9];
 
@@ -45,7 +50,7 @@ const STAND_IN: &str = "energy-greedy";
 pub(super) fn defaults(quick: bool) -> Vec<(&'static str, String)> {
     let (jobs, seeds, load) = if quick { ("60", "2", "0.6") } else { ("200", "5", "") };
     let settings = [
-        ("cluster.gpus", "v100:8,p100:8,k80:8"),
+        ("cluster.gpus", MIXED),
         ("cluster.gpus-per-node", "4"),
         ("simulation.round", "10m"),
         ("simulation.restart", "1m"),
@@ -71,8 +76,12 @@ pub(super) fn defaults(quick: bool) -> Vec<(&'static str, String)> {
 pub(super) fn run(flags: &Reproduce, settings: &Settings, names: &[&'static str]) -> Result<Done> {
     let modelled = Settings { rates: None, ..settings.clone() };
     let mut stages = vec![Stage::new(flags, &modelled, names)?];
-    if settings.rates.is_some() {
-        stages.push(Stage::new(flags, settings, names)?);
+    let mut measured = settings.clone();
+    if !flags.run.names_cluster() {
+        measured.put("cluster.gpus", MEASURED, "the defaults of this command")?;
+    }
+    if measured.rates.is_some() {
+        stages.push(Stage::new(flags, &measured, names)?);
     }
     stages[0].absences().into_iter().for_each(|sentence| remark(format_args!("{sentence}")));
     let mut kept: Vec<Option<Runs>> = stages.iter().map(|_| None).collect();
