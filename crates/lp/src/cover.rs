@@ -586,6 +586,7 @@ fn improve<'a>(state: &mut State<'a>, guide: &Guide<'a>, (ruins, heat): (u32, f6
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
     let mut search = search::Search::new(state, guide);
     search.build(&lacking);
+    search.wander = demands <= CROWD * search.state.cover.classes.len();
     if demands > MANY {
         let others = (2 * lacking.len()).clamp(200, MANY);
         let mut active = lacking;

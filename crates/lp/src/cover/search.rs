@@ -58,6 +58,8 @@ pub(super) struct Search<'s, 'a> {
     pub(super) state: &'s mut State<'a>,
     guide: &'s Guide<'a>,
     draw: Draw,
+    /// Whether ruin goes on from whomever it opened, rather than around the first: better where most demands differ.
+    pub(super) wander: bool,
     /// Demands that lost something, each once.
     open: Vec<u32>,
     is_open: Vec<bool>,
@@ -73,7 +75,7 @@ impl<'s, 'a> Search<'s, 'a> {
         let is_open = vec![false; state.class_of.len()];
         let draw = Draw(0x9E37_79B9_7F4A_7C15);
         let (open, needs, removed, added) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { state, guide, draw, open, is_open, needs, removed, added }
+        Self { state, guide, draw, wander: true, open, is_open, needs, removed, added }
     }
 
     /// Builds for demands that lack something, without ruin.
@@ -191,13 +193,13 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// Takes the units of one demand, then of others, each a good partner of somebody who is open by then.
+    /// Takes the units of one demand, then of others, each a good partner of the first, or of somebody who is open by then.
     fn ruin(&mut self, active: &[u32]) {
         let demand = active[self.draw.below(active.len())];
         self.strip(demand, true);
         let others = 1 + self.draw.below(MOST_OTHERS);
         for _ in 0..others {
-            let from = self.open[self.draw.below(self.open.len())];
+            let from = if self.wander { self.open[self.draw.below(self.open.len())] } else { demand };
             let class = self.state.class_of[from as usize] as usize;
             let ways = &self.guide.ways[class];
             let related = RELATED.min(ways.len());
