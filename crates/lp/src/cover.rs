@@ -409,7 +409,18 @@ pub fn solve(cover: &Cover, effort: &Effort) -> Result<Answer, Refusal> {
 /// Solves again after the question changed a little, from what the last answer left. Classes are matched by position, so
 /// keep theirs; those that are gone have a count of 0.
 pub fn again(cover: &Cover, effort: &Effort, last: &Answer) -> Result<Answer, Refusal> {
-    run(cover, effort, Some(&last.warm))
+    let mut answer = run(cover, effort, Some(&last.warm))?;
+    let stale = answer.spent.programs == 0 && answer.gap() > STALE.0 * last.warm.fresh + STALE.1;
+    if stale {
+        let Spent { ruins, nodes, .. } = answer.spent;
+        let afresh = run(cover, effort, None)?;
+        if afresh.gap() <= answer.gap() {
+            answer = afresh;
+        }
+        answer.spent.ruins += ruins;
+        answer.spent.nodes += nodes;
+    }
+    Ok(answer)
 }
 
 /// What an answer leaves for the next question.
@@ -418,8 +429,7 @@ pub struct Warm {
     prices: Prices,
     /// Which couples there were: prices go by their positions.
     shape: u64,
-    /// The gap, and what it was when a linear program had last been solved.
-    gap: f64,
+    /// What the gap was when a linear program had last been solved.
     fresh: f64,
     cuts: Vec<cut::Cut>,
     /// Couples that were in the linear program, by classes and resource.
@@ -428,14 +438,14 @@ pub struct Warm {
     units: Vec<(usize, [(u32, u32); 2])>,
 }
 
-/// Prices without a linear program are good enough until the gap is this many times what it was with one, and so much more.
-const STALE: (f64, f64) = (1.5, 1e-3);
+/// Last prices and units are good enough unless the gap is this many times what it was with a linear program, and so
+/// much more; then the question is solved afresh.
+const STALE: (f64, f64) = (1.1, 2e-3);
 
 impl Warm {
     /// Whether the prices are of use for a question.
     fn fits(&self, cover: &Cover) -> bool {
-        let stale = self.gap > STALE.0 * self.fresh + STALE.1;
-        !stale && self.prices.units.len() == cover.capacity.len() && self.shape == shape(cover)
+        self.prices.units.len() == cover.capacity.len() && self.shape == shape(cover)
     }
 }
 
@@ -489,8 +499,7 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     answer.spent = spent;
     kept.units = state.keep();
     kept.shape = shape(cover);
-    kept.gap = answer.gap();
-    kept.fresh = warm.filter(|_| spent.programs == 0).map_or(kept.gap, |warm| warm.fresh);
+    kept.fresh = warm.filter(|_| spent.programs == 0).map_or(answer.gap(), |warm| warm.fresh);
     kept.prices = prices.clone();
     answer.warm = kept;
     answer.prices = prices;
