@@ -16,11 +16,12 @@
 //! # How it is solved
 //!
 //! 1. *Prices.* A linear program over slots, whose columns come in by price (`cover/master.rs`). It does not know that a
-//!    demand holds whole patterns. Where classes are large it learns that cut by cut, as the convex envelope of `h` over the
-//!    patterns of a class (`cover/cut.rs`); where most demands differ, prices climb on from there without it (`cover/ascent.rs`).
-//!    What they prove is computed from the question (`cover/bound.rs`): several percent more than the program over slots does.
+//!    demand holds whole patterns, unless these are single slots. Where classes are large it learns that cut by cut, as the
+//!    convex envelope of `h` over the patterns of a class (`cover/cut.rs`); where most demands differ, prices climb before it,
+//!    which finds its columns, and on from there without it (`cover/ascent.rs`). What they prove is computed from the
+//!    question (`cover/bound.rs`): several percent more than the program over slots does.
 //! 2. *Answer.* Large classes take the whole parts of the linear answer (`cover/round.rs`). A search ruins a few units
-//!    and builds them anew where the prices say that it costs least (`cover/search.rs`).
+//!    and builds them anew where the prices say that it costs least (`cover/guide.rs`, `cover/search.rs`).
 //! 3. *Proof.* An answer costs the bound plus terms that are not negative: what patterns cost beyond the cheapest, and
 //!    units left idle. Enumeration ends where these reach what is to be beaten (`cover/exact.rs`): small questions are solved
 //!    to the end.
@@ -33,6 +34,7 @@ mod bound;
 mod columns;
 mod cut;
 mod exact;
+mod guide;
 mod ladder;
 mod master;
 mod round;
@@ -43,7 +45,9 @@ mod verify;
 pub use bound::{Prices, bound};
 pub use verify::{Flaw, check};
 
+use ascent::Ascent;
 use columns::Columns;
+use guide::Guide;
 use master::Master;
 use state::State;
 use std::fmt;
@@ -143,8 +147,11 @@ impl Effort {
     /// About a second for a hundred demands that are all different, some seconds for five hundred.
     #[must_use]
     pub fn for_question(cover: &Cover) -> Self {
-        let ruins = 2_000 * cover.classes.len().clamp(50, 300) as u32;
-        Self { ruins, ..Self::default() }
+        let classes = cover.classes.len();
+        let ruins = 2_000 * classes.clamp(50, 220) as u32;
+        // One costs as much as there are columns.
+        let steps = if classes > 200 { 16 } else { 40 };
+        Self { ruins, steps, ..Self::default() }
     }
 }
 
@@ -402,13 +409,28 @@ pub fn solve(cover: &Cover, effort: &Effort) -> Result<Answer, Refusal> {
 /// Solves again after the question changed a little, from what the last answer left. Classes are matched by position, so
 /// keep theirs; those that are gone have a count of 0.
 pub fn again(cover: &Cover, effort: &Effort, last: &Answer) -> Result<Answer, Refusal> {
-    run(cover, effort, Some(&last.warm))
+    let mut answer = run(cover, effort, Some(&last.warm))?;
+    let stale = answer.spent.programs == 0 && answer.gap() > STALE.0 * last.warm.fresh + STALE.1;
+    if stale {
+        let Spent { ruins, nodes, .. } = answer.spent;
+        let afresh = run(cover, effort, None)?;
+        if afresh.gap() <= answer.gap() {
+            answer = afresh;
+        }
+        answer.spent.ruins += ruins;
+        answer.spent.nodes += nodes;
+    }
+    Ok(answer)
 }
 
 /// What an answer leaves for the next question.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Warm {
     prices: Prices,
+    /// Which couples there were: prices go by their positions.
+    shape: u64,
+    /// What the gap was when a linear program had last been solved.
+    fresh: f64,
     cuts: Vec<cut::Cut>,
     /// Couples that were in the linear program, by classes and resource.
     couples: Vec<(usize, usize, usize)>,
@@ -416,11 +438,24 @@ pub struct Warm {
     units: Vec<(usize, [(u32, u32); 2])>,
 }
 
+/// Last prices and units are good enough unless the gap is this many times what it was with a linear program, and so
+/// much more; then the question is solved afresh.
+const STALE: (f64, f64) = (1.1, 2e-3);
+
+impl Warm {
+    /// Whether the prices are of use for a question.
+    fn fits(&self, cover: &Cover) -> bool {
+        self.prices.units.len() == cover.capacity.len() && self.shape == shape(cover)
+    }
+}
+
 /// Passes in which prices climb class by class.
 const CLIMBS: u32 = 10;
-/// Ways per class that the search looks at: at least so many, and a part of all, or few lead to demands that are open.
-const WAYS: usize = 64;
-const PART_OF_WAYS: usize = 5;
+/// Passes before the first linear program, and how many of the best columns of each class it begins with.
+const FIRST_CLIMBS: u32 = 8;
+const SEEDS: usize = 8;
+/// By how much of itself a bound may still rise, at a guess.
+const HOPE: f64 = 0.03;
 /// With more demands than this, the search looks only at those that the rounding hurt, and at some others.
 const MANY: usize = 3_000;
 /// With more than this many demands per class, the linear answer says how most of them are served.
@@ -434,28 +469,22 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     let mut state = State::new(cover, &columns);
     let demands = state.class_of.len();
     let crowd = demands > CROWD * cover.classes.len();
-    let mut spent = Spent::default();
-    let mut answer_warm = Warm::default();
-    let mut master = Master::new(cover, &columns, warm);
-    master.solve(effort, crowd);
     let single = cover.classes.iter().all(|class| class.most == 1);
-    match warm {
-        _ if single => round::nearest(&mut state, &master.x),
-        _ if crowd => round::round(&mut state, &master.x),
-        Some(warm) => state.resume(&columns, &warm.units),
-        None => {}
-    }
-    spent.programs = master.programs;
-    (spent.columns, spent.cuts) = master.size();
-    (answer_warm.cuts, answer_warm.couples) = master.keep();
-    let prices = if crowd { master.prices } else { climb(&mut state, &columns, effort, &master.prices) };
+    let mut spent = Spent::default();
+    let mut kept = Warm::default();
+    let start = Start { columns: &columns, effort, warm, single };
+    let prices = if crowd {
+        start.crowd(&mut state, &mut spent, &mut kept)
+    } else {
+        start.distinct(&mut state, &mut spent, &mut kept)
+    };
     let proved = bound(cover, &prices);
     let enough = proved + effort.gap * proved.abs();
-    let mut guide = search::Guide::new(cover, &columns, &prices);
-    guide.keep(ways(&columns), f64::INFINITY);
+    let mut guide = Guide::new(cover, &columns, &prices);
+    guide.list_ways(cover, search::RELATED, f64::INFINITY);
     let ruins = if warm.is_some() { effort.ruins / 4 } else { effort.ruins };
     // Whatever is good already is not to be melted down.
-    let heat = if warm.is_some() || single || crowd { 0.2 } else { 1.0 };
+    let heat = if warm.is_some() || single || crowd { 0.1 } else { 1.0 };
     improve(&mut state, &guide, (ruins, heat), enough, &mut spent);
     let mut complete = false;
     if demands <= FEW
@@ -468,45 +497,105 @@ fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Re
     answer.complete = complete;
     answer.bound = if complete { answer.cost } else { proved.min(answer.cost) };
     answer.spent = spent;
-    answer_warm.units = state.keep();
-    answer_warm.prices = prices.clone();
-    answer.warm = answer_warm;
+    kept.units = state.keep();
+    kept.shape = shape(cover);
+    kept.fresh = warm.filter(|_| spent.programs == 0).map_or(answer.gap(), |warm| warm.fresh);
+    kept.prices = prices.clone();
+    answer.warm = kept;
     answer.prices = prices;
     Ok(answer)
 }
 
-fn ways(columns: &Columns) -> usize {
-    let classes = columns.list.last().map_or(0, |column| column.class[0] as usize) + 1;
-    WAYS.max(2 * columns.list.len() / classes / PART_OF_WAYS)
+/// Which couples a question has, in one number.
+fn shape(cover: &Cover) -> u64 {
+    let mix = |hash: u64, value: usize| (hash ^ value as u64).wrapping_mul(0x0000_0100_0000_01B3);
+    cover.couples.iter().fold(0xCBF2_9CE4_8422_2325, |hash, c| mix(mix(mix(hash, c.a), c.b), c.resource))
 }
 
-/// Better prices where most demands differ, and a first answer.
-fn climb<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, prices: &Prices) -> Prices {
-    let known = bound(state.cover, prices);
-    if state.cost <= known + effort.gap * known.abs() {
-        return prices.clone();
+/// How prices and a first answer come about.
+struct Start<'a, 'w> {
+    columns: &'a Columns,
+    effort: &'w Effort,
+    warm: Option<&'w Warm>,
+    /// Whether nobody may have more than one slot.
+    single: bool,
+}
+
+impl<'a> Start<'a, '_> {
+    /// Where classes are large: by the linear program, and from its whole parts.
+    fn crowd(&self, state: &mut State<'a>, spent: &mut Spent, kept: &mut Warm) -> Prices {
+        let mut master = Master::new(state.cover, self.columns, true, self.warm);
+        master.seed();
+        master.solve(self.effort, true);
+        if self.single {
+            round::nearest(state, &master.x);
+        } else {
+            round::round(state, &master.x);
+        }
+        spent.programs = master.programs;
+        (spent.columns, spent.cuts) = master.size();
+        (kept.cuts, kept.couples) = master.keep();
+        master.prices
     }
-    let mut ascent = ascent::Ascent::new(state.cover, columns, Some(prices));
-    ascent.climb(CLIMBS);
-    let mut guide = search::Guide::new(state.cover, columns, &ascent.prices());
-    guide.keep(ways(columns), f64::INFINITY);
-    let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-    let mut search = search::Search::new(state, &guide);
-    search.build(&lacking);
-    let all: Vec<u32> = (0..search.state.class_of.len() as u32).collect();
-    search.run(&all, effort.ruins / 10, 0.0, f64::NEG_INFINITY);
-    ascent.follow(effort.steps, state.cost);
-    let better = ascent.prices();
-    // Climbing starts from other prices of stays.
-    if bound(state.cover, &better) > known { better } else { prices.clone() }
+
+    /// Where most demands differ: by an ascent, and a linear program on the way, unless the last prices still fit.
+    fn distinct(&self, state: &mut State<'a>, spent: &mut Spent, kept: &mut Warm) -> Prices {
+        let cover = state.cover;
+        let last = self.warm.filter(|warm| warm.fits(cover));
+        let mut ascent = Ascent::new(cover, self.columns, last.map(|warm| &warm.prices));
+        let mut known = last.map(|warm| warm.prices.clone()).unwrap_or_default();
+        if last.is_none() {
+            ascent.climb(FIRST_CLIMBS);
+            let mut master = Master::new(cover, self.columns, false, self.warm);
+            let mut guide = Guide::new(cover, self.columns, &ascent.prices());
+            guide.list_ways(cover, SEEDS, f64::INFINITY);
+            guide.ways.iter().flatten().for_each(|way| master.admit(way.column as usize));
+            master.solve(self.effort, false);
+            if self.single {
+                round::nearest(state, &master.x);
+            }
+            spent.programs = master.programs;
+            (spent.columns, spent.cuts) = master.size();
+            (kept.cuts, kept.couples) = master.keep();
+            if master.bound > ascent.value {
+                ascent.restart(&master.prices);
+            }
+            known = if self.single && master.bound < ascent.value { ascent.prices() } else { master.prices };
+        } else if let Some(warm) = last {
+            (kept.cuts, kept.couples) = (warm.cuts.clone(), warm.couples.clone());
+        }
+        if let Some(warm) = self.warm {
+            state.resume(self.columns, &warm.units);
+        }
+        self.climb(state, &mut ascent, known)
+    }
+
+    /// Better prices than those known, and a first answer.
+    fn climb(&self, state: &mut State<'a>, ascent: &mut Ascent<'a>, known: Prices) -> Prices {
+        let proved = bound(state.cover, &known);
+        // With one slot each, the linear program knows all patterns.
+        if self.single || state.cost <= proved + self.effort.gap * proved.abs() {
+            return known;
+        }
+        ascent.climb(CLIMBS);
+        let guide = Guide::new(state.cover, self.columns, &ascent.prices());
+        let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
+        search::Search::new(state, &guide).build(&lacking);
+        let target = state.cost.min(ascent.value + HOPE * ascent.value.abs());
+        ascent.follow(self.effort.steps, target);
+        let better = ascent.prices();
+        // Climbing starts from other prices of stays.
+        if bound(state.cover, &better) > proved { better } else { known }
+    }
 }
 
 /// Searches from where the state is.
-fn improve(state: &mut State<'_>, guide: &search::Guide, (ruins, heat): (u32, f64), enough: f64, spent: &mut Spent) {
+fn improve<'a>(state: &mut State<'a>, guide: &Guide<'a>, (ruins, heat): (u32, f64), enough: f64, spent: &mut Spent) {
     let demands = state.class_of.len();
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
     let mut search = search::Search::new(state, guide);
     search.build(&lacking);
+    search.wander = demands <= CROWD * search.state.cover.classes.len();
     if demands > MANY {
         let others = (2 * lacking.len()).clamp(200, MANY);
         let mut active = lacking;
@@ -526,8 +615,8 @@ fn finish<'a>(
     effort: &Effort,
     spent: &mut Spent,
 ) -> bool {
-    let mut guide = search::Guide::new(state.cover, columns, prices);
-    guide.keep(usize::MAX, state.cost - guide.bound);
+    let mut guide = Guide::new(state.cover, columns, prices);
+    guide.list_ways(state.cover, usize::MAX, state.cost - guide.bound);
     let mut empty = State::new(state.cover, columns);
     let exact::Found { units, nodes, complete } = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
     spent.nodes = nodes;

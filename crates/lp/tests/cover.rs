@@ -363,3 +363,40 @@ fn nonsense_is_refused() {
     let refusal = refuse(&|q| q.couples[0].part_b = 1.5);
     assert_eq!(refusal, Refusal::Number { what: "second part of couple", index: 0, value: 1.5 });
 }
+
+/// Prices are taken over as they are where the couples are the same ones: what they prove must stay true all the same.
+#[test]
+fn asking_again_after_changes_stays_honest() {
+    // One demand more is another in each round.
+    let part =
+        |a: usize, b: usize, round: usize| 0.3 + ((7 * a + 11 * b + 5 * usize::from(a < round)) % 13) as f64 / 20.0;
+    let question = |most: u32, round: usize| {
+        let mut question = Cover { capacity: vec![4, 3], classes: vec![class(1, most); 10], ..Cover::default() };
+        for a in 0..10 {
+            question.alone.extend((0..2).map(|j| alone(3.0 + j as f64, part(a, j, round))));
+            for b in a + 1..10 {
+                question.couples.extend(
+                    (0..2).map(|j| couple(a, b, j, 4.0 + j as f64, (part(a, b + j, round), part(b, a + j, round)))),
+                );
+            }
+        }
+        question
+    };
+    for most in [1, 2] {
+        let mut answer = solve(&question(most, 0), &EFFORT);
+        for round in 1..4 {
+            let changed = question(most, round);
+            answer = cover::again(&changed, &EFFORT, &answer).unwrap();
+            judge(&changed, &answer);
+            let afresh = solve(&changed, &EFFORT);
+            assert!(answer.bound <= afresh.cost + 1e-9 && afresh.bound <= answer.cost + 1e-9);
+            assert!(
+                answer.cost <= 1.05 * afresh.cost,
+                "{} again, {} afresh, at least {}",
+                answer.cost,
+                afresh.cost,
+                answer.bound
+            );
+        }
+    }
+}

@@ -85,6 +85,12 @@ impl<'a> Ascent<'a> {
         ascent
     }
 
+    /// Goes on from other prices.
+    pub(super) fn restart(&mut self, prices: &Prices) {
+        self.lambda.clone_from(&prices.units);
+        self.pay = self.divide(Some(prices));
+    }
+
     /// What the sides pay at first: as the last prices say, or in proportion to parts.
     fn divide(&self, prices: Option<&Prices>) -> Vec<f64> {
         let mut pay = Vec::with_capacity(2 * self.net.len());

@@ -1,6 +1,7 @@
 //! The columns of a question that can be used at all, in one list: slots alone first, then couples.
 
 use super::{Cover, Slot};
+use std::ops::Range;
 
 /// Stands for "nobody" among classes and demands.
 pub(super) const NONE: u32 = u32::MAX;
@@ -51,6 +52,11 @@ pub(super) struct Columns {
     pub(super) list: Vec<Column>,
     /// How many of them are slots alone.
     pub(super) alone: usize,
+    classes: usize,
+    /// Where the slots alone of each class begin, and where the last end.
+    of_class: Vec<u32>,
+    /// The same of couples, by pairs of classes `(0, 0), (0, 1), …, (1, 1), …`; empty where most pairs have none.
+    of_pair: Vec<u32>,
 }
 
 impl Columns {
@@ -83,7 +89,54 @@ impl Columns {
                 });
             }
         }
-        Self { list, alone }
+        let classes = cover.classes.len();
+        let mut columns = Self { list, alone, classes, of_class: Vec::new(), of_pair: Vec::new() };
+        columns.index();
+        columns
+    }
+
+    fn index(&mut self) {
+        let n = self.classes;
+        let ends = |keys: &mut dyn Iterator<Item = usize>, all: usize, first: usize| {
+            let mut ends = vec![0u32; all + 1];
+            keys.for_each(|key| ends[key + 1] += 1);
+            ends[0] = first as u32;
+            (0..all).for_each(|key| ends[key + 1] += ends[key]);
+            ends
+        };
+        let (alone, couples) = self.list.split_at(self.alone);
+        let of_class = ends(&mut alone.iter().map(|column| column.class[0] as usize), n, 0);
+        let pairs = n * (n + 1) / 2;
+        let mut of_pair = Vec::new();
+        if pairs <= 4 * couples.len() + 1_000 {
+            let place = |column: &Column| self.pair(column.class[0] as usize, column.class[1] as usize);
+            of_pair = ends(&mut couples.iter().map(place), pairs, self.alone);
+        }
+        (self.of_class, self.of_pair) = (of_class, of_pair);
+    }
+
+    /// The place of a pair of classes, `a ≤ b`, among all.
+    fn pair(&self, a: usize, b: usize) -> usize {
+        a * (2 * self.classes - a + 1) / 2 + b - a
+    }
+
+    /// The slots alone of a class.
+    pub(super) fn of_class(&self, class: usize) -> Range<usize> {
+        self.of_class[class] as usize..self.of_class[class + 1] as usize
+    }
+
+    /// The couples of two classes, in whatever order.
+    pub(super) fn of_pair(&self, a: usize, b: usize) -> Range<usize> {
+        let (a, b) = (a.min(b), a.max(b));
+        if self.of_pair.is_empty() {
+            let couples = &self.list[self.alone..];
+            let key = [a as u32, b as u32];
+            let first = couples.partition_point(|column| column.class < key);
+            let many = couples[first..].iter().take_while(|column| column.class == key).count();
+            return self.alone + first..self.alone + first + many;
+        }
+        let pair = self.pair(a, b);
+        self.of_pair[pair] as usize..self.of_pair[pair + 1] as usize
     }
 
     /// The column of a couple of the question.

@@ -1,17 +1,17 @@
 //! Enumeration: what costs less than the best answer known, or that nothing does.
 //!
-//! An answer costs the bound plus regrets (`cover/search.rs`), and none is negative. Demands are settled one after the other:
+//! An answer costs the bound plus regrets (`cover/guide.rs`), and none is negative. Demands are settled one after the other:
 //! take columns, in their order, then be *closed*. Where the regrets that are certain by now reach what is to be beaten,
 //! nothing below is looked at.
 
 use super::columns::NONE;
-use super::search::{Guide, Way};
+use super::guide::{Guide, Way};
 use super::state::State;
 
 /// Where the enumeration stands.
 struct Walk<'s, 'a> {
     state: &'s mut State<'a>,
-    guide: &'s Guide,
+    guide: &'s Guide<'a>,
     /// Demands in the order of settling, and the place of each.
     order: Vec<u32>,
     place: Vec<u32>,
@@ -35,7 +35,7 @@ pub(super) struct Found {
 }
 
 /// Enumerates from an empty state what costs less than `best`, in at most `most` nodes.
-pub(super) fn enumerate(state: &mut State<'_>, guide: &Guide, best: f64, most: u32) -> Found {
+pub(super) fn enumerate<'a>(state: &mut State<'a>, guide: &Guide<'a>, best: f64, most: u32) -> Found {
     let mut order: Vec<u32> = (0..state.class_of.len() as u32).collect();
     // Those with few ways first.
     order.sort_by_key(|&d| (guide.ways[state.class_of[d as usize] as usize].len(), d));

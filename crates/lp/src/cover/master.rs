@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The prices of a slot are `V_a(p) = Σ_i μ_i w_i(p) − ν_a`; with these `cover/bound.rs` says what is proved, whatever
-//! columns and cuts are still missing. Interior-point duals lie in the middle of what is optimal, so few rounds are needed.
+//! columns and cuts are still missing. Where most demands differ, a row counts: each class begins with one cut, and gets
+//! the others and its `ν` only once they are broken. Interior-point duals lie in the middle of what is optimal, so few rounds are needed.
 
 use super::bound::{self, Prices};
 use super::columns::{Column, Columns};
@@ -25,6 +26,9 @@ const PATIENCE: u32 = 4;
 const ITERATIONS: u32 = 60;
 /// Parts spread over all that a class may get, in each cut.
 const SPREAD: usize = 8;
+/// A bound that rises by less than this part has stalled; where prices climb on without the program, by less than that.
+const NOTICED: f64 = 2e-4;
+const NOTICED_BEFORE_CLIMB: f64 = 2e-3;
 /// Rounds in which the bound does not rise noticeably, after which it is left.
 const STALLED: u32 = 4;
 
@@ -36,6 +40,12 @@ pub(super) struct Master<'a> {
     inside: Vec<(u32, u32)>,
     is_inside: Vec<bool>,
     cuts: Vec<(Cut, u32)>,
+    /// Cuts that wait until they are broken.
+    waiting: Vec<Cut>,
+    /// Classes whose number of slots has a row.
+    limited: Vec<usize>,
+    /// Whether nobody may have more than one slot: then `θ = n σ − Σ w x`, and neither has a place in the program.
+    single: bool,
     /// Per class, some parts over the whole range.
     spread: Vec<Vec<f64>>,
     pub(super) programs: u32,
@@ -56,13 +66,18 @@ struct Duals {
 }
 
 impl<'a> Master<'a> {
-    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, warm: Option<&Warm>) -> Self {
+    /// With all rows at once where classes are large: a `crowd`.
+    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, crowd: bool, warm: Option<&Warm>) -> Self {
+        let single = cover.classes.iter().all(|class| class.most == 1);
         let mut master = Self {
             cover,
             columns,
             inside: Vec::new(),
             is_inside: vec![false; columns.list.len()],
             cuts: Vec::new(),
+            waiting: Vec::new(),
+            single,
+            limited: if crowd || single { (0..cover.classes.len()).collect() } else { Vec::new() },
             spread: spread(cover, columns),
             programs: 0,
             prices: Prices::default(),
@@ -74,9 +89,15 @@ impl<'a> Master<'a> {
             x: Vec::new(),
         };
         (0..columns.alone).for_each(|e| master.admit(e));
-        master.seed();
-        for (a, _) in cover.classes.iter().enumerate().filter(|(_, class)| class.count > 0) {
-            master.cuts.extend(cut::first(cover, a).into_iter().map(|cut| (cut, 0)));
+        for (a, class) in cover.classes.iter().enumerate().filter(|(_, class)| class.count > 0) {
+            let mut cuts = cut::first(cover, a);
+            if class.most == 1 {
+                // With one slot at most, the last says all.
+                cuts.drain(..cuts.len().saturating_sub(1));
+            }
+            let now = if crowd { cuts.len() } else { 1.min(cuts.len()) };
+            master.waiting.extend(cuts.drain(now..));
+            master.cuts.extend(cuts.into_iter().map(|cut| (cut, 0)));
         }
         if let Some(warm) = warm {
             master.resume(warm);
@@ -84,14 +105,15 @@ impl<'a> Master<'a> {
         master
     }
 
-    fn admit(&mut self, e: usize) {
+    /// Lets a column in.
+    pub(super) fn admit(&mut self, e: usize) {
         if !std::mem::replace(&mut self.is_inside[e], true) {
             self.inside.push((e as u32, 0));
         }
     }
 
     /// Couples that cover most for what they cost, for each class on each resource.
-    fn seed(&mut self) {
+    pub(super) fn seed(&mut self) {
         let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
         let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::new(); n * k];
         for (e, column) in self.columns.list.iter().enumerate().skip(self.columns.alone) {
@@ -109,8 +131,13 @@ impl<'a> Master<'a> {
     }
 
     fn resume(&mut self, warm: &Warm) {
-        let fits = |cut: &&Cut| self.cover.classes.get(cut.class).is_some_and(|class| class.count > 0);
-        self.cuts.extend(warm.cuts.iter().filter(fits).map(|cut| (cut.clone(), 0)));
+        for cut in warm.cuts.iter().filter(|_| !self.single) {
+            let fits = self.cover.classes.get(cut.class).is_some_and(|class| class.count > 0);
+            let known = self.waiting.contains(cut) || self.cuts.iter().any(|(known, _)| known == cut);
+            if fits && !known {
+                self.cuts.push((cut.clone(), 0));
+            }
+        }
         let key = |couple: &super::Couple| (couple.a, couple.b, couple.resource);
         for wanted in &warm.couples {
             let found = self.cover.couples.binary_search_by_key(wanted, key).ok();
@@ -129,13 +156,15 @@ impl<'a> Master<'a> {
             let prices = self.prices(&duals);
             let bound = bound::bound(self.cover, &prices);
             let scale = objective.abs().max(f64::MIN_POSITIVE);
-            stalled = if bound - self.bound > 2e-4 * scale { 0 } else { stalled + 1 };
+            let noticeable = if cuts_too || self.single { NOTICED } else { NOTICED_BEFORE_CLIMB };
+            stalled = if bound - self.bound > noticeable * scale { 0 } else { stalled + 1 };
             if bound > self.bound {
                 (self.bound, self.prices) = (bound, prices);
             }
             let columns = self.price(&duals, 1e-7 * scale);
-            let cuts = if cuts_too { self.separate(&outcome, 1e-6 * scale) } else { 0 };
-            if (columns == 0 && cuts == 0) || stalled > if cuts_too { STALLED } else { 1 } {
+            let cuts = if cuts_too && !self.single { self.separate(&outcome, 1e-6 * scale) } else { 0 };
+            let rows = if self.single { 0 } else { self.enforce(&outcome, 1e-5) };
+            if (columns == 0 && cuts == 0 && rows == 0) || stalled > if cuts_too { STALLED } else { 0 } {
                 break;
             }
         }
@@ -150,7 +179,9 @@ impl<'a> Master<'a> {
             return None;
         }
         self.x = self.inside.iter().map(|&(e, _)| e).zip(outcome.x.iter().map(|x| x.max(0.0) * self.unit)).collect();
-        let objective = outcome.objective * self.unit;
+        let known: f64 =
+            self.cuts.iter().map(|(cut, _)| f64::from(self.cover.classes[cut.class].count) * cut.right).sum();
+        let objective = outcome.objective * self.unit + if self.single { known } else { 0.0 };
         Some((outcome, objective))
     }
 
@@ -164,12 +195,17 @@ impl<'a> Master<'a> {
         let of_class = self.cuts_of_classes();
         for &(e, _) in &self.inside {
             let column = &self.columns.list[e as usize];
-            let id = model.add_column(0.0, f64::INFINITY, column.cost)?;
+            let mut cost = column.cost;
+            if self.single {
+                let worth = |(a, part): (usize, f64)| of_class[a].iter().map(|&i| self.cuts[i].0.at(part)).sum::<f64>();
+                cost -= column.sides().map(worth).sum::<f64>();
+            }
+            let id = model.add_column(0.0, f64::INFINITY, cost)?;
             capacity[column.resource as usize].push((id, f64::from(column.units)));
             for (a, part) in column.sides() {
                 limits[a].push((id, 1.0));
                 here[a * k + column.resource as usize].push((id, 1.0));
-                for &i in &of_class[a] {
+                for &i in of_class[a].iter().filter(|_| !self.single) {
                     let cut = &self.cuts[i].0;
                     cuts[i].push((id, cut.at(part) / cut.right));
                 }
@@ -180,18 +216,18 @@ impl<'a> Master<'a> {
             stays.push(model.add_column(0.0, f64::from(stay.held) / self.unit, -stay.saving)?);
         }
         let mut shortages = Vec::new();
-        for _ in 0..n {
+        for _ in 0..if self.single { 0 } else { n } {
             shortages.push(model.add_column(0.0, f64::INFINITY, 1.0)?);
         }
         for (j, terms) in capacity.iter().enumerate() {
             model.add_row(f64::NEG_INFINITY, f64::from(self.cover.capacity[j]) / self.unit, terms)?;
         }
-        for (a, terms) in limits.iter_mut().enumerate() {
-            let class = &self.cover.classes[a];
+        for &a in &self.limited {
+            let (class, terms) = (&self.cover.classes[a], &mut limits[a]);
             merge(terms);
             model.add_row(f64::NEG_INFINITY, f64::from(class.most) * f64::from(class.count) / self.unit, terms)?;
         }
-        for (i, terms) in cuts.iter_mut().enumerate() {
+        for (i, terms) in cuts.iter_mut().enumerate().filter(|_| !self.single) {
             let cut = &self.cuts[i].0;
             terms.push((shortages[cut.class], 1.0 / cut.right));
             merge(terms);
@@ -214,12 +250,20 @@ impl<'a> Master<'a> {
 
     /// λ, V and ζ from the duals of the rows.
     fn read(&mut self, outcome: &Outcome) -> Duals {
-        let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
+        let (n, k, many) = (self.cover.classes.len(), self.cover.capacity.len(), self.limited.len());
         let duals = &outcome.row_duals;
+        let mut rooms = vec![0.0; n];
+        self.limited.iter().zip(&duals[k..]).for_each(|(&a, dual)| rooms[a] = f64::max(0.0, -dual));
         let units = duals[..k].iter().map(|dual| f64::max(0.0, -dual)).collect();
-        let mu: Vec<f64> =
-            (self.cuts.iter().zip(&duals[k + n..])).map(|((cut, _), dual)| f64::max(0.0, *dual) / cut.right).collect();
-        let stays = duals[k + n + mu.len()..].iter().map(|dual| dual.max(0.0)).collect();
+        let (mu, stays) = if self.single {
+            (vec![1.0; self.cuts.len()], &duals[k + many..])
+        } else {
+            let dual = |((cut, _), dual): (&(Cut, u32), &f64)| f64::max(0.0, *dual) / cut.right;
+            let mu: Vec<f64> = self.cuts.iter().zip(&duals[k + many..]).map(dual).collect();
+            let stays = &duals[k + many + mu.len()..];
+            (mu, stays)
+        };
+        let stays = stays.iter().map(|dual| dual.max(0.0)).collect();
         let mut slots = Vec::new();
         for (a, of_class) in self.cuts_of_classes().iter().enumerate() {
             let used: Vec<usize> = of_class.iter().copied().filter(|&i| mu[i] > 1e-9).collect();
@@ -227,7 +271,7 @@ impl<'a> Master<'a> {
             ends.sort_unstable_by(f64::total_cmp);
             ends.dedup();
             let paid = |&end: &f64| used.iter().map(|&i| mu[i] * self.cuts[i].0.steps.at(end)).sum::<f64>();
-            let room = f64::max(0.0, -duals[k + a]);
+            let room = rooms[a];
             let values = ends.iter().map(|end| paid(end) - room).collect();
             let slope = used.iter().map(|&i| mu[i] * self.cuts[i].0.slope).sum();
             let steps =
@@ -346,6 +390,35 @@ impl<'a> Master<'a> {
             }
         }
         self.cuts.len() - before
+    }
+
+    /// Gives rows to what the last answer breaks by more than `grain` of its right side; returns how many.
+    fn enforce(&mut self, outcome: &Outcome, grain: f64) -> usize {
+        let n = self.cover.classes.len();
+        let mut slots = vec![0.0; n];
+        let mut said: Vec<f64> = self.waiting.iter().map(|cut| outcome.x[outcome.x.len() - n + cut.class]).collect();
+        let mut of_class: Vec<Vec<usize>> = vec![Vec::new(); n];
+        self.waiting.iter().enumerate().for_each(|(i, cut)| of_class[cut.class].push(i));
+        for &(e, x) in &self.x {
+            for (a, part) in self.columns.list[e as usize].sides() {
+                slots[a] += x;
+                of_class[a].iter().for_each(|&i| said[i] += self.waiting[i].at(part) * x / self.unit);
+            }
+        }
+        let count = |a: usize| f64::from(self.cover.classes[a].count);
+        let broken = |a: &usize| slots[*a] > f64::from(self.cover.classes[*a].most) * count(*a) * (1.0 + grain);
+        let mut limited: Vec<usize> = (0..n).filter(broken).filter(|a| !self.limited.contains(a)).collect();
+        let mut rows = limited.len();
+        self.limited.append(&mut limited);
+        for (i, cut) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            if said[i] < cut.right * count(cut.class) / self.unit * (1.0 - grain) {
+                self.cuts.push((cut, 0));
+                rows += 1;
+            } else {
+                self.waiting.push(cut);
+            }
+        }
+        rows
     }
 
     /// What the next question may begin from.

@@ -1,146 +1,12 @@
 //! Search: ruin a few units, build anew, keep what is better and sometimes what is not.
 //!
-//! With prices `λ, V` an answer costs the bound plus what each demand's pattern is dearer than the cheapest, `Σ V + h − S`, and
-//! plus `λ` for each idle unit: none of these *regrets* is negative. A demand is given the column with which the best that
-//! can still become of it and of its partner (`cover/ladder.rs`) is dearer by least.
+//! What is ruined is a *neighbourhood*: demands that good columns join. Their units are taken, and everybody who lost a slot
+//! is *open*. Then each open demand in turn is given the column, alone or with another open one, by which the regrets
+//! (`cover/guide.rs`) grow least. The answer that results is judged by what it costs, not by regrets.
 
-use super::Cover;
-use super::bound::Prices;
-use super::columns::{Columns, NONE};
-use super::ladder::{GRID, Ladder, cells};
+use super::columns::NONE;
+use super::guide::{Guide, Standing};
 use super::state::{State, Unit};
-
-/// A column as one class sees it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    /// By how much an answer that uses it is dearer at least.
-    pub(super) dearer: f64,
-    pub(super) column: u32,
-    /// The class of the other side, or [`NONE`].
-    other: u32,
-    resource: u32,
-    /// Which side is the class's own.
-    side: u32,
-}
-
-/// What prices say about columns and patterns.
-#[derive(Clone, Debug)]
-pub(super) struct Guide {
-    /// Per class.
-    pub(super) ways: Vec<Vec<Way>>,
-    /// V and cells, per column and side.
-    pay: Vec<[f64; 2]>,
-    cells: Vec<[u8; 2]>,
-    ladders: Vec<Ladder>,
-    /// What the prices prove, by the count of cells.
-    pub(super) bound: f64,
-}
-
-impl Guide {
-    pub(super) fn new(cover: &Cover, columns: &Columns, prices: &Prices) -> Self {
-        let (n, k) = (cover.classes.len(), cover.capacity.len());
-        let lambda: Vec<f64> = (0..k).map(|j| prices.units.get(j).map_or(0.0, |price| price.max(0.0))).collect();
-        let mut bound: f64 = lambda.iter().zip(&cover.capacity).map(|(price, &units)| -price * f64::from(units)).sum();
-        let mut zeta = vec![0.0; n * k];
-        for (at, stay) in cover.stays.iter().enumerate() {
-            let price = prices.stays.get(at).map_or(0.0, |price| price.clamp(0.0, stay.saving));
-            zeta[stay.class * k + stay.resource] = price;
-            bound -= (stay.saving - price) * f64::from(stay.held);
-        }
-        let mut slots: Vec<Vec<(u8, f64, u32)>> = vec![Vec::new(); n];
-        let (mut pay, mut cell) = (Vec::with_capacity(columns.list.len()), Vec::with_capacity(columns.list.len()));
-        for (e, column) in columns.list.iter().enumerate() {
-            let j = column.resource as usize;
-            let mut all = column.cost + lambda[j] * f64::from(column.units);
-            column.sides().for_each(|(a, _)| all -= zeta[a * k + j]);
-            let known = column.couple().map(|at| prices.firsts.get(at).copied().unwrap_or(0.5 * all));
-            let paid = known.map_or([all, 0.0], |first| [first, all - first]);
-            let counted = column.part.map(|part| if part > 0.0 { cells(part) } else { 0 });
-            for (side, (a, _)) in column.sides().enumerate() {
-                slots[a].push((counted[side], paid[side], e as u32));
-            }
-            pay.push(paid);
-            cell.push(counted);
-        }
-        let mut ladders = vec![Ladder::default(); n];
-        for (a, class) in cover.classes.iter().enumerate() {
-            ladders[a].rebuild(cover, a, slots[a].iter().copied());
-            bound += f64::from(class.count) * ladders[a].base;
-        }
-        let mut guide = Self { ways: vec![Vec::new(); n], pay, cells: cell, ladders, bound };
-        guide.order(cover, columns);
-        guide
-    }
-
-    /// Each class's columns in order.
-    fn order(&mut self, cover: &Cover, columns: &Columns) {
-        for (e, column) in columns.list.iter().enumerate() {
-            let dearer = |side: usize| {
-                let a = column.class[side] as usize;
-                let rest =
-                    self.ladders[a].rest(cover.classes[a].most as usize - 1, GRID - usize::from(self.cells[e][side]));
-                f64::max(0.0, self.pay[e][side] + rest - self.ladders[a].base)
-            };
-            let dearer = dearer(0) + if column.is_alone() { 0.0 } else { dearer(1) };
-            let sides = if column.is_alone() || column.class[0] == column.class[1] { 1 } else { 2 };
-            for side in 0..sides {
-                let (other, resource) = (column.class[1 - side], column.resource);
-                let way = Way { dearer, column: e as u32, other, resource, side: side as u32 };
-                self.ways[column.class[side] as usize].push(way);
-            }
-        }
-    }
-
-    /// Sorts the ways by how much dearer they are: those below `below`, and no more than `most` per class.
-    pub(super) fn keep(&mut self, most: usize, below: f64) {
-        for ways in &mut self.ways {
-            let order = |x: &Way, y: &Way| x.dearer.total_cmp(&y.dearer).then(x.column.cmp(&y.column));
-            ways.retain(|way| way.dearer < below);
-            if ways.len() > most {
-                ways.select_nth_unstable_by(most, order);
-                ways.truncate(most);
-            }
-            ways.sort_unstable_by(order);
-        }
-    }
-
-    /// What a demand pays, the cells it lacks, and the slots it may still have.
-    pub(super) fn standing(&self, state: &State<'_>, demand: u32) -> (f64, usize, usize) {
-        let class = state.class_of[demand as usize] as usize;
-        let holds = &state.holds[demand as usize];
-        let (mut paid, mut lacking) = (0.0, GRID);
-        for &unit in holds {
-            let Unit { column, demands } = state.unit(unit);
-            let side = usize::from(demands[0] != demand);
-            paid += self.pay[column as usize][side];
-            lacking = lacking.saturating_sub(usize::from(self.cells[column as usize][side]));
-        }
-        (paid, lacking, state.cover.classes[class].most as usize - holds.len())
-    }
-
-    /// How much dearer than the cheapest pattern any is that continues a standing; exactly 0 for a demand without slots.
-    pub(super) fn regret(&self, class: u32, standing: (f64, usize, usize)) -> f64 {
-        let (paid, lacking, room) = standing;
-        let ladder = &self.ladders[class as usize];
-        if lacking == GRID { 0.0 } else { f64::max(0.0, paid + ladder.rest(room, lacking) - ladder.base) }
-    }
-
-    /// The same once a side of a column is added.
-    fn regret_with(&self, class: u32, standing: (f64, usize, usize), column: u32, side: usize) -> f64 {
-        let (paid, lacking, room) = standing;
-        let more = usize::from(self.cells[column as usize][side]);
-        let ladder = &self.ladders[class as usize];
-        let rest = ladder.rest(room - 1, lacking.saturating_sub(more));
-        paid + self.pay[column as usize][side] + rest - ladder.base
-    }
-
-    /// The same once nothing is added any more.
-    pub(super) fn closed(&self, state: &State<'_>, demand: u32) -> f64 {
-        let class = state.class_of[demand as usize] as usize;
-        let (paid, ..) = self.standing(state, demand);
-        f64::max(0.0, paid + state.shortage(demand) - self.ladders[class].base)
-    }
-}
 
 /// Numbers that look drawn (xorshift), from a fixed seed.
 struct Draw(u64);
@@ -163,42 +29,62 @@ impl Draw {
 }
 
 /// One way in so many is overlooked, so that the same ruin is not always built the same.
-const BLINK: u64 = 16;
+const BLINK: u64 = 8;
 /// A demand that lacks less than this lacks nothing.
 const COVERED: f64 = 1.0 - 1e-12;
+/// So many demands are built for at once, where there was no ruin.
+const TOGETHER: usize = 1_000;
 /// Of how many best ways the related demands come.
-const RELATED: usize = 24;
+pub(super) const RELATED: usize = 24;
+/// Demands that are ruined beside the first, at most.
+const MOST_OTHERS: usize = 4;
 /// Temperature at the start and at the end, over the mean cost of a demand.
-const WARM: f64 = 0.05;
+const WARM: f64 = 0.1;
 const COLD: f64 = 0.001;
+
+/// What an open demand lacks.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    class: u32,
+    standing: Standing,
+    /// The regret that is certain.
+    regret: f64,
+    /// Whether it should be given something, and has room.
+    lacks: bool,
+}
 
 /// The search and where it stands.
 pub(super) struct Search<'s, 'a> {
     pub(super) state: &'s mut State<'a>,
-    guide: &'s Guide,
+    guide: &'s Guide<'a>,
     draw: Draw,
+    /// Whether ruin goes on from whomever it opened, rather than around the first: better where most demands differ.
+    pub(super) wander: bool,
     /// Demands that lost something, each once.
     open: Vec<u32>,
     is_open: Vec<bool>,
-    open_of_class: Vec<u32>,
+    /// For each of them.
+    needs: Vec<Need>,
     /// What was taken and given since the last decision.
     removed: Vec<Unit>,
     added: Vec<u32>,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
-    pub(super) fn new(state: &'s mut State<'a>, guide: &'s Guide) -> Self {
+    pub(super) fn new(state: &'s mut State<'a>, guide: &'s Guide<'a>) -> Self {
         let is_open = vec![false; state.class_of.len()];
-        let open_of_class = vec![0; state.cover.classes.len()];
-        let (open, removed, added) = (Vec::new(), Vec::new(), Vec::new());
-        Self { state, guide, draw: Draw(0x9E37_79B9_7F4A_7C15), open, is_open, open_of_class, removed, added }
+        let draw = Draw(0x9E37_79B9_7F4A_7C15);
+        let (open, needs, removed, added) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { state, guide, draw, wander: true, open, is_open, needs, removed, added }
     }
 
     /// Builds for demands that lack something, without ruin.
     pub(super) fn build(&mut self, demands: &[u32]) {
-        demands.iter().for_each(|&demand| self.touch(demand));
-        self.recreate();
-        self.settle();
+        for some in demands.chunks(TOGETHER) {
+            some.iter().for_each(|&demand| self.touch(demand));
+            self.recreate();
+            self.settle();
+        }
     }
 
     /// Ruins `times` times around `active` demands. The state ends at the best that was seen.
@@ -210,7 +96,9 @@ impl<'s, 'a> Search<'s, 'a> {
         let (warm, cold) = (WARM * heat * mean, COLD * mean);
         let (mut best, mut kept): (f64, Option<Vec<Unit>>) = (self.state.cost, None);
         let mut temperature = warm;
+        let mut spent = 0;
         for time in 0..times {
+            spent += 1;
             if time % 64 == 0 {
                 temperature = warm * (cold / warm).powf(f64::from(time) / f64::from(times));
             }
@@ -237,7 +125,7 @@ impl<'s, 'a> Search<'s, 'a> {
         {
             self.restore(&units);
         }
-        times
+        spent
     }
 
     /// All units, as they were before the changes that are not settled.
@@ -268,7 +156,6 @@ impl<'s, 'a> Search<'s, 'a> {
     fn touch(&mut self, demand: u32) {
         if demand != NONE && !std::mem::replace(&mut self.is_open[demand as usize], true) {
             self.open.push(demand);
-            self.open_of_class[self.state.class_of[demand as usize] as usize] += 1;
         }
     }
 
@@ -303,17 +190,17 @@ impl<'s, 'a> Search<'s, 'a> {
         self.removed.clear();
         for demand in self.open.drain(..) {
             self.is_open[demand as usize] = false;
-            self.open_of_class[self.state.class_of[demand as usize] as usize] = 0;
         }
     }
 
-    /// Takes units of one demand, and of some whose units it could use.
+    /// Takes the units of one demand, then of others, each a good partner of the first, or of somebody who is open by then.
     fn ruin(&mut self, active: &[u32]) {
         let demand = active[self.draw.below(active.len())];
         self.strip(demand, true);
-        let class = self.state.class_of[demand as usize] as usize;
-        let others = 1 + self.draw.below(4);
+        let others = 1 + self.draw.below(MOST_OTHERS);
         for _ in 0..others {
+            let from = if self.wander { self.open[self.draw.below(self.open.len())] } else { demand };
+            let class = self.state.class_of[from as usize] as usize;
             let ways = &self.guide.ways[class];
             let related = RELATED.min(ways.len());
             if related == 0 {
@@ -350,64 +237,69 @@ impl<'s, 'a> Search<'s, 'a> {
             let other = self.draw.below(at + 1);
             self.open.swap(at, other);
         }
+        self.needs.clear();
         for at in 0..self.open.len() {
-            let demand = self.open[at];
-            while self.state.has_room(demand) {
-                match self.best_way(demand) {
-                    Some((column, demands)) => self.give(column, demands),
-                    None => break,
+            let need = self.need(self.open[at]);
+            self.needs.push(need);
+        }
+        for at in 0..self.open.len() {
+            while self.needs[at].lacks {
+                let Some((column, demands, other)) = self.best_way(at) else { break };
+                self.give(column, demands);
+                self.needs[at] = self.need(self.open[at]);
+                if other != at {
+                    self.needs[other] = self.need(self.open[other]);
                 }
             }
         }
     }
 
-    /// The column that costs least beyond what is paid for it, if it costs less than what it covers.
-    fn best_way(&mut self, demand: u32) -> Option<(u32, [u32; 2])> {
-        if self.state.covered(demand) >= COVERED {
-            return None;
-        }
+    fn need(&self, demand: u32) -> Need {
         let class = self.state.class_of[demand as usize];
-        let mut best: Option<(f64, u32, [u32; 2])> = None;
-        let guide = self.guide;
-        let standing = guide.standing(self.state, demand);
-        for way in &guide.ways[class as usize] {
-            // From nothing, the order of the ways is that of the scores at best.
-            if standing.1 == GRID && best.is_some_and(|best| best.0 <= way.dearer) {
-                break;
-            }
-            let Way { column, other, resource, .. } = *way;
-            if other != NONE && self.open_of_class[other as usize] == 0 {
-                continue;
-            }
-            let units = if other == NONE { self.state.cover.classes[class as usize].size } else { 1 };
-            if self.state.free[resource as usize] < units || self.draw.next().is_multiple_of(BLINK) {
-                continue;
-            }
-            let side = way.side as usize;
-            let mut demands = [demand, NONE];
-            let mut score = guide.regret_with(class, standing, column, side);
-            if other != NONE {
-                let Some(partner) = self.partner(other, demand) else { continue };
-                let theirs = guide.standing(self.state, partner);
-                score += guide.regret_with(other, theirs, column, 1 - side) - guide.regret(other, theirs);
-                demands = if side == 0 { [demand, partner] } else { [partner, demand] };
-            }
-            if best.is_none_or(|best| score < best.0) {
-                best = Some((score, column, demands));
-            }
-        }
-        let (_, column, demands) = best?;
-        self.pays(column, demands).then_some((column, demands))
+        let standing = self.guide.standing(self.state, demand);
+        let lacks = self.state.has_room(demand) && self.state.covered(demand) < COVERED;
+        Need { class, standing, regret: self.guide.regret(class, standing), lacks }
     }
 
-    /// An open demand of a class that lacks something and has room.
-    fn partner(&self, class: u32, demand: u32) -> Option<u32> {
-        let lacks = |other: u32| other != demand && self.state.has_room(other) && self.state.covered(other) < COVERED;
-        let first = self.state.starts[class as usize];
-        if self.state.starts[class as usize + 1] == first + 1 {
-            return (self.is_open[first as usize] && lacks(first)).then_some(first);
+    /// The column by which regrets grow least for the open demand at a place, its sides, and the place of the other one
+    /// (the same if there is none); nothing if it would cost more than it saves.
+    fn best_way(&mut self, at: usize) -> Option<(u32, [u32; 2], usize)> {
+        let Need { class, standing, .. } = self.needs[at];
+        let (guide, columns) = (self.guide, self.guide.columns);
+        let (mut best, mut found) = (f64::INFINITY, None);
+        for e in columns.of_class(class as usize) {
+            let column = &columns.list[e];
+            if self.state.free[column.resource as usize] >= column.units && !self.draw.next().is_multiple_of(BLINK) {
+                let score = guide.regret_with(class, standing, e, 0);
+                if score < best {
+                    (best, found) = (score, Some((e, 0, at)));
+                }
+            }
         }
-        self.open.iter().copied().find(|&other| self.state.class_of[other as usize] == class && lacks(other))
+        for other in (0..self.open.len()).filter(|&other| other != at) {
+            let theirs = self.needs[other];
+            if !theirs.lacks {
+                continue;
+            }
+            let side = usize::from(theirs.class < class);
+            for e in columns.of_pair(class as usize, theirs.class as usize) {
+                if self.state.free[guide.resource(e)] == 0 || self.draw.next().is_multiple_of(BLINK) {
+                    continue;
+                }
+                let score = guide.regret_with(class, standing, e, side)
+                    + guide.regret_with(theirs.class, theirs.standing, e, 1 - side)
+                    - theirs.regret;
+                if score < best {
+                    (best, found) = (score, Some((e, side, other)));
+                }
+            }
+        }
+        let (e, side, other) = found?;
+        let mut demands = [self.open[at], if other == at { NONE } else { self.open[other] }];
+        if side == 1 {
+            demands.swap(0, 1);
+        }
+        self.pays(e as u32, demands).then_some((e as u32, demands, other))
     }
 
     /// Whether a column saves more than it costs.

@@ -1,0 +1,188 @@
+//! What prices say about columns and patterns: by how much an answer that uses them is dearer.
+//!
+//! With prices `λ, V` an answer costs the bound plus what each demand's pattern is dearer than the cheapest, `Σ V + h − S`, and
+//! plus `λ` for each idle unit: none of these *regrets* is negative. Of a demand that may still get slots, the regret that is
+//! certain is that of the best that can become of it (`cover/ladder.rs`).
+
+use super::Cover;
+use super::bound::Prices;
+use super::columns::Columns;
+use super::ladder::{GRID, Ladder, cells};
+use super::state::{State, Unit};
+
+/// A column as one class sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// By how much an answer that uses it is dearer at least.
+    pub(super) dearer: f64,
+    pub(super) column: u32,
+    /// The class of the other side, or [`NONE`].
+    pub(super) other: u32,
+}
+
+/// What the search asks of a column, small: it looks at millions per second, and waits for memory more than for sums.
+#[derive(Clone, Copy, Debug)]
+struct Tag {
+    /// V and parts of both sides, nearly.
+    pay: [f32; 2],
+    part: [f32; 2],
+    resource: u32,
+    cells: [u8; 2],
+}
+
+/// Where a demand stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Standing {
+    /// Σ V of what it holds.
+    paid: f64,
+    /// How much of it is covered, and the cells that it lacks.
+    covered: f64,
+    lacking: usize,
+    /// Slots that it may still have.
+    room: usize,
+}
+
+/// What prices say about columns and patterns.
+#[derive(Clone, Debug)]
+pub(super) struct Guide<'a> {
+    pub(super) columns: &'a Columns,
+    /// Per class.
+    pub(super) ways: Vec<Vec<Way>>,
+    /// V of both sides, per column.
+    pay: Vec<[f64; 2]>,
+    tags: Vec<Tag>,
+    ladders: Vec<Ladder>,
+    /// Per class.
+    short_prices: Vec<f64>,
+    /// What the prices prove, by the count of cells.
+    pub(super) bound: f64,
+}
+
+impl<'a> Guide<'a> {
+    pub(super) fn new(cover: &Cover, columns: &'a Columns, prices: &Prices) -> Self {
+        let (n, k) = (cover.classes.len(), cover.capacity.len());
+        let lambda: Vec<f64> = (0..k).map(|j| prices.units.get(j).map_or(0.0, |price| price.max(0.0))).collect();
+        let mut bound: f64 = lambda.iter().zip(&cover.capacity).map(|(price, &units)| -price * f64::from(units)).sum();
+        let mut zeta = vec![0.0; n * k];
+        for (at, stay) in cover.stays.iter().enumerate() {
+            let price = prices.stays.get(at).map_or(0.0, |price| price.clamp(0.0, stay.saving));
+            zeta[stay.class * k + stay.resource] = price;
+            bound -= (stay.saving - price) * f64::from(stay.held);
+        }
+        let mut slots: Vec<Vec<(u8, f64, u32)>> = vec![Vec::new(); n];
+        let mut tags = Vec::with_capacity(columns.list.len());
+        let mut pay = Vec::with_capacity(columns.list.len());
+        for (e, column) in columns.list.iter().enumerate() {
+            let j = column.resource as usize;
+            let mut all = column.cost + lambda[j] * f64::from(column.units);
+            column.sides().for_each(|(a, _)| all -= zeta[a * k + j]);
+            let known = column.couple().map(|at| prices.firsts.get(at).copied().unwrap_or(0.5 * all));
+            let paid = known.map_or([all, 0.0], |first| [first, all - first]);
+            let counted = column.part.map(|part| if part > 0.0 { cells(part) } else { 0 });
+            for (side, (a, _)) in column.sides().enumerate() {
+                slots[a].push((counted[side], paid[side], e as u32));
+            }
+            pay.push(paid);
+            tags.push(Tag {
+                pay: paid.map(|paid| paid as f32),
+                part: column.part.map(|part| part as f32),
+                resource: column.resource,
+                cells: counted,
+            });
+        }
+        let mut ladders = vec![Ladder::default(); n];
+        for (a, class) in cover.classes.iter().enumerate() {
+            ladders[a].rebuild(cover, a, slots[a].iter().copied());
+            bound += f64::from(class.count) * ladders[a].base;
+        }
+        let short_prices = cover.classes.iter().map(|class| class.short_price).collect();
+        Self { columns, ways: vec![Vec::new(); n], pay, tags, ladders, short_prices, bound }
+    }
+
+    /// By how much an answer that uses a column is dearer at least.
+    fn dearer(&self, cover: &Cover, e: usize) -> f64 {
+        let tag = &self.tags[e];
+        let dearer = |side: usize, a: usize| {
+            let rest = self.ladders[a].rest(cover.classes[a].most as usize - 1, GRID - usize::from(tag.cells[side]));
+            f64::max(0.0, self.pay[e][side] + rest - self.ladders[a].base)
+        };
+        self.columns.list[e].sides().enumerate().map(|(side, (a, _))| dearer(side, a)).sum()
+    }
+
+    /// Lists each class's ways by how much dearer they are: those below `below`, and no more than `most` per class.
+    pub(super) fn list_ways(&mut self, cover: &Cover, most: usize, below: f64) {
+        let columns = self.columns;
+        let order = |x: &Way, y: &Way| x.dearer.total_cmp(&y.dearer).then(x.column.cmp(&y.column));
+        let mut ways: Vec<Vec<Way>> = vec![Vec::new(); cover.classes.len()];
+        // Beyond this much there are enough already, by class.
+        let mut limits = vec![below; ways.len()];
+        for (e, column) in columns.list.iter().enumerate() {
+            let dearer = self.dearer(cover, e);
+            let sides = if column.is_alone() || column.class[0] == column.class[1] { 1 } else { 2 };
+            for side in 0..sides {
+                let (a, other) = (column.class[side] as usize, column.class[1 - side]);
+                if dearer < limits[a] {
+                    let ways = &mut ways[a];
+                    ways.push(Way { dearer, column: e as u32, other });
+                    if ways.len() >= most.saturating_mul(2).max(16) {
+                        ways.select_nth_unstable_by(most, order);
+                        limits[a] = ways[most].dearer;
+                        ways.truncate(most);
+                    }
+                }
+            }
+        }
+        for ways in &mut ways {
+            ways.sort_unstable_by(order);
+            ways.truncate(most);
+        }
+        self.ways = ways;
+    }
+
+    /// Where a demand stands.
+    pub(super) fn standing(&self, state: &State<'_>, demand: u32) -> Standing {
+        let class = state.class_of[demand as usize] as usize;
+        let holds = &state.holds[demand as usize];
+        let (mut paid, mut covered, mut lacking) = (0.0, 0.0, GRID);
+        for &unit in holds {
+            let Unit { column, demands } = state.unit(unit);
+            let side = usize::from(demands[0] != demand);
+            let tag = &self.tags[column as usize];
+            paid += self.pay[column as usize][side];
+            covered += self.columns.list[column as usize].part[side];
+            lacking = lacking.saturating_sub(usize::from(tag.cells[side]));
+        }
+        Standing { paid, covered, lacking, room: state.cover.classes[class].most as usize - holds.len() }
+    }
+
+    /// How much dearer than the cheapest pattern any is that continues a standing; exactly 0 for a demand without slots.
+    pub(super) fn regret(&self, class: u32, standing: Standing) -> f64 {
+        let Standing { paid, lacking, room, .. } = standing;
+        let ladder = &self.ladders[class as usize];
+        if lacking == GRID { 0.0 } else { f64::max(0.0, paid + ladder.rest(room, lacking) - ladder.base) }
+    }
+
+    /// The same once a side of a column is added; if that is the last slot, without cells.
+    pub(super) fn regret_with(&self, class: u32, standing: Standing, column: usize, side: usize) -> f64 {
+        let Standing { paid, covered, lacking, room } = standing;
+        let (tag, ladder) = (&self.tags[column], &self.ladders[class as usize]);
+        let rest = if room == 1 {
+            self.short_prices[class as usize] * f64::max(0.0, 1.0 - covered - f64::from(tag.part[side]))
+        } else {
+            ladder.rest(room - 1, lacking.saturating_sub(usize::from(tag.cells[side])))
+        };
+        paid + f64::from(tag.pay[side]) + rest - ladder.base
+    }
+
+    /// Where a column is.
+    pub(super) fn resource(&self, column: usize) -> usize {
+        self.tags[column].resource as usize
+    }
+
+    /// The same once nothing is added any more.
+    pub(super) fn closed(&self, state: &State<'_>, demand: u32) -> f64 {
+        let class = state.class_of[demand as usize] as usize;
+        let Standing { paid, .. } = self.standing(state, demand);
+        f64::max(0.0, paid + state.shortage(demand) - self.ladders[class].base)
+    }
+}
