@@ -303,7 +303,7 @@ impl Scheduler {
         self.ask_again(out);
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
-        if (self.changed || (self.policy.every_round && self.jobs.len() > 0)) && !solver_is_late {
+        if (self.changed || self.must_ask()) && !solver_is_late {
             self.changed = false;
             let problem = Arc::new(self.problem());
             self.outstanding = Some(Arc::clone(&problem));
@@ -315,6 +315,13 @@ impl Scheduler {
             // Nothing new, or the solver is not done: the last shares still hold.
             self.place(out);
         }
+    }
+
+    /// Whether the policy is asked although nothing has changed that it is told of. Of a frugal policy's GPUs the placer gives none
+    /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
+    fn must_ask(&self) -> bool {
+        let waits = || self.jobs.iter().any(|(_, job)| job.phase == Phase::Waiting);
+        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.frugal && waits())
     }
 
     /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
