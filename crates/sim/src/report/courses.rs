@@ -1,10 +1,10 @@
 //! Lines over a number of things or over time.
 
 use super::axis::{Axis, Measure};
-use super::svg::{Curve, Drawing, Figure, Panel, WIDTH, px};
+use super::plots::polyline;
+use super::svg::{Curve, Drawing, Figure, Panel, WIDTH};
 use super::{text, theme};
 use crate::study::{Line, Plot};
-use std::fmt::Write;
 
 const RIGHT: f64 = 22.0;
 const LEFT: f64 = 62.0;
@@ -40,7 +40,10 @@ pub(super) fn figure(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
         let curves: Vec<Curve> = lines.iter().map(|line| curve(line, colour)).collect();
         panel.curves(&mut drawing, &curves);
     } else {
-        lines.iter().for_each(|line| joined(&mut drawing, &panel, line, &theme::policy(colour(&line.name))));
+        for line in lines {
+            let class = theme::policy(colour(&line.name));
+            polyline(&mut drawing, &panel, line, &class, &|point| tip(line, point));
+        }
     }
     let beyond = if cut { " A line that leaves the chart runs along its edge." } else { "" };
     Figure::new(name, title, format!("{reading}{beyond}"), (WIDTH, bottom + FOOT), drawing)
@@ -69,17 +72,8 @@ fn curve(line: &Line, colour: &dyn Fn(&str) -> usize) -> Curve {
     }
 }
 
-/// A line through points, each with a dot that says its value.
-fn joined(drawing: &mut Drawing, panel: &Panel, line: &Line, class: &str) {
-    let points: Vec<_> = line.points.iter().filter(|p| p.0.is_finite() && p.1.is_finite()).collect();
-    let mut d = String::new();
-    for (i, (x, y, _)) in points.iter().enumerate() {
-        let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { "L" }, px(panel.x.at(*x)), px(panel.y.at(*y)));
-    }
-    drawing.path(&format!("line {class}"), &d, "", &line.name);
-    for (x, y, half) in points {
-        let half = half.map_or(String::new(), |half| format!(" ± {}", text::percent(half)));
-        let tip = format!("{}, {}: {}{half}", line.name, text::brief(*x), text::percent(*y));
-        drawing.dot(&format!("dot {class}"), (panel.x.at(*x), panel.y.at(*y)), 3.4, &tip);
-    }
+/// What a dot of a line says.
+fn tip(line: &Line, (x, y, half): (f64, f64, Option<f64>)) -> String {
+    let half = half.map_or(String::new(), |half| format!(" ± {}", text::percent(half)));
+    format!("{}, {}: {}{half}", line.name, text::brief(x), text::percent(y))
 }

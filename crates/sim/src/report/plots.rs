@@ -85,24 +85,36 @@ fn lines(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
         drawing.line("axis", (panel.x.from, panel.y.at(0.0)), (panel.x.to, panel.y.at(0.0)));
     }
     for line in lines {
-        polyline(&mut drawing, &panel, line, (&theme::policy(colour(&line.name)), *log));
+        let class = theme::policy(colour(&line.name));
+        polyline(&mut drawing, &panel, line, &class, &|point| tip(line, point, *log));
     }
     Figure::new(name, title, reading.clone(), (WIDTH, bottom + FOOT), drawing)
 }
 
-/// A line through points, each with a dot that says its value.
-fn polyline(drawing: &mut Drawing, panel: &Panel, line: &Line, (class, log): (&str, bool)) {
+/// What a dot of a line says.
+fn tip(line: &Line, (x, y, half): (f64, f64, Option<f64>), log: bool) -> String {
+    let say = |v: f64| if log { Measure::Computing.say(v) } else { Style::Change(2).say(v) };
+    let at = if log { Measure::Plain.say(x) } else { Style::Change(0).say(x) };
+    let half = half.map_or(String::new(), |half| format!(" ± {}", Style::Percent(2).say(half)));
+    format!("{}, {at}: {}{half}", line.name, say(y))
+}
+
+/// A line through points, each with a dot that says what `tip` makes of it.
+pub(super) fn polyline(
+    drawing: &mut Drawing,
+    panel: &Panel,
+    line: &Line,
+    class: &str,
+    tip: &dyn Fn((f64, f64, Option<f64>)) -> String,
+) {
     let points: Vec<_> = line.points.iter().filter(|p| p.0.is_finite() && p.1.is_finite()).collect();
     let mut d = String::new();
     for (i, (x, y, _)) in points.iter().enumerate() {
         let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { "L" }, px(panel.x.at(*x)), px(panel.y.at(*y)));
     }
     drawing.path(&format!("line {class}"), &d, "", &line.name);
-    for (x, y, half) in points {
-        let say = |v: f64| if log { Measure::Computing.say(v) } else { Style::Change(2).say(v) };
-        let at = if log { Measure::Plain.say(*x) } else { Style::Change(0).say(*x) };
-        let half = half.map_or(String::new(), |half| format!(" ± {}", Style::Percent(2).say(half)));
-        let tip = format!("{}, {at}: {}{half}", line.name, say(*y));
-        drawing.dot(&format!("dot {class}"), (panel.x.at(*x), panel.y.at(*y)), 3.4, &tip);
+    for &point in points {
+        let at = (panel.x.at(point.0), panel.y.at(point.1));
+        drawing.dot(&format!("dot {class}"), at, 3.4, &tip(point));
     }
 }

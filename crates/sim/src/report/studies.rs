@@ -175,7 +175,8 @@ fn table(sheet: &Sheet) -> String {
             let class = if numeric(j) { " class=\"n\"" } else { "" };
             let sort = value.exact().map_or(String::new(), |v| format!(" data-v=\"{v}\""));
             let said = value.to_string();
-            let known = POLICIES.iter().any(|policy| policy.name == said);
+            // Runs of one policy with several estimators have no colour of their own, so only a column of policies has badges.
+            let known = sheet.columns[j].title == "policy" && POLICIES.iter().any(|policy| policy.name == said);
             let text = if known { tables::badge(place(&said), &said) } else { escape(&said) };
             let tag = if j == 0 { "th scope=\"row\"" } else { "td" };
             let _ = write!(out, "<{tag}{class}{sort}>{text}</{}>", &tag[..2]);
