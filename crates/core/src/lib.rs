@@ -7,6 +7,7 @@
 pub mod allocate;
 pub mod audit;
 pub mod cluster;
+pub mod engine;
 pub mod estimate;
 pub mod ids;
 pub mod job;

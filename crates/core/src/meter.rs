@@ -46,7 +46,7 @@ pub struct Resident {
 }
 
 /// What a device drew during a window.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Draw {
     /// What it would have drawn unused.
     pub idle_joules: f64,

@@ -1,0 +1,143 @@
+//! Engines: clusters that obey orders and can be looked at.
+//!
+//! An engine is dumb and level-triggered. It does what it is ordered, says what is there, and remembers nothing that
+//! could not be surveyed again. Calls block; whoever drives an engine gives it a thread of its own, and brings the time: an
+//! engine on real machines has no use for it, a virtual one has no other clock.
+//!
+//! What an engine owes the scheduler is said at each message ([`Order`], [`Survey`], [`Report`]). What it owes the
+//! ledger: counters only grow, and when they begin anew (the engine lost its memory) [`Meters::boot`] is another number.
+
+use crate::estimate::Observation;
+use crate::meter::{Charge, Draw};
+use crate::scheduler::{Order, Report, Survey};
+use crate::{JobId, JobSpec, Time};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A job that is not over, as an engine must know it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Enrolled {
+    /// As submitted.
+    pub spec: JobSpec,
+    /// Steps known to be safe: where a gang goes on if the engine itself does not know better.
+    pub steps_done: f64,
+}
+
+/// An engine's answer to an order.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Told {
+    /// Nothing can be told yet; a report or a survey will.
+    Later,
+    /// It is done, and this came of it.
+    Reported(Report),
+    /// It cannot be done, and never will be.
+    Refused(String),
+}
+
+/// Counters of one job since [`Meters::boot`].
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobMeter {
+    /// Whose.
+    pub job: JobId,
+    /// Energy.
+    pub charge: Charge,
+    /// GPU seconds held.
+    pub gpu_seconds: f64,
+    /// All steps of the job that are done, safe or not.
+    pub steps: f64,
+    /// Steps per second now; 0 while it does not run.
+    pub rate: f64,
+}
+
+/// Counters of all GPUs of one kind since [`Meters::boot`].
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct KindMeter {
+    /// Energy of GPUs while jobs held them: what the charges of all jobs add up to.
+    pub used: Draw,
+    /// Energy of GPUs that nobody held.
+    pub unused_joules: f64,
+    /// Seconds that GPUs were held.
+    pub busy_gpu_seconds: f64,
+}
+
+/// What the meters show at one moment.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Meters {
+    /// Another number whenever the counters began anew.
+    pub boot: u64,
+    /// Jobs that hold GPUs, or did since the last look.
+    pub jobs: Vec<JobMeter>,
+    /// By kind.
+    pub kinds: Vec<KindMeter>,
+    /// Present draw of every GPU.
+    pub gpu_watts: Vec<f32>,
+}
+
+/// Everything that one look at a cluster shows.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Sighting {
+    /// What is there.
+    pub survey: Survey,
+    /// What it has drawn.
+    pub meters: Meters,
+    /// What ran undisturbed since the last look, measured.
+    pub observations: Vec<Observation>,
+}
+
+/// An engine that cannot be talked to now. Nothing is known about what it did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineError(pub String);
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// A cluster that obeys.
+pub trait Engine: Send {
+    /// Says which jobs are not over, all of them: jobs that the engine knows and that are not among them are
+    /// forgotten, and their last meters come back. Called at the beginning, and whenever the driver is in doubt.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to.
+    fn roll_call(&mut self, now: Time, live: &[Enrolled]) -> Result<Vec<JobMeter>, EngineError>;
+
+    /// Makes a new job known, before any order about it. Twice is once.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to.
+    fn enrol(&mut self, now: Time, job: &Enrolled) -> Result<(), EngineError>;
+
+    /// Forgets a job that is over; its last meters come back, if it is known.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to.
+    fn dismiss(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError>;
+
+    /// Does what is ordered. Doing it twice is the same as doing it once.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to; the order may have been done.
+    fn apply(&mut self, now: Time, order: &Order) -> Result<Told, EngineError>;
+
+    /// What happened by itself since the last call. Hints: a survey shows the same, later.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to.
+    fn news(&mut self, now: Time) -> Result<Vec<Report>, EngineError>;
+
+    /// When something will next happen by itself, as far as the engine can know.
+    fn next_event(&self) -> Option<Time> {
+        None
+    }
+
+    /// Looks at everything. `asked_at` is [`Scheduler::now`](crate::Scheduler::now) as of the question.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to.
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<Sighting, EngineError>;
+}
