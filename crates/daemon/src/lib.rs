@@ -1,0 +1,15 @@
+//! The long-running service: the scheduler with a memory, a door and a window.
+//!
+//! One thread, the [loop](service), owns the scheduler. Whatever comes in (requests, answers of the solver and the estimator, news of
+//! the engine) is written to the [journal](store) and synced before anything that follows from it is done, so a daemon that is killed
+//! at any point comes back as it was. Readers never wait for the loop: they read the [book](book), which the loop brings up to
+//! date after every sync. The [desk] is the only way in for requests, and [http] is one way to the desk.
+//!
+//! Nothing here knows whether the cluster is real, and nothing here decides what runs.
+
+pub mod access;
+pub mod api;
+pub mod desk;
+mod refusal;
+
+pub use refusal::Refusal;
