@@ -250,7 +250,7 @@ impl Scheduler {
         let gangs: f64 = self.placer.standing(job.class).iter().map(|s| s.gangs).sum();
         let class = &self.classes[&job.class];
         if gangs > 0.0 && (class.jobs.len() > 1 || gangs < 1.0) {
-            let sooner = |&&s: &&Slot| {
+            let sooner = |&s: &Slot| {
                 let other = self.jobs.get(s);
                 s != slot && (other.virtual_seconds, s) < (job.virtual_seconds, slot) && other.phase == Phase::Waiting
             };
