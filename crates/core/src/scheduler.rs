@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod explain;
+mod glance;
 mod messages;
 mod orders;
 mod problem;
@@ -32,6 +33,7 @@ mod switch;
 mod tests;
 
 pub use explain::{Reason, Verdict};
+pub use glance::{Glance, Held, NodeSight, Stage};
 pub use messages::{
     Event, Fate, Fence, GangSeen, GangState, Input, NodeSeen, Order, Output, Report, Settings, Start, Survey,
 };

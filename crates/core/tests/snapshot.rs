@@ -5,7 +5,7 @@ mod nouns;
 
 use arles_core::allocate::{POLICIES, Problem, find_policy};
 use arles_core::estimate::{Ask, Estimate, Row, Source};
-use arles_core::scheduler::{Fate, GangSeen, GangState, NodeSeen, Order, Report, Settings, Start, Survey};
+use arles_core::scheduler::{Fate, GangSeen, GangState, NodeSeen, Order, Report, Settings, Start, Survey, Verdict};
 use arles_core::{Input, JobId, JobSpec, KindId, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work};
 use nouns::{cluster, job};
 use proptest::prelude::*;
@@ -111,7 +111,17 @@ impl Twins {
         prop_assert_eq!(self.restored.again(), self.left_alone.again());
         for id in self.left_alone.live() {
             prop_assert_eq!(self.restored.explain(id), self.left_alone.explain(id));
+            prop_assert_eq!(self.restored.glance(id), self.left_alone.glance(id));
         }
+        prop_assert!(self.restored.nodes_seen().eq(self.left_alone.nodes_seen()));
+        Ok(())
+    }
+
+    /// All at once or one by one, jobs that wait are told the same.
+    fn explain(&self) -> Result<(), TestCaseError> {
+        let all: Vec<(JobId, Verdict)> = self.restored.explain_all().collect();
+        let each = self.restored.waiting().map(|id| (id, self.restored.explain(id)));
+        prop_assert_eq!(all, each.collect::<Vec<_>>());
         Ok(())
     }
 
@@ -219,6 +229,7 @@ proptest! {
                 twins.write_down()?;
             } else if let Some(input) = twins.input(deed) {
                 twins.tell(&input)?;
+                twins.explain()?;
             }
         }
         twins.write_down()?;

@@ -11,6 +11,7 @@ use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Problem};
 use crate::live::{Class, Roster, Slot};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Rounds shares by keeping account of what every class is owed.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -47,6 +48,17 @@ impl Placer for RoundingPlacer {
 }
 
 impl RoundingPlacer {
+    /// Gangs at once, on average, of every class that is owed any: what [`Placer::standing`] adds up to.
+    pub(crate) fn gangs_by_class(&self) -> BTreeMap<ClassId, f64> {
+        let mut gangs = BTreeMap::new();
+        for claim in &self.claims {
+            for class in std::iter::once(claim.first).chain(claim.second.filter(|&second| second != claim.first)) {
+                *gangs.entry(class).or_insert(0.0) += claim.share;
+            }
+        }
+        gangs
+    }
+
     /// A sentence, when a placer that was read back cannot be that of a cluster with so many kinds.
     pub(crate) fn check(&self, kinds: usize) -> Result<(), String> {
         match self.claims.iter().find(|claim| claim.kind.index() >= kinds) {
