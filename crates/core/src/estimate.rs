@@ -5,7 +5,7 @@
 //! So the loop never waits for a network, and a journal of inputs replays without one.
 
 use crate::{KindId, Time, WorkloadId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// What is asked: one workload at one gang size, on all kinds at once.
@@ -86,23 +86,49 @@ pub trait Estimator: Send {
     fn fork(&self) -> Box<dyn Estimator>;
 }
 
-/// The rows a scheduler has been told, by what was asked.
-#[derive(Clone, PartialEq, Debug, Default)]
+/// The rows a scheduler has been told, by what was asked. Written down as a list of rows.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(from = "Vec<Row>")]
 pub struct Estimates {
     rows: BTreeMap<Ask, Row>,
 }
 
+impl Serialize for Estimates {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows.values())
+    }
+}
+
+impl From<Vec<Row>> for Estimates {
+    fn from(rows: Vec<Row>) -> Self {
+        let mut estimates = Self::default();
+        for row in rows {
+            estimates.put(row);
+        }
+        estimates
+    }
+}
+
 impl Estimates {
     /// Takes a row in; `true` if it differs from what was known. Cells that are not positive numbers count as
-    /// "does not fit": an estimator may be wrong, but it may not poison an allocation.
+    /// "does not fit", and a doubt that is none as one as large as the rate: an estimator may be wrong, but it may not poison an
+    /// allocation.
     pub fn put(&mut self, mut row: Row) -> bool {
         for cell in &mut row.cells {
             let usable = |e: &Estimate| e.rate.is_finite() && e.rate > 0.0 && e.watts.is_finite() && e.watts >= 0.0;
             if let Some(e) = cell {
                 if !usable(e) {
                     *cell = None;
-                } else if !(e.spread_rate > 0.0 && e.spread_rate <= e.rate) {
+                    continue;
+                }
+                if !(e.spread_rate > 0.0 && e.spread_rate <= e.rate) {
                     e.spread_rate = e.rate;
+                }
+                if !e.partner_rate.is_finite() {
+                    e.partner_rate = 0.0;
+                }
+                if !e.doubt.is_finite() {
+                    e.doubt = 1.0;
                 }
             }
         }

@@ -5,10 +5,15 @@
 use crate::allocate::{ClassId, Grouping};
 use crate::scheduler::Fence;
 use crate::{GpuId, JobId, JobSpec, KindId, TenantId, Time, WorkloadId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod roster;
+
+pub(crate) use roster::Roster;
+
 /// GPUs held, or about to be held, by one job.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Gang {
     pub(crate) fence: Fence,
     pub(crate) kind: KindId,
@@ -22,21 +27,23 @@ pub(crate) struct Gang {
 }
 
 /// An order that awaits its confirmation.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Pending {
     pub(crate) ordered_at: Time,
     pub(crate) tries: u32,
 }
 
 /// What happens to a job once its gang is gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum AfterStop {
     Wait,
     Leave,
 }
 
 /// Where a job stands.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Phase {
     Waiting,
     Starting(Gang, Pending),
@@ -68,12 +75,15 @@ impl Phase {
 }
 
 /// A job that is not over.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) spec: JobSpec,
+    /// Its submission's number: later ones are larger.
+    pub(crate) joined: u64,
     pub(crate) class: ClassId,
     pub(crate) phase: Phase,
     /// The place the last plan gave it, if it still has to move there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<Gang>,
     /// Service received, in seconds on its fastest kind, counted from the class's level when it joined: alike
     /// jobs take turns by it.
@@ -101,6 +111,13 @@ impl Job {
         }
     }
 
+    /// Takes in that so many steps are safe. They never become fewer, and what is no number says nothing.
+    pub(crate) fn secure(&mut self, steps: f64) {
+        if steps.is_finite() {
+            self.steps_done = self.steps_done.max(steps);
+        }
+    }
+
     /// Counts the service received since it was last counted.
     pub(crate) fn credit(&mut self, now: Time) {
         if let Phase::Running(gang) = &self.phase {
@@ -117,10 +134,12 @@ impl Job {
 pub(crate) type Slot = u32;
 
 /// Live jobs by slot and by id.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Jobs {
     slots: Vec<Option<Job>>,
+    /// Reused from the end.
     free: Vec<Slot>,
+    #[serde(skip)]
     by_id: BTreeMap<JobId, Slot>,
 }
 
@@ -155,6 +174,10 @@ impl Jobs {
         self.slots[slot as usize].as_ref().expect("a live slot")
     }
 
+    pub(crate) fn try_get(&self, slot: Slot) -> Option<&Job> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Job {
         self.slots[slot as usize].as_mut().expect("a live slot")
     }
@@ -176,6 +199,31 @@ impl Jobs {
 
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// Live slots in the order of their jobs' submission.
+    pub(crate) fn by_submission(&self) -> Vec<Slot> {
+        let mut slots: Vec<Slot> = self.iter().map(|(slot, _)| slot).collect();
+        slots.sort_unstable_by_key(|&slot| self.get(slot).joined);
+        slots
+    }
+
+    /// Jobs as they were read, to be found by id too.
+    ///
+    /// # Errors
+    /// A sentence, when two jobs are one, or the list of free slots is not that of the slots that are free.
+    pub(crate) fn indexed(mut self) -> Result<Self, String> {
+        self.by_id = self.iter().map(|(slot, job)| (job.spec.id, slot)).collect();
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        let unused = |(job, slot): (&Option<Job>, Slot)| job.is_none().then_some(slot);
+        if !self.slots.iter().zip(0..).filter_map(unused).eq(free) {
+            return Err("the snapshot's free slots are not those without a job".into());
+        }
+        if self.by_id.len() + self.free.len() != self.slots.len() {
+            return Err("two jobs of the snapshot have one id".into());
+        }
+        Ok(self)
     }
 }
 
@@ -210,7 +258,7 @@ impl ClassKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) key: ClassKey,
-    pub(crate) jobs: Vec<Slot>,
+    pub(crate) jobs: Roster,
     pub(crate) gang: u32,
     /// Rate of one gang alone on as few nodes as possible, by kind; 0 where it does not fit or may not go.
     pub(crate) rates: Vec<f64>,

@@ -138,7 +138,7 @@ impl Placement {
 }
 
 /// Rounds shares to whole GPUs, round after round, so that in the long run everybody gets its share.
-pub trait Placer: Send {
+pub trait Placer: Send + Sync {
     /// Takes a new allocation over; `problem` is the one it answers.
     fn adopt(&mut self, problem: &Problem, allocation: &Allocation);
     /// Names this round's places.

@@ -14,21 +14,26 @@
 
 use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem};
 use crate::estimate::{Ask, Estimates, Row};
-use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Seats, Slot};
+use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{PLAN_LASTS, Placer, RoundingPlacer, Standing, View};
-use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, WorkloadId};
+use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod explain;
+mod glance;
 mod messages;
 mod orders;
 mod problem;
+mod snapshot;
 mod survey;
+mod switch;
 #[cfg(test)]
 mod tests;
 
 pub use explain::{Reason, Verdict};
+pub use glance::{Glance, Held, NodeSight, Stage};
 pub use messages::{
     Event, Fate, Fence, GangSeen, GangState, Input, NodeSeen, Order, Output, Report, Settings, Start, Survey,
 };
@@ -37,7 +42,7 @@ pub use messages::{
 const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
 
 /// What is known of a node.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct NodeState {
     up: bool,
     /// When the last survey that saw it was asked for.
@@ -46,13 +51,14 @@ struct NodeState {
     seen_patience: f64,
 }
 
-/// Decides what runs where.
+/// Decides what runs where. A clone knows the same and goes its own way from there.
+#[derive(Clone)]
 pub struct Scheduler {
     cluster: Cluster,
     tenants: Vec<Tenant>,
     policy: &'static PolicyEntry,
     settings: Settings,
-    placer: Box<dyn Placer>,
+    placer: RoundingPlacer,
 
     /// Its own time: the driver's clock, less what that was set back.
     now: Time,
@@ -69,6 +75,7 @@ pub struct Scheduler {
     classes: Classes,
     class_ids: BTreeMap<ClassKey, ClassId>,
     next_class: u32,
+    next_joined: u64,
     seats: Seats,
     nodes: Vec<NodeState>,
     estimates: Estimates,
@@ -87,7 +94,8 @@ pub struct Scheduler {
     placed: bool,
     /// Rounds since the last plan was made.
     skipped_rounds: u32,
-    last_error: Option<AllocateError>,
+    /// Whether the policy is new and has not answered yet: there are no shares to place.
+    unanswered: bool,
 }
 
 impl Scheduler {
@@ -99,11 +107,11 @@ impl Scheduler {
             seats: Seats::new(cluster.gpus()),
             nodes: vec![unseen; cluster.nodes().len()],
             awaiting: vec![Vec::new(); cluster.gpus()],
-            placer: Box::new(RoundingPlacer::default()),
+            placer: RoundingPlacer::default(),
             cluster,
             tenants,
             policy,
-            settings,
+            settings: settings.finite(),
             now: Time::ZERO,
             driver_clock: Time::ZERO,
             set_back_micros: 0,
@@ -115,6 +123,7 @@ impl Scheduler {
             classes: Classes::new(),
             class_ids: BTreeMap::new(),
             next_class: 0,
+            next_joined: 0,
             estimates: Estimates::default(),
             asked: BTreeMap::new(),
             strangers: BTreeMap::new(),
@@ -123,7 +132,7 @@ impl Scheduler {
             outstanding: None,
             placed: true,
             skipped_rounds: 0,
-            last_error: None,
+            unanswered: false,
         }
     }
 
@@ -145,6 +154,8 @@ impl Scheduler {
             Input::Reported(report) => self.reported(&report, &mut out),
             Input::Refused(order, why) => self.refused(&order, why, &mut out),
             Input::Surveyed(survey) => self.surveyed(&survey, &mut out),
+            Input::Policy(name) => self.switch_policy(&name, &mut out),
+            Input::Tenant(tenant) => self.set_tenant(tenant, &mut out),
         }
         out
     }
@@ -184,6 +195,24 @@ impl Scheduler {
         self.round
     }
 
+    /// Who decides.
+    #[must_use]
+    pub fn policy(&self) -> &'static PolicyEntry {
+        self.policy
+    }
+
+    /// Who is owed a share, by id.
+    #[must_use]
+    pub fn tenants(&self) -> &[Tenant] {
+        &self.tenants
+    }
+
+    /// Patience and pace.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
     /// The cluster it schedules.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
@@ -205,8 +234,12 @@ impl Scheduler {
             }
         }
         let class = self.class_for(&spec);
-        let level = self.level(class);
+        // A newcomer is neither ahead of those who waited, nor behind.
+        let level = self.classes.get_mut(&class).expect("just made").jobs.level(&self.jobs);
+        let joined = self.next_joined;
+        self.next_joined += 1;
         let slot = self.jobs.insert(Job {
+            joined,
             class,
             phase: Phase::Waiting,
             target: None,
@@ -220,7 +253,7 @@ impl Scheduler {
             not_before: Time::ZERO,
             spec,
         });
-        self.classes.get_mut(&class).expect("just made").jobs.push(slot);
+        self.classes.get_mut(&class).expect("just made").jobs.join(joined, slot, &self.jobs);
         self.changed = true;
     }
 
@@ -228,14 +261,31 @@ impl Scheduler {
         if self.jobs.slot(spec.id).is_some() {
             return Some(format!("job {} is already there; give the new one another id", spec.id.0));
         }
+        self.senseless(spec)
+    }
+
+    /// What makes a job that cannot be scheduled at all, whoever else is there.
+    fn senseless(&self, spec: &JobSpec) -> Option<String> {
+        let id = spec.id.0;
+        let amount = |x: f64| x.is_finite() && x >= 0.0;
+        let (Work::Steps(work) | Work::Period(work)) = spec.work;
         if spec.gang == 0 {
-            return Some(format!("job {} asks for a gang of 0 GPUs; ask for at least 1", spec.id.0));
+            return Some(format!("job {id} asks for a gang of 0 GPUs; ask for at least 1"));
         }
         if spec.tenant.index() >= self.tenants.len() {
-            return Some(format!("job {} belongs to an unknown tenant ({})", spec.id.0, spec.tenant));
+            return Some(format!("job {id} belongs to an unknown tenant ({})", spec.tenant));
         }
         if !(spec.weight.is_finite() && spec.weight > 0.0) {
-            return Some(format!("job {} has weight {}; a weight is a positive number", spec.id.0, spec.weight));
+            return Some(format!("job {id} has weight {}; a weight is a positive number", spec.weight));
+        }
+        if !amount(work) {
+            return Some(format!("job {id} has {work} to do; expected a number of steps or seconds"));
+        }
+        if !amount(spec.restart_seconds) {
+            return Some(format!("job {id} restarts in {} seconds; expected 0 or more", spec.restart_seconds));
+        }
+        if let Some(floor) = spec.floor.filter(|floor| !amount(*floor)) {
+            return Some(format!("job {id} is promised {floor} steps per second; expected 0 or more, or no promise"));
         }
         None
     }
@@ -255,10 +305,17 @@ impl Scheduler {
         let id = ClassId(self.next_class);
         self.next_class += 1;
         self.class_ids.insert(key.clone(), id);
+        let class = self.make_class(key, spec);
+        self.classes.insert(id, class);
+        id
+    }
+
+    /// A class for jobs like `spec`, without any yet.
+    fn make_class(&self, key: ClassKey, spec: &JobSpec) -> Class {
         let kinds = self.cluster.kinds().len();
         let mut class = Class {
             key,
-            jobs: Vec::new(),
+            jobs: Roster::default(),
             gang: spec.gang,
             rates: vec![0.0; kinds],
             spread_rates: vec![0.0; kinds],
@@ -266,15 +323,7 @@ impl Scheduler {
             fastest_first: (0..kinds as u16).map(KindId).collect(),
         };
         fill_rates(&mut class, spec, &self.estimates, self.policy.blind);
-        self.classes.insert(id, class);
-        id
-    }
-
-    /// Service level at which a newcomer joins a class: neither ahead of those who waited, nor behind.
-    fn level(&self, class: ClassId) -> f64 {
-        let jobs = &self.classes[&class].jobs;
-        let least = jobs.iter().map(|&s| self.jobs.get(s).virtual_seconds).fold(f64::INFINITY, f64::min);
-        if least.is_finite() { least } else { 0.0 }
+        class
     }
 
     fn learn(&mut self, rows: Vec<Row>) {
@@ -283,14 +332,15 @@ impl Scheduler {
             self.asked.remove(&row.ask);
             news |= self.estimates.put(row);
         }
-        if !news {
-            return;
+        if news {
+            self.changed = true;
+            self.fill_all_rates();
         }
-        self.changed = true;
+    }
+
+    fn fill_all_rates(&mut self) {
         for class in self.classes.values_mut() {
-            if let Some(&slot) = class.jobs.first() {
-                fill_rates(class, &self.jobs.get(slot).spec, &self.estimates, self.policy.blind);
-            }
+            fill_rates(class, &self.jobs.get(class.jobs.first()).spec, &self.estimates, self.policy.blind);
         }
     }
 
@@ -363,13 +413,12 @@ impl Scheduler {
         });
         match answer {
             Ok(allocation) => {
-                self.last_error = None;
+                self.unanswered = false;
                 self.placer.adopt(&problem, &allocation);
             }
             Err(error) => {
                 // The last shares stay in force, and the question is asked again next round.
                 out.push(Output::Note(Event::NoAllocation { round, why: error.to_string() }));
-                self.last_error = Some(error);
                 self.changed = true;
             }
         }
@@ -412,6 +461,9 @@ impl Scheduler {
     }
 
     fn place(&mut self, out: &mut Vec<Output>) {
+        if self.unanswered {
+            return;
+        }
         self.placed = true;
         let usable = self.usable();
         let view = View {
@@ -441,7 +493,7 @@ impl Scheduler {
         self.drop_target(slot);
         let job = self.jobs.remove(slot);
         let class = self.classes.get_mut(&job.class).expect("a job's class lives as long as its jobs");
-        class.jobs.retain(|&s| s != slot);
+        class.jobs.leave(job.joined);
         if class.jobs.is_empty() {
             let class = self.classes.remove(&job.class).expect("found above");
             self.class_ids.remove(&class.key);

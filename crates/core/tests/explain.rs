@@ -2,7 +2,8 @@
 
 mod common;
 
-use arles_core::{Input, JobId};
+use arles_core::scheduler::{NodeSight, Stage, Verdict};
+use arles_core::{Input, JobId, KindId};
 use common::{Perfect, cluster, job};
 
 fn check(engine: &Perfect, id: u64, expect: &str) {
@@ -72,4 +73,39 @@ fn alike_jobs_take_turns() {
         waiting[3].0,
         "waits: 8 jobs like it share 4.00 gangs at a time, 3 before it; its turn is in about 4 min",
     );
+}
+
+#[test]
+fn a_glance_at_jobs_and_nodes() {
+    let mut engine = fifo(4, vec![vec![2.5]]);
+    engine.tell(Input::Submit(job(1, 0, 3)));
+    engine.tell(Input::Submit(job(2, 0, 2)));
+    engine.round();
+    let one = engine.scheduler.glance(JobId(1)).expect("it is live");
+    let held = one.gang.expect("it runs");
+    assert_eq!((one.stage, held.kind, held.gpus.len(), held.spread), (Stage::Running, KindId(0), 3, false));
+    assert_eq!((one.rate, one.failures, one.spec.id), (7.5, 0, JobId(1)));
+    assert!(one.first_started.is_some());
+    let two = engine.scheduler.glance(JobId(2)).expect("it is live");
+    assert_eq!((two.stage, two.gang, two.rate, two.first_started), (Stage::Waiting, None, 0.0, None));
+    assert!(engine.scheduler.glance(JobId(3)).is_none());
+    assert_eq!(engine.scheduler.nodes_seen().collect::<Vec<_>>(), [NodeSight { up: true, reachable: true }]);
+}
+
+#[test]
+fn all_that_wait_are_explained_at_once_with_codes() {
+    let mut engine = fifo(4, vec![vec![1.0], vec![0.0]]);
+    for (id, workload, gang) in [(2, 1, 1), (3, 0, 4), (4, 0, 1), (5, 0, 64)] {
+        engine.tell(Input::Submit(job(id, workload, gang)));
+    }
+    engine.round();
+    let codes: Vec<(u64, &str, bool)> = engine
+        .scheduler
+        .explain_all()
+        .filter_map(|(id, verdict)| match verdict {
+            Verdict::Waits(reason) => Some((id.0, reason.code(), reason.seconds().is_some())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(codes, [(2, "fits-no-kind", false), (4, "queued", true), (5, "gang-too-large", false)]);
 }

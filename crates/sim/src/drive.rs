@@ -526,7 +526,11 @@ impl Run<'_> {
             }
             Event::BadPlan { round, why } => panic!("the placer broke a rule in {round}: {why}"),
             Event::NoAllocation { .. } => self.tally.no_allocation(),
-            Event::Requeued { .. } | Event::NodeLost { .. } => {}
+            Event::Requeued { .. }
+            | Event::NodeLost { .. }
+            | Event::PolicySwitched { .. }
+            | Event::TenantSet { .. }
+            | Event::Refused { .. } => {}
         }
     }
 

@@ -167,6 +167,9 @@ fn line(at: Time, output: &Output) -> Option<Line> {
             Event::NodeLost { node } => ("node lost", node.to_string(), String::new()),
             Event::NoAllocation { round, why } => ("no answer", round.to_string(), why.clone()),
             Event::BadPlan { round, why } => ("bad plan", round.to_string(), why.clone()),
+            Event::PolicySwitched { from, to } => ("policy", to.clone(), format!("instead of {from}")),
+            Event::TenantSet { name, weight } => ("tenant", name.clone(), format!("weight {weight}")),
+            Event::Refused { why } => ("refused", String::new(), why.clone()),
         },
     };
     Some(Line { at_seconds: at.seconds(), what, who, detail })

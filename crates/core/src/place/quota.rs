@@ -19,9 +19,10 @@ use super::View;
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Members, Problem};
 use crate::live::Class;
+use serde::{Deserialize, Serialize};
 
 /// A grant and what is still owed on it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Claim {
     pub(super) first: ClassId,
     pub(super) second: Option<ClassId>,
@@ -31,7 +32,9 @@ pub(super) struct Claim {
     /// Gangs that the last plan served.
     served: f64,
     /// Where its classes stand in this round's [`Quota`].
+    #[serde(skip)]
     first_at: u32,
+    #[serde(skip)]
     second_at: Option<u32>,
 }
 
@@ -188,7 +191,7 @@ impl<'a> Quota<'a> {
         let mut held = vec![0; view.classes.len() * kinds];
         for (c, (&id, class)) in view.classes.iter().enumerate() {
             let mut idle = 0;
-            for &slot in &class.jobs {
+            for slot in class.jobs.iter() {
                 let job = view.jobs.get(slot);
                 if job.plannable(view.now, view.usable) {
                     idle += 1;
@@ -197,7 +200,7 @@ impl<'a> Quota<'a> {
                     }
                 }
             }
-            let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
+            let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
             entrants.push(Entrant { id, class, jobs: idle, idle, share: 0.0, saved: 0.0, owed: 0.0, turn_rounds });
         }
@@ -327,7 +330,7 @@ impl<'a> Quota<'a> {
                 if self.free_gpus[to] < class.gang || class.seen_rates[to] <= 0.0 {
                     continue;
                 }
-                let restart_seconds = view.jobs.get(class.jobs[0]).spec.restart_seconds;
+                let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
                 for from in 0..self.kinds {
                     if self.gangs[c * self.kinds + from] == 0 || class.seen_rates[from] >= class.seen_rates[to] {
                         continue;

@@ -9,17 +9,24 @@ use super::seating::Seating;
 use super::{Placement, Placer, Standing, View};
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Problem};
-use crate::live::{Class, Slot};
+use crate::live::{Class, Roster, Slot};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Rounds shares by keeping account of what every class is owed.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct RoundingPlacer {
+    /// In order of class and kind. All it remembers: the rest is used anew in every round.
     claims: Vec<Claim>,
+    #[serde(skip)]
     seating: Seating,
     /// Jobs of the class at hand: (service received, slot).
+    #[serde(skip)]
     turns: Vec<(f64, Slot)>,
+    #[serde(skip)]
     chosen: Vec<(Slot, KindId)>,
     /// Pairs of jobs to share a GPU.
+    #[serde(skip)]
     couples: Vec<(Slot, Slot, KindId)>,
 }
 
@@ -41,6 +48,25 @@ impl Placer for RoundingPlacer {
 }
 
 impl RoundingPlacer {
+    /// Gangs at once, on average, of every class that is owed any: what [`Placer::standing`] adds up to.
+    pub(crate) fn gangs_by_class(&self) -> BTreeMap<ClassId, f64> {
+        let mut gangs = BTreeMap::new();
+        for claim in &self.claims {
+            for class in std::iter::once(claim.first).chain(claim.second.filter(|&second| second != claim.first)) {
+                *gangs.entry(class).or_insert(0.0) += claim.share;
+            }
+        }
+        gangs
+    }
+
+    /// A sentence, when a placer that was read back cannot be that of a cluster with so many kinds.
+    pub(crate) fn check(&self, kinds: usize) -> Result<(), String> {
+        match self.claims.iter().find(|claim| claim.kind.index() >= kinds) {
+            Some(claim) => Err(format!("a share of {} is written down; the cluster has {kinds} kinds", claim.kind)),
+            None => Ok(()),
+        }
+    }
+
     /// Picks the jobs that fill the quotas.
     fn choose(&mut self, view: &View<'_>, quota: &Quota<'_>) {
         self.chosen.clear();
@@ -70,11 +96,11 @@ impl RoundingPlacer {
                 && coupled.is_empty()
             {
                 // Everybody runs, and there is nothing to choose.
-                self.chosen.extend(class.jobs.iter().map(|&slot| (slot, only)));
+                self.chosen.extend(class.jobs.iter().map(|slot| (slot, only)));
                 continue;
             }
             self.turns.clear();
-            for &slot in &class.jobs {
+            for slot in class.jobs.iter() {
                 if view.plannable(slot) && !coupled.get(slot as usize).copied().unwrap_or(false) {
                     self.turns.push((service(view, slot, None), slot));
                 }
@@ -137,20 +163,21 @@ fn marry((a, b): (Slot, Slot), kind: KindId, coupled: &mut [bool], couples: &mut
 /// Two jobs, one of each class, that share a GPU of the kind already.
 fn settled(view: &View<'_>, classes: (&Class, &Class), kind: KindId, coupled: &[bool]) -> Option<(Slot, Slot)> {
     let free = |slot: Slot| !coupled[slot as usize] && view.plannable(slot);
-    classes.0.jobs.iter().copied().filter(|&a| free(a)).find_map(|a| {
+    let second = view.jobs.get(classes.1.jobs.first()).class;
+    classes.0.jobs.iter().filter(|&a| free(a)).find_map(|a| {
         let gang = view.jobs.get(a).phase.held().filter(|g| g.kind == kind)?;
         let mut others = view.seats.on(gang.gpus[0]).filter(|&b| b != a && free(b));
-        others.find(|b| classes.1.jobs.contains(b)).map(|b| (a, b))
+        others.find(|&b| view.jobs.get(b).class == second).map(|b| (a, b))
     })
 }
 
 /// One job of each class, whoever has received least.
 fn due(view: &View<'_>, classes: (&Class, &Class), kind: KindId, coupled: &[bool]) -> Option<(Slot, Slot)> {
-    let least = |jobs: &[Slot], not: Option<Slot>| {
+    let least = |jobs: &Roster, not: Option<Slot>| {
         let free = |slot: &Slot| Some(*slot) != not && !coupled[*slot as usize] && view.plannable(*slot);
         let by_service =
             |x: &Slot, y: &Slot| service(view, *x, Some(kind)).total_cmp(&service(view, *y, Some(kind))).then(x.cmp(y));
-        jobs.iter().copied().filter(free).min_by(by_service)
+        jobs.iter().filter(free).min_by(by_service)
     };
     let a = least(&classes.0.jobs, None)?;
     Some((a, least(&classes.1.jobs, Some(a))?))

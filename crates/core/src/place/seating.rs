@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Room on the nodes while a round is being planned.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Seating {
     /// Whether a GPU is still free for this round's plan.
     free: Vec<bool>,

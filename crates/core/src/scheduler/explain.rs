@@ -1,10 +1,12 @@
 //! Why a job waits: a reason with numbers, until about when, and what would help.
+//!
+//! One job or all that wait: the same questions, answered from what is counted once for all of them (`outlook`).
 
 use super::*;
-use crate::Work;
-use crate::place::turn_seconds;
-use serde::Serialize;
+use outlook::Outlook;
 use std::fmt;
+
+mod outlook;
 
 /// Where a job stands.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -105,6 +107,34 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// A short name that stays the same from release to release, for filters and counters.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoEstimate => "no-estimate",
+            Self::FitsNoKind { .. } => "fits-no-kind",
+            Self::GangTooLarge { .. } => "gang-too-large",
+            Self::NodesAway { .. } => "nodes-away",
+            Self::Pauses { .. } => "pauses",
+            Self::NextRound { .. } => "next-round",
+            Self::PlaceNotVacated { .. } => "place-not-vacated",
+            Self::Turns { .. } => "turns",
+            Self::Queued { .. } => "queued",
+        }
+    }
+
+    /// About how long it will wait, where that can be said.
+    #[must_use]
+    pub fn seconds(&self) -> Option<f64> {
+        match *self {
+            Self::Pauses { seconds, .. } | Self::NextRound { seconds } | Self::Turns { seconds, .. } => Some(seconds),
+            Self::Queued { seconds, .. } => seconds,
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -183,7 +213,7 @@ fn span(seconds: f64) -> String {
 }
 
 impl Scheduler {
-    /// Where a job stands and, if it waits, why.
+    /// Where a job stands and, if it waits, why. For many jobs, [`Scheduler::explain_all`] is far quicker.
     #[must_use]
     pub fn explain(&self, job: JobId) -> Verdict {
         let Some(slot) = self.jobs.slot(job) else { return Verdict::Unknown };
@@ -196,111 +226,14 @@ impl Scheduler {
             }
             Phase::Starting(..) => Verdict::Starts,
             Phase::Stopping(..) => Verdict::Stops,
-            Phase::Waiting => Verdict::Waits(self.reason(slot)),
+            Phase::Waiting => Verdict::Waits(Outlook::of_one(self).reason(slot)),
         }
     }
 
-    fn reason(&self, slot: Slot) -> Reason {
-        let job = self.jobs.get(slot);
-        let class = &self.classes[&job.class];
-        let name = |j: usize| self.cluster.kinds()[j].name.clone();
-        let fitting: Vec<usize> = (0..class.rates.len()).filter(|&j| class.rates[j] > 0.0).collect();
-        let ask = Ask { workload: job.spec.workload, gang: job.spec.gang, partner: None };
-        if self.estimates.row(&ask).is_none() {
-            return Reason::NoEstimate;
-        }
-        if fitting.is_empty() {
-            let allowed = |j: &usize| job.spec.kinds.is_empty() || job.spec.kinds.contains(&KindId(*j as u16));
-            let kinds = (0..class.rates.len()).filter(allowed).map(name).collect();
-            return Reason::FitsNoKind { gang: job.spec.gang, kinds };
-        }
-        let most_of =
-            |counts: &[u32]| fitting.iter().map(|&j| (counts[j], j)).max_by_key(|&(n, j)| (n, std::cmp::Reverse(j)));
-        let gang = job.spec.gang;
-        if let Some((most, j)) = most_of(&self.cluster.counts())
-            && most < gang
-        {
-            return Reason::GangTooLarge { gang, most, kind: name(j) };
-        }
-        if job.not_before > self.now {
-            let seconds = job.not_before.since(self.now);
-            return Reason::Pauses { failures: job.failures, most: self.settings.most_failures, seconds };
-        }
-        let (usable, free) = self.usable_and_free();
-        if let Some((usable, j)) = most_of(&usable)
-            && usable < gang
-        {
-            return Reason::NodesAway { gang, usable, kind: name(j) };
-        }
-        if let Some(target) = &job.target {
-            let held = target.gpus.iter().filter(|&&g| self.seats.on(g).next().is_some()).count();
-            return Reason::PlaceNotVacated { kind: name(target.kind.index()), held };
-        }
-        self.queue_reason(slot, &fitting, &free)
-    }
-
-    /// A job that could run, if only it were given GPUs.
-    fn queue_reason(&self, slot: Slot, fitting: &[usize], free: &[u32]) -> Reason {
-        let job = self.jobs.get(slot);
-        let gang = job.spec.gang;
-        if self.changed || fitting.iter().any(|&j| free[j] >= gang) {
-            let elapsed = self.now.since(self.last_tick);
-            return Reason::NextRound { seconds: (self.settings.round_seconds - elapsed).max(0.0) };
-        }
-        let gangs: f64 = self.placer.standing(job.class).iter().map(|s| s.gangs).sum();
-        let class = &self.classes[&job.class];
-        if gangs > 0.0 && (class.jobs.len() > 1 || gangs < 1.0) {
-            let sooner = |&&s: &&Slot| {
-                let other = self.jobs.get(s);
-                s != slot && (other.virtual_seconds, s) < (job.virtual_seconds, slot) && other.phase == Phase::Waiting
-            };
-            let ahead = class.jobs.iter().filter(sooner).count();
-            // Each of the gangs at a time is passed on once in a turn.
-            let turn = turn_seconds(job.spec.restart_seconds, self.settings.round_seconds);
-            let seconds = (ahead as f64 + 1.0) / gangs * turn;
-            return Reason::Turns { gangs, jobs: class.jobs.len(), ahead, seconds };
-        }
-        let earlier = |j: &Job| (j.spec.arrived, j.spec.id) < (job.spec.arrived, job.spec.id);
-        let queue = self.jobs.iter().filter(|(_, j)| j.phase == Phase::Waiting && earlier(j));
-        let (ahead, wanted) = queue.fold((0, gang), |(n, gpus), (_, j)| (n + 1, gpus + j.spec.gang));
-        let free: u32 = fitting.iter().map(|&j| free[j]).sum();
-        Reason::Queued { ahead, gang, free, seconds: self.forecast(fitting, wanted.saturating_sub(free)) }
-    }
-
-    /// When running jobs on the kinds `fitting` will have freed `wanted` GPUs, by their estimated rates.
-    fn forecast(&self, fitting: &[usize], wanted: u32) -> Option<f64> {
-        let mut ends: Vec<(f64, u32)> = Vec::new();
-        for (_, job) in self.jobs.iter() {
-            let Phase::Running(gang) = &job.phase else { continue };
-            if !fitting.contains(&gang.kind.index()) {
-                continue;
-            }
-            let rate = self.classes[&job.class].rates[gang.kind.index()];
-            let seconds = match job.spec.work {
-                Work::Steps(steps) if rate > 0.0 => (steps - job.steps_done).max(0.0) / rate,
-                Work::Steps(_) => continue,
-                Work::Period(period) => (period - job.attained_gpu_seconds / f64::from(job.spec.gang)).max(0.0),
-            };
-            ends.push((seconds, job.spec.gang));
-        }
-        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut freed = 0;
-        ends.iter().find_map(|&(seconds, gpus)| {
-            freed += gpus;
-            (freed >= wanted).then_some(seconds)
-        })
-    }
-
-    /// GPUs by kind that can be reached, and of these the free ones.
-    fn usable_and_free(&self) -> (Vec<u32>, Vec<u32>) {
-        let mask = self.usable();
-        let kinds = self.cluster.kinds().len();
-        let (mut usable, mut free) = (vec![0; kinds], vec![0; kinds]);
-        for g in (0..self.cluster.gpus() as u32).map(GpuId).filter(|g| mask[g.index()]) {
-            let j = self.cluster.kind_of(g).index();
-            usable[j] += 1;
-            free[j] += u32::from(self.seats.on(g).next().is_none());
-        }
-        (usable, free)
+    /// Every job that waits, with what [`Scheduler::explain`] says of it.
+    pub fn explain_all(&self) -> impl Iterator<Item = (JobId, Verdict)> + '_ {
+        let mut outlook = Outlook::of_all(self);
+        let waiting = self.jobs.iter().filter(|(_, job)| job.phase == Phase::Waiting);
+        waiting.map(move |(slot, job)| (job.spec.id, Verdict::Waits(outlook.reason(slot))))
     }
 }

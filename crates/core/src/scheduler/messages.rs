@@ -2,7 +2,7 @@
 
 use crate::allocate::{AllocateError, Allocation, Problem};
 use crate::estimate::{Ask, Row};
-use crate::{GpuId, JobId, JobSpec, KindId, NodeId, Round, Time};
+use crate::{GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -56,6 +56,19 @@ impl Settings {
         }
     }
 
+    /// The same with the largest number there is for whatever is without end: a snapshot holds finite numbers only.
+    pub(crate) fn finite(self) -> Self {
+        let finite = |x: f64| if x.is_finite() { x } else { f64::MAX };
+        Self {
+            round_seconds: finite(self.round_seconds),
+            survey_seconds: finite(self.survey_seconds),
+            lease_seconds: finite(self.lease_seconds),
+            confirm_seconds: finite(self.confirm_seconds),
+            backoff_seconds: finite(self.backoff_seconds),
+            ..self
+        }
+    }
+
     /// Silence after which a node gets no new gangs.
     pub(crate) fn silence_seconds(&self) -> f64 {
         2.5 * self.survey_seconds
@@ -88,6 +101,10 @@ pub enum Input {
     Refused(Order, String),
     /// What is really there.
     Surveyed(Survey),
+    /// From now on, decide by the policy of this name. What runs goes on until that policy has answered.
+    Policy(String),
+    /// A new tenant, or a new weight of one that is known by its name. Nobody's id changes.
+    Tenant(Tenant),
 }
 
 /// What the scheduler wants done.
@@ -264,4 +281,43 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Another policy decides from now on.
+    PolicySwitched {
+        /// Which did until now.
+        from: String,
+        /// Which does now.
+        to: String,
+    },
+    /// A tenant is known with this weight from now on.
+    TenantSet {
+        /// Which.
+        name: String,
+        /// Its entitlement.
+        weight: f64,
+    },
+    /// A policy or a tenant was asked for that makes no sense; nothing was changed.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Event {
+    /// A short name that stays the same from release to release, for filters and counters.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Rejected { .. } => "rejected",
+            Self::Completed { .. } => "completed",
+            Self::GaveUp { .. } => "gave-up",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Requeued { .. } => "requeued",
+            Self::NodeLost { .. } => "node-lost",
+            Self::NoAllocation { .. } => "no-allocation",
+            Self::BadPlan { .. } => "bad-plan",
+            Self::PolicySwitched { .. } => "policy-switched",
+            Self::TenantSet { .. } => "tenant-set",
+            Self::Refused { .. } => "refused",
+        }
+    }
 }

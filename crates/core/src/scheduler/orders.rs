@@ -185,7 +185,7 @@ impl Scheduler {
     /// A gang is known to be gone, its work not done.
     pub(super) fn gone(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {
         let job = self.jobs.get_mut(slot);
-        job.steps_done = job.steps_done.max(steps);
+        job.secure(steps);
         match job.phase {
             Phase::Stopping(_, _, AfterStop::Leave) => {
                 let id = job.spec.id;
@@ -217,7 +217,7 @@ impl Scheduler {
         if steps > job.steps_done {
             job.failures = 0;
         }
-        job.steps_done = job.steps_done.max(steps);
+        job.secure(steps);
         if let Phase::Stopping(_, _, AfterStop::Leave) = job.phase {
             return self.gone(slot, steps, why, out);
         }
@@ -235,12 +235,43 @@ impl Scheduler {
         }
     }
 
+    /// Everything that is still open, asked and ordered again: for a driver that was restarted and does not know what
+    /// reached whom. Orders carry their old fences, so whoever did them already does nothing. No start is sent to a silent
+    /// node, as ever.
+    #[must_use]
+    pub fn again(&self) -> Vec<Output> {
+        let (mut stops, mut starts) = (Vec::new(), Vec::new());
+        for &(job, fence) in self.strangers.keys() {
+            stops.push(Output::Order(Order::Stop { job, fence }));
+        }
+        for &slot in &self.unconfirmed {
+            let job = self.jobs.get(slot);
+            match &job.phase {
+                Phase::Stopping(gang, ..) => {
+                    stops.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
+                }
+                Phase::Starting(gang, _) if !self.silent(gang) => {
+                    starts.push(Output::Order(start_order(job.spec.id, gang, &self.settings)));
+                }
+                _ => {}
+            }
+        }
+        let estimates = self.asked.keys().map(|&ask| Output::Estimate(ask));
+        let solve = self.outstanding.iter().map(|problem| Output::Solve(Arc::clone(problem)));
+        stops.into_iter().chain(starts).chain(estimates).chain(solve).collect()
+    }
+
+    /// Whether a node that a gang is on has not been heard of lately.
+    fn silent(&self, gang: &Gang) -> bool {
+        !gang.gpus.iter().all(|&g| self.within_reach(self.cluster.node_of(g)))
+    }
+
     /// Sends orders again that were not confirmed in time; gives up starts that were sent often enough.
     pub(super) fn chase_orders(&mut self, out: &mut Vec<Output>) {
         let slots: Vec<Slot> = self.unconfirmed.iter().copied().collect();
         for slot in slots {
             let gang = self.jobs.get(slot).phase.occupied();
-            let silent = gang.is_some_and(|g| !g.gpus.iter().all(|&g| self.within_reach(self.cluster.node_of(g))));
+            let silent = gang.is_some_and(|gang| self.silent(gang));
             let job = self.jobs.get_mut(slot);
             let id = job.spec.id;
             let (Phase::Starting(gang, pending) | Phase::Stopping(gang, pending, _)) = &mut job.phase else { continue };

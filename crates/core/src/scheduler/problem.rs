@@ -20,12 +20,12 @@ impl Scheduler {
         let mut problem = Problem { round: self.round, now: self.now, capacity, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == Grouping::Single;
         for (&class_id, class) in &self.classes {
-            let jobs = class.jobs.iter().map(|&s| self.jobs.get(s));
+            let jobs = class.jobs.iter().map(|s| self.jobs.get(s));
             let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;
             if plannable == 0 || class.best_rate() <= 0.0 {
                 continue;
             }
-            let first = self.jobs.get(class.jobs[0]);
+            let first = self.jobs.get(class.jobs.first());
             let (steps_done, steps_left) = progress(jobs.clone(), class.best_rate());
             problem.users.push(User {
                 class: class_id,
@@ -77,14 +77,14 @@ impl Scheduler {
         let kinds = self.cluster.kinds();
         let user = |user: &User| {
             let class = &self.classes[&user.class];
-            let first = &self.jobs.get(class.jobs[0]).spec;
+            let first = &self.jobs.get(class.jobs.first()).spec;
             let row = self.estimates.row(&Ask { workload: user.workload, gang: user.gang, partner: None });
             let by_kind = |of: fn(&Estimate) -> f64| {
                 let cell = |j: usize| row.and_then(|row| row.cells.get(j).copied().flatten());
                 (0..kinds.len()).map(|j| cell(j).map_or(0.0, |e| of(&e))).collect()
             };
             let mut held = vec![0; kinds.len()];
-            let jobs = class.jobs.iter().map(|&s| self.jobs.get(s)).filter(|j| j.plannable(self.now, usable));
+            let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.plannable(self.now, usable));
             jobs.filter_map(|j| j.phase.held()).for_each(|gang| held[gang.kind.index()] += 1);
             UserPower {
                 watts: by_kind(|e| e.watts),

@@ -75,7 +75,8 @@ impl Scheduler {
             // Not ours any more, or never was: ask for it to go, and keep off its GPUs until it has.
             out.push(Output::Order(Order::Stop { job: gang.job, fence: gang.fence }));
             if gang.state == GangState::Running {
-                self.strangers.insert((gang.job, gang.fence), gang.gpus.clone());
+                let gpus = gang.gpus.iter().copied().filter(|gpu| gpu.index() < self.cluster.gpus());
+                self.strangers.insert((gang.job, gang.fence), gpus.collect());
             }
             return;
         };
@@ -83,7 +84,7 @@ impl Scheduler {
             GangState::Running => {
                 self.confirm_start(slot);
                 let job = self.jobs.get_mut(slot);
-                if gang.steps_done > job.steps_done {
+                if gang.steps_done > job.steps_done && gang.steps_done.is_finite() {
                     job.steps_done = gang.steps_done;
                     job.failures = 0;
                 }

@@ -6,6 +6,8 @@ use crate::estimate::{Estimate, Source};
 use crate::place::{Placement, Seat};
 use crate::{Library, TenantId, Work};
 
+mod switching;
+
 const ROUND: f64 = 60.0;
 
 /// A scheduler on nodes of one kind, and a clock.
@@ -109,6 +111,12 @@ fn job(id: u64, gang: u32) -> JobSpec {
         kinds: Vec::new(),
         arrived: Time(id),
     }
+}
+
+#[test]
+fn a_scheduler_can_be_cloned_and_handed_to_threads() {
+    fn needs<T: Clone + Send + Sync>() {}
+    needs::<Scheduler>();
 }
 
 fn starts(outputs: &[Output]) -> Vec<Start> {

@@ -3,11 +3,12 @@
 use arles_core::allocate::{Policy, PolicyEntry, find_policy};
 use arles_core::estimate::{Ask, Estimate, Row, Source};
 use arles_core::scheduler::{Event, Fate, NodeSeen, Order, Report, Settings, Survey};
-use arles_core::{
-    Cluster, GpuId, Input, JobId, JobSpec, KindId, Library, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work,
-    WorkloadId,
-};
+use arles_core::{Cluster, GpuId, Input, JobId, KindId, NodeId, Output, Scheduler, Tenant, Time};
 use std::collections::{BTreeMap, VecDeque};
+
+mod nouns;
+
+pub(crate) use nouns::{cluster, job};
 
 /// Rates of one workload on each kind, for a gang of one; a gang of g has g times as much.
 pub(crate) type Rates = Vec<f64>;
@@ -24,27 +25,6 @@ pub(crate) struct Perfect {
     pub(crate) starts: u64,
     pub(crate) notes: Vec<Event>,
     round_seconds: f64,
-}
-
-pub(crate) fn cluster(counts: &[u32], per_node: u32) -> Cluster {
-    let names = ["a100", "v100", "p100", "t4", "k80"];
-    let kinds = names[..counts.len()].iter().map(|n| Library::builtin().kind(n).expect("in the library").clone());
-    Cluster::uniform(kinds.collect(), counts, per_node).expect("a cluster")
-}
-
-pub(crate) fn job(id: u64, workload: u32, gang: u32) -> JobSpec {
-    JobSpec {
-        id: JobId(id),
-        tenant: TenantId(0),
-        workload: WorkloadId(workload),
-        gang,
-        work: Work::Steps(1e12),
-        floor: None,
-        weight: 1.0,
-        restart_seconds: 0.0,
-        kinds: Vec::new(),
-        arrived: Time(id),
-    }
 }
 
 impl Perfect {

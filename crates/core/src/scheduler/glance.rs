@@ -1,0 +1,99 @@
+//! What can be seen of a scheduler from outside, job by job and node by node. Shows; never changes anything.
+
+use super::*;
+
+/// Where a job stands, in a word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// It holds nothing.
+    Waiting,
+    /// Its gang was ordered to start.
+    Starting,
+    /// Its gang is known to run.
+    Running,
+    /// Its gang was ordered to stop, to move or to leave.
+    Stopping,
+}
+
+/// GPUs that a job holds, or that are not free because of it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Held<'a> {
+    /// Which gang of the job.
+    pub fence: Fence,
+    /// Of which kind.
+    pub kind: KindId,
+    /// Which.
+    pub gpus: &'a [GpuId],
+    /// Whether it spans more nodes than it needs to.
+    pub spread: bool,
+}
+
+/// A live job at a glance.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Glance<'a> {
+    /// As submitted.
+    pub spec: &'a JobSpec,
+    /// Where it stands.
+    pub stage: Stage,
+    /// Its gang, unless it waits.
+    pub gang: Option<Held<'a>>,
+    /// Steps known to be safe.
+    pub steps_done: f64,
+    /// When it first ran.
+    pub first_started: Option<Time>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Steps per second of its gang alone, as estimated; 0 while it does not run.
+    pub rate: f64,
+}
+
+/// A node, as the scheduler believes it to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeSight {
+    /// Whether it can run anything, by the last survey that saw it. One that was silent beyond its lease cannot.
+    pub up: bool,
+    /// Whether it is up and was heard of lately, so that gangs are sent there.
+    pub reachable: bool,
+}
+
+impl Scheduler {
+    /// A live job at a glance.
+    #[must_use]
+    pub fn glance(&self, job: JobId) -> Option<Glance<'_>> {
+        let job = self.jobs.get(self.jobs.slot(job)?);
+        let stage = match job.phase {
+            Phase::Waiting => Stage::Waiting,
+            Phase::Starting(..) => Stage::Starting,
+            Phase::Running(_) => Stage::Running,
+            Phase::Stopping(..) => Stage::Stopping,
+        };
+        let class = &self.classes[&job.class];
+        let rate = match &job.phase {
+            Phase::Running(gang) if gang.spread => class.spread_rates[gang.kind.index()],
+            Phase::Running(gang) => class.rates[gang.kind.index()],
+            _ => 0.0,
+        };
+        Some(Glance {
+            spec: &job.spec,
+            stage,
+            gang: job.phase.occupied().map(Held::of),
+            steps_done: job.steps_done,
+            first_started: job.first_started,
+            failures: job.failures,
+            rate,
+        })
+    }
+
+    /// All nodes, by id.
+    pub fn nodes_seen(&self) -> impl Iterator<Item = NodeSight> + '_ {
+        let sight = |(state, n): (&NodeState, u32)| NodeSight { up: state.up, reachable: self.within_reach(NodeId(n)) };
+        self.nodes.iter().zip(0..).map(sight)
+    }
+}
+
+impl<'a> Held<'a> {
+    fn of(gang: &'a Gang) -> Self {
+        Self { fence: gang.fence, kind: gang.kind, gpus: &gang.gpus, spread: gang.spread }
+    }
+}

@@ -1,0 +1,220 @@
+//! A scheduler written down and read back: what a daemon keeps beside its journal.
+//!
+//! A scheduler restored from a snapshot answers every later input as the one it was taken from would have. What follows
+//! from the rest is not written (who sits where, the classes and their rates, which orders are open), so it cannot
+//! contradict it. What is read is checked before anything is built on it: a snapshot that was damaged is refused, never
+//! believed. All numbers in it are finite: whatever is not is refused or replaced on its way in.
+
+use super::*;
+use crate::allocate::find_policy;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+
+/// The format this code writes and reads.
+const VERSION: u32 = 1;
+
+/// Everything that does not follow from the rest.
+#[derive(Serialize, Deserialize)]
+struct Snapshot<'a> {
+    arles_snapshot: u32,
+    policy: Cow<'a, str>,
+    cluster: Cow<'a, Cluster>,
+    tenants: Cow<'a, [Tenant]>,
+    settings: Settings,
+    now: Time,
+    driver_clock: Time,
+    set_back_micros: u64,
+    round: Round,
+    last_tick: Time,
+    next_fence: u64,
+    next_class: u32,
+    next_joined: u64,
+    patience: f64,
+    nodes: Cow<'a, [NodeState]>,
+    jobs: Cow<'a, Jobs>,
+    estimates: Cow<'a, Estimates>,
+    asked: Vec<(Ask, Round)>,
+    strangers: Vec<(JobId, Fence, Cow<'a, [GpuId]>)>,
+    /// Only GPUs that somebody awaits.
+    awaiting: Vec<(GpuId, Cow<'a, [Slot]>)>,
+    placer: Cow<'a, RoundingPlacer>,
+    changed: bool,
+    outstanding: Option<Arc<Problem>>,
+    placed: bool,
+    skipped_rounds: u32,
+    unanswered: bool,
+}
+
+impl Serialize for Scheduler {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let awaited = self.awaiting.iter().zip(0..).filter(|(slots, _)| !slots.is_empty());
+        let snapshot = Snapshot {
+            arles_snapshot: VERSION,
+            policy: self.policy.name.into(),
+            cluster: Cow::Borrowed(&self.cluster),
+            tenants: Cow::Borrowed(&self.tenants),
+            settings: self.settings,
+            now: self.now,
+            driver_clock: self.driver_clock,
+            set_back_micros: self.set_back_micros,
+            round: self.round,
+            last_tick: self.last_tick,
+            next_fence: self.next_fence,
+            next_class: self.next_class,
+            next_joined: self.next_joined,
+            patience: self.patience,
+            nodes: Cow::Borrowed(&self.nodes),
+            jobs: Cow::Borrowed(&self.jobs),
+            estimates: Cow::Borrowed(&self.estimates),
+            asked: self.asked.iter().map(|(&ask, &round)| (ask, round)).collect(),
+            strangers: self.strangers.iter().map(|(&(job, fence), gpus)| (job, fence, gpus.into())).collect(),
+            awaiting: awaited.map(|(slots, gpu)| (GpuId(gpu), slots.into())).collect(),
+            placer: Cow::Borrowed(&self.placer),
+            changed: self.changed,
+            outstanding: self.outstanding.clone(),
+            placed: self.placed,
+            skipped_rounds: self.skipped_rounds,
+            unanswered: self.unanswered,
+        };
+        snapshot.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scheduler {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Snapshot::deserialize(deserializer)?.restore().map_err(D::Error::custom)
+    }
+}
+
+/// The same cluster, numbered anew.
+fn checked(cluster: &Cluster) -> Result<Cluster, String> {
+    let nodes = cluster.nodes().iter().map(|node| (node.name.clone(), node.kind, node.gpus));
+    match Cluster::new(cluster.kinds().to_vec(), nodes) {
+        Ok(again) if again == *cluster => Ok(again),
+        Ok(_) => Err("the GPUs of the snapshot's cluster are not numbered in order".into()),
+        Err(error) => Err(format!("the snapshot's cluster: {error}")),
+    }
+}
+
+impl Snapshot<'_> {
+    /// The scheduler that was written down, or a sentence about what is wrong.
+    fn restore(self) -> Result<Scheduler, String> {
+        if self.arles_snapshot != VERSION {
+            let found = self.arles_snapshot;
+            return Err(format!("the snapshot has version {found}, this arles reads version {VERSION}"));
+        }
+        let policy = find_policy(&self.policy).ok_or_else(|| {
+            format!("policy '{}' of the snapshot is not known to this arles; see 'arles policies'", self.policy)
+        })?;
+        let cluster = checked(&self.cluster)?;
+        let mut scheduler = Scheduler {
+            now: self.now,
+            driver_clock: self.driver_clock,
+            set_back_micros: self.set_back_micros,
+            round: self.round,
+            last_tick: self.last_tick,
+            next_fence: self.next_fence,
+            next_class: self.next_class,
+            next_joined: self.next_joined,
+            patience: self.patience,
+            nodes: self.nodes.into_owned(),
+            jobs: self.jobs.into_owned().indexed()?,
+            estimates: self.estimates.into_owned(),
+            asked: self.asked.into_iter().collect(),
+            placer: self.placer.into_owned(),
+            changed: self.changed,
+            outstanding: self.outstanding,
+            placed: self.placed,
+            skipped_rounds: self.skipped_rounds,
+            unanswered: self.unanswered,
+            ..Scheduler::new(cluster, self.tenants.into_owned(), policy, self.settings)
+        };
+        if scheduler.nodes.len() != scheduler.cluster.nodes().len() {
+            let (states, nodes) = (scheduler.nodes.len(), scheduler.cluster.nodes().len());
+            return Err(format!("the snapshot has {states} states for {nodes} nodes; expected one for each"));
+        }
+        scheduler.placer.check(scheduler.cluster.kinds().len())?;
+        scheduler.settle()?;
+        for (job, fence, gpus) in self.strangers {
+            scheduler.known_gpus(job, &gpus)?;
+            scheduler.strangers.insert((job, fence), gpus.into_owned());
+        }
+        for (gpu, slots) in self.awaiting {
+            scheduler.queue_up(gpu, slots.into_owned())?;
+        }
+        Ok(scheduler)
+    }
+}
+
+impl Scheduler {
+    /// Checks every job and derives from them all who sits where, which orders are open, and the classes.
+    fn settle(&mut self) -> Result<(), String> {
+        for slot in self.jobs.by_submission() {
+            let job = self.jobs.get(slot);
+            let (id, class, joined) = (job.spec.id, job.class, job.joined);
+            if let Some(why) = self.senseless(&job.spec) {
+                return Err(why);
+            }
+            for gang in job.phase.occupied().into_iter().chain(&job.target) {
+                self.check_gang(&job.spec, gang)?;
+            }
+            if joined >= self.next_joined || class.0 >= self.next_class {
+                return Err(format!("{id} of the snapshot is newer than its counters"));
+            }
+            if let Some(gang) = job.phase.occupied() {
+                if gang.gpus.iter().any(|&gpu| self.seats.on(gpu).count() >= 2) {
+                    return Err(format!("{id} of the snapshot holds a GPU that two others hold already"));
+                }
+                self.seats.sit(slot, &gang.gpus);
+            }
+            if matches!(job.phase, Phase::Starting(..) | Phase::Stopping(..)) {
+                self.unconfirmed.insert(slot);
+            }
+            let key = ClassKey::of(&job.spec, self.policy.grouping);
+            if *self.class_ids.entry(key.clone()).or_insert(class) != class {
+                return Err(format!("{id} of the snapshot is in another class than jobs like it"));
+            }
+            if !self.classes.contains_key(&class) {
+                let made = self.make_class(key.clone(), &self.jobs.get(slot).spec);
+                self.classes.insert(class, made);
+            }
+            let class = self.classes.get_mut(&class).expect("just made");
+            if class.key != key {
+                return Err(format!("{id} of the snapshot is in a class of jobs unlike it"));
+            }
+            class.jobs.join(joined, slot, &self.jobs);
+        }
+        Ok(())
+    }
+
+    fn check_gang(&self, spec: &JobSpec, gang: &Gang) -> Result<(), String> {
+        self.known_gpus(spec.id, &gang.gpus)?;
+        let whole = gang.gpus.len() == spec.gang as usize;
+        let one_kind = gang.gpus.iter().all(|&gpu| self.cluster.kind_of(gpu) == gang.kind);
+        match whole && one_kind && gang.fence.0 < self.next_fence {
+            true => Ok(()),
+            false => Err(format!("the gang of {} in the snapshot is not what the job asks for", spec.id)),
+        }
+    }
+
+    fn known_gpus(&self, job: JobId, gpus: &[GpuId]) -> Result<(), String> {
+        match gpus.iter().find(|gpu| gpu.index() >= self.cluster.gpus()) {
+            Some(gpu) => Err(format!("{job} of the snapshot is on {gpu}; the cluster has {}", self.cluster.gpus())),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets jobs wait for a GPU, in this order.
+    fn queue_up(&mut self, gpu: GpuId, slots: Vec<Slot>) -> Result<(), String> {
+        let awaits = |&slot: &Slot| {
+            let target = self.jobs.try_get(slot).and_then(|job| job.target.as_ref());
+            target.is_some_and(|target| target.gpus.contains(&gpu))
+        };
+        if !slots.iter().all(awaits) {
+            return Err(format!("the snapshot has somebody wait for {gpu} whose place is not there"));
+        }
+        self.awaiting[gpu.index()] = slots;
+        Ok(())
+    }
+}

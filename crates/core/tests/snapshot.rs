@@ -1,0 +1,268 @@
+//! A scheduler written down and read back goes on as if nothing had happened.
+
+#[path = "common/nouns.rs"]
+mod nouns;
+
+use arles_core::allocate::{POLICIES, Problem, find_policy};
+use arles_core::estimate::{Ask, Estimate, Row, Source};
+use arles_core::scheduler::{Fate, GangSeen, GangState, NodeSeen, Order, Report, Settings, Start, Survey, Verdict};
+use arles_core::{Input, JobId, JobSpec, KindId, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work};
+use nouns::{cluster, job};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const NAMES: [&str; 5] = ["oef-coop", "gogh", "max-min-packed", "fifo", "las"];
+
+/// What happens next; numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Deed {
+    Submit { workload: u32, gang: u32, tenant: u32, floor: bool, period: bool, pinned: bool },
+    Cancel(u64),
+    Tick { seconds: f64 },
+    AnswerSolver { late: bool },
+    AnswerEstimator { most: usize },
+    Report { which: usize, fate: u8 },
+    Refuse { which: usize },
+    Survey { without: u32, lost: usize },
+    Policy(usize),
+    Tenant { which: u32, weight: f64 },
+    WriteDown,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let submit = (0u32..4, prop::sample::select(&[1u32, 1, 1, 2, 4][..]), 0u32..3, any::<[bool; 3]>()).prop_map(
+        |(workload, gang, tenant, [floor, period, pinned])| Deed::Submit {
+            workload,
+            gang,
+            tenant,
+            floor,
+            period,
+            pinned,
+        },
+    );
+    prop_oneof![
+        8 => submit,
+        2 => (0u64..40).prop_map(Deed::Cancel),
+        8 => (1.0..90.0f64).prop_map(|seconds| Deed::Tick { seconds }),
+        8 => any::<bool>().prop_map(|late| Deed::AnswerSolver { late }),
+        4 => (1usize..6).prop_map(|most| Deed::AnswerEstimator { most }),
+        8 => (0usize..50, 0u8..8).prop_map(|(which, fate)| Deed::Report { which, fate }),
+        1 => (0usize..50).prop_map(|which| Deed::Refuse { which }),
+        3 => (0u32..6, 0usize..20).prop_map(|(without, lost)| Deed::Survey { without, lost }),
+        1 => (0usize..NAMES.len()).prop_map(Deed::Policy),
+        1 => (0u32..4, 0.1..5.0f64).prop_map(|(which, weight)| Deed::Tenant { which, weight }),
+        5 => Just(Deed::WriteDown),
+    ]
+}
+
+/// One scheduler that is left alone and one that is written down now and then, told the same.
+struct Twins {
+    left_alone: Scheduler,
+    restored: Scheduler,
+    clock: Time,
+    submitted: u64,
+    problems: Vec<Arc<Problem>>,
+    asks: Vec<Ask>,
+    gangs: Vec<Start>,
+    stops: Vec<Order>,
+}
+
+impl Twins {
+    fn new(policy: usize) -> Self {
+        let tenants = vec![Tenant { name: "a".into(), weight: 1.0 }, Tenant { name: "b".into(), weight: 2.0 }];
+        let entry = find_policy(NAMES[policy]).expect("in the table");
+        let scheduler = Scheduler::new(cluster(&[6, 4], 2), tenants, entry, Settings::with_round(60.0));
+        let (problems, asks, gangs, stops) = Default::default();
+        let clock = Time::from_seconds(100.0);
+        let mut twins = Self {
+            left_alone: scheduler.clone(),
+            restored: scheduler,
+            clock,
+            submitted: 0,
+            problems,
+            asks,
+            gangs,
+            stops,
+        };
+        twins.tell(&twins.survey(99, 99)).expect("nothing can differ yet");
+        twins
+    }
+
+    fn tell(&mut self, input: &Input) -> Result<(), TestCaseError> {
+        let outputs = self.left_alone.step(self.clock, input.clone());
+        prop_assert_eq!(&outputs, &self.restored.step(self.clock, input.clone()), "after {:?}", input);
+        for output in outputs {
+            match output {
+                Output::Solve(problem) => self.problems.push(problem),
+                Output::Estimate(ask) => self.asks.push(ask),
+                Output::Order(Order::Start(start)) => self.gangs.push(start),
+                Output::Order(stop) => self.stops.push(stop),
+                Output::Note(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn write_down(&mut self) -> Result<(), TestCaseError> {
+        let text = serde_json::to_string(&self.restored).expect("a snapshot");
+        self.restored = serde_json::from_str(&text).expect("what was written can be read");
+        prop_assert_eq!(&text, &serde_json::to_string(&self.restored).expect("a snapshot"));
+        prop_assert_eq!(&text, &serde_json::to_string(&self.left_alone).expect("a snapshot"));
+        prop_assert_eq!(self.restored.again(), self.left_alone.again());
+        for id in self.left_alone.live() {
+            prop_assert_eq!(self.restored.explain(id), self.left_alone.explain(id));
+            prop_assert_eq!(self.restored.glance(id), self.left_alone.glance(id));
+        }
+        prop_assert!(self.restored.nodes_seen().eq(self.left_alone.nodes_seen()));
+        Ok(())
+    }
+
+    /// All at once or one by one, jobs that wait are told the same.
+    fn explain(&self) -> Result<(), TestCaseError> {
+        let all: Vec<(JobId, Verdict)> = self.restored.explain_all().collect();
+        let each = self.restored.waiting().map(|id| (id, self.restored.explain(id)));
+        prop_assert_eq!(all, each.collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// All nodes but one, and all gangs that were ever ordered but one.
+    fn survey(&self, without: u32, lost: usize) -> Input {
+        let nodes = (0..5).filter(|&n| n != without).map(|n| NodeSeen { node: NodeId(n), up: n != without / 2 });
+        let seen = |(i, start): (usize, &Start)| {
+            (i % 20 != lost).then(|| GangSeen {
+                job: start.job,
+                fence: start.fence,
+                gpus: start.gpus.clone(),
+                steps_done: 10.0 * i as f64,
+                state: GangState::Running,
+            })
+        };
+        let gangs = self.gangs.iter().enumerate().rev().take(12).filter_map(seen).collect();
+        Input::Surveyed(Survey { at: self.left_alone.now(), nodes: nodes.collect(), gangs })
+    }
+
+    fn report(&mut self, which: usize, fate: u8) -> Option<Input> {
+        if fate < 3
+            && let Some(Order::Stop { job, fence }) = self.stops.pop()
+        {
+            return Some(Input::Reported(Report { job, fence, fate: Fate::Stopped(7.5) }));
+        }
+        let start = self.gangs.get(self.gangs.len().checked_sub(1 + which % 8)?)?;
+        let fate = match fate {
+            0..=5 => Fate::Started,
+            6 => Fate::Finished,
+            _ => Fate::Failed(f64::from(fate), "broke".into()),
+        };
+        Some(Input::Reported(Report { job: start.job, fence: start.fence, fate }))
+    }
+
+    fn answer(&mut self, late: bool) -> Option<Input> {
+        let problem = if late { self.problems.first().cloned() } else { self.problems.pop() }?;
+        Some(Input::Allocated(problem.round, (self.left_alone.policy().make)().allocate(&problem)))
+    }
+
+    fn input(&mut self, deed: &Deed) -> Option<Input> {
+        match *deed {
+            Deed::Submit { workload, gang, tenant, floor, period, pinned } => {
+                self.submitted += 1;
+                Some(Input::Submit(JobSpec {
+                    tenant: TenantId(tenant),
+                    work: if period { Work::Period(500.0 / 3.0) } else { Work::Steps(1e5 / 7.0) },
+                    floor: floor.then_some(0.3),
+                    restart_seconds: f64::from(workload) * 10.1,
+                    kinds: if pinned { vec![KindId(1)] } else { Vec::new() },
+                    ..job(self.submitted, workload, gang)
+                }))
+            }
+            Deed::Cancel(id) => Some(Input::Cancel(JobId(id))),
+            Deed::Tick { seconds } => {
+                self.clock = self.clock.after(seconds);
+                Some(Input::Tick)
+            }
+            Deed::AnswerSolver { late } => self.answer(late),
+            Deed::AnswerEstimator { most } => {
+                let asks = self.asks.drain(..self.asks.len().min(most));
+                Some(Input::Estimated(asks.map(|ask| row(&ask)).collect()))
+            }
+            Deed::Report { which, fate } => self.report(which, fate),
+            Deed::Refuse { which } => {
+                let start = self.gangs.get(self.gangs.len().checked_sub(1 + which % 8)?)?;
+                Some(Input::Refused(Order::Start(start.clone()), "no room".into()))
+            }
+            Deed::Survey { without, lost } => Some(self.survey(without, lost)),
+            Deed::Policy(which) => Some(Input::Policy(NAMES[which].into())),
+            Deed::Tenant { which, weight } => {
+                Some(Input::Tenant(Tenant { name: ["a", "b", "c", ""][which as usize].into(), weight }))
+            }
+            Deed::WriteDown => None,
+        }
+    }
+}
+
+fn row(ask: &Ask) -> Row {
+    let cell = |j: u32| {
+        let rate = f64::from((ask.workload.0 * 7 + j * 3) % 5 + 1) / 3.0 * f64::from(ask.gang);
+        Some(Estimate {
+            rate,
+            spread_rate: rate * 0.8,
+            partner_rate: ask.partner.map_or(0.0, |p| f64::from(p.0 + 1) / 3.0),
+            watts: 100.1 + 50.0 * f64::from(j),
+            // What is no number must not break a snapshot.
+            doubt: if ask.workload.0 == 3 { f64::INFINITY } else { 0.1 },
+            source: Source::Initial,
+        })
+    };
+    Row { ask: *ask, cells: (0..2).map(cell).collect() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_restored_scheduler_answers_as_the_first_would_have(
+        policy in 0usize..NAMES.len(),
+        deeds in prop::collection::vec(deed(), 20..160),
+    ) {
+        let mut twins = Twins::new(policy);
+        for deed in &deeds {
+            if let Deed::WriteDown = deed {
+                twins.write_down()?;
+            } else if let Some(input) = twins.input(deed) {
+                twins.tell(&input)?;
+                twins.explain()?;
+            }
+        }
+        twins.write_down()?;
+    }
+}
+
+#[test]
+fn every_policy_can_be_written_down() {
+    for entry in POLICIES {
+        let tenants = vec![Tenant { name: "a".into(), weight: 1.0 }];
+        // Patience without end is finite once it is written down.
+        let settings = Settings { lease_seconds: f64::INFINITY, ..Settings::with_round(60.0) };
+        let scheduler = Scheduler::new(cluster(&[4], 4), tenants, entry, settings);
+        let text = serde_json::to_string(&scheduler).expect("a snapshot");
+        let again: Scheduler = serde_json::from_str(&text).expect("what was written can be read");
+        assert_eq!(again.policy().name, entry.name);
+        assert_eq!(again.settings(), scheduler.settings());
+    }
+}
+
+#[test]
+fn numbers_that_are_none_are_not_taken_in() {
+    let tenants = vec![Tenant { name: "a".into(), weight: 1.0 }];
+    let entry = find_policy("fifo").expect("in the table");
+    let mut scheduler = Scheduler::new(cluster(&[4], 4), tenants, entry, Settings::default());
+    let specs = [
+        JobSpec { work: Work::Steps(f64::INFINITY), ..job(1, 0, 1) },
+        JobSpec { floor: Some(f64::NAN), ..job(2, 0, 1) },
+        JobSpec { restart_seconds: f64::INFINITY, ..job(3, 0, 1) },
+    ];
+    for spec in specs {
+        let out = scheduler.step(Time::ZERO, Input::Submit(spec));
+        assert!(matches!(out[..], [Output::Note(_)]), "{out:?}");
+    }
+    assert_eq!(scheduler.live_jobs(), 0);
+}
