@@ -4,6 +4,7 @@
 //! outputs; nothing in `core` knows that the cluster is virtual.
 
 pub mod drive;
+pub mod engine;
 pub mod faults;
 pub mod journal;
 pub mod measure;

@@ -29,6 +29,46 @@ impl Default for Noise {
     }
 }
 
+/// Whoever measures what runs.
+pub(crate) struct Gauge {
+    noise: Noise,
+    rng: Rng,
+    /// Rounds in which a cell could have been measured.
+    rounds: BTreeMap<(Ask, KindId, bool), u64>,
+}
+
+impl Gauge {
+    pub(crate) fn new(noise: Noise) -> Self {
+        Self { noise, rng: Rng::new(noise.seed).fork("measurements"), rounds: BTreeMap::new() }
+    }
+
+    /// Measures what has run undisturbed since `since`, each cell once, and only after 1, 2, 4, 8, … rounds.
+    pub(crate) fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Observation> {
+        let mut seen: BTreeSet<(Ask, KindId, bool)> = BTreeSet::new();
+        let mut found = Vec::new();
+        for steady in world.steady(since) {
+            let cell = (steady.ask, steady.kind, steady.spread);
+            if !seen.insert(cell) {
+                continue;
+            }
+            let rounds = self.rounds.entry(cell).or_default();
+            *rounds += 1;
+            if !rounds.is_power_of_two() {
+                continue;
+            }
+            found.push(Observation {
+                ask: steady.ask,
+                kind: steady.kind,
+                spread: steady.spread,
+                rate: steady.rate * (self.noise.rate_sd * self.rng.normal()).exp(),
+                watts: steady.watts * (self.noise.watts_sd * self.rng.normal()).exp(),
+                at: now,
+            });
+        }
+        found
+    }
+}
+
 /// An estimator at work in a run.
 pub struct Guess {
     /// As the record names it.
@@ -42,18 +82,16 @@ pub struct Guess {
 /// The estimator's side of a run: answers questions, measures what runs, and passes on what that changes.
 pub(crate) struct Learner {
     guess: Guess,
-    rng: Rng,
+    gauge: Gauge,
     /// Rows that the scheduler was told, as they stand.
     told: BTreeMap<Ask, Row>,
-    /// Rounds in which a cell could have been measured.
-    rounds: BTreeMap<(Ask, KindId, bool), u64>,
     observations: u64,
 }
 
 impl Learner {
     pub(crate) fn new(guess: Guess) -> Self {
-        let rng = Rng::new(guess.noise.seed).fork("measurements");
-        Self { guess, rng, told: BTreeMap::new(), rounds: BTreeMap::new(), observations: 0 }
+        let gauge = Gauge::new(guess.noise);
+        Self { guess, gauge, told: BTreeMap::new(), observations: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -73,26 +111,7 @@ impl Learner {
     /// Measures what has run undisturbed since `since`; returns the rows that are different now.
     pub(crate) fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Row> {
         let mut changed: BTreeSet<Ask> = BTreeSet::new();
-        let mut seen: BTreeSet<(Ask, KindId, bool)> = BTreeSet::new();
-        for steady in world.steady(since) {
-            let cell = (steady.ask, steady.kind, steady.spread);
-            if !seen.insert(cell) {
-                continue;
-            }
-            let rounds = self.rounds.entry(cell).or_default();
-            *rounds += 1;
-            if !rounds.is_power_of_two() {
-                continue;
-            }
-            let noise = self.guess.noise;
-            let observation = Observation {
-                ask: steady.ask,
-                kind: steady.kind,
-                spread: steady.spread,
-                rate: steady.rate * (noise.rate_sd * self.rng.normal()).exp(),
-                watts: steady.watts * (noise.watts_sd * self.rng.normal()).exp(),
-                at: now,
-            };
+        for observation in self.gauge.look(now, since, world) {
             self.observations += 1;
             changed.extend(self.guess.estimator.observe(&observation));
         }

@@ -195,6 +195,12 @@ impl Truth {
         }
     }
 
+    /// Whether this truth is about a workload at all.
+    #[must_use]
+    pub fn knows(&self, workload: WorkloadId) -> bool {
+        workload.index() < self.entries.len()
+    }
+
     /// What a workload is made of, where the library knows it.
     #[must_use]
     pub fn features(&self, workload: WorkloadId) -> Option<&Workload> {

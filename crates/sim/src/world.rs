@@ -9,10 +9,11 @@ use arles_core::meter::{self, Charge, Draw, Resident};
 use arles_core::scheduler::{Fate, Fence, GangSeen, GangState, NodeSeen, Order, Report, Start, Survey};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Time, Work};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 mod observe;
+mod roster;
 #[cfg(test)]
 mod tests;
 
@@ -127,6 +128,8 @@ pub struct World {
     truth: Arc<Truth>,
     habits: Habits,
     jobs: BTreeMap<JobId, Life>,
+    /// Jobs with a gang, or with the record of one that ended: few, where `jobs` may be very many.
+    seated: BTreeSet<JobId>,
     /// Up to two jobs on each GPU.
     on_gpu: Vec<[Option<JobId>; 2]>,
     idle_since: Vec<Time>,
@@ -159,6 +162,7 @@ impl World {
             idle_since: vec![Time::ZERO; cluster.gpus()],
             up: vec![true; cluster.nodes().len()],
             jobs: BTreeMap::new(),
+            seated: BTreeSet::new(),
             agenda: BinaryHeap::new(),
             next_version: 0,
             busy: vec![0; kinds],
@@ -177,31 +181,6 @@ impl World {
     /// Draw of a GPU that nobody uses.
     fn unused_watts(&self, kind: KindId) -> f64 {
         if self.habits.unused_off { 0.0 } else { self.cluster.kind(kind).idle_watts }
-    }
-
-    /// Makes a job known.
-    pub fn admit(&mut self, spec: JobSpec) {
-        let life = Life {
-            paces: self.truth.alone(spec.workload, spec.gang),
-            steps: 0.0,
-            served_seconds: 0.0,
-            started: None,
-            restarts: 0,
-            migrations: 0,
-            gpu_seconds: 0.0,
-            kept_seconds: 0.0,
-            charge: Charge::default(),
-            last_gpus: Vec::new(),
-            gang: None,
-            fence: Fence(0),
-            spec,
-        };
-        self.jobs.insert(life.spec.id, life);
-    }
-
-    /// Forgets a job that is over.
-    pub fn dismiss(&mut self, job: JobId) -> Option<Life> {
-        self.jobs.remove(&job)
     }
 
     /// When something happens next by itself.
@@ -267,15 +246,9 @@ impl World {
             return Err(format!("job {} has another gang here", start.job.0));
         }
         life.gang = None;
-        if let Some(gpu) = start.gpus.iter().find(|&&g| !self.up[self.cluster.node_of(g).index()]) {
-            return Err(format!("{gpu} is on a node that is down"));
-        }
-        if life.paces[start.kind.index()].is_none() {
-            return Err(format!(
-                "job {} does not fit in the memory of {}",
-                start.job.0,
-                self.cluster.kind(start.kind).name
-            ));
+        self.seated.remove(&start.job);
+        if let Some(why) = self.why_not(start) {
+            return Err(why);
         }
         let partner = self.partner_for(start)?;
         if let Some(host) = partner {
@@ -283,6 +256,38 @@ impl World {
         }
         self.seat(now, start, partner);
         Ok(Some(told))
+    }
+
+    /// Why a gang cannot be where it is ordered, whoever else is there.
+    fn why_not(&self, start: &Start) -> Option<String> {
+        let (job, kinds, gpus) = (start.job.0, self.cluster.kinds().len(), self.cluster.gpus());
+        let life = &self.jobs[&start.job];
+        if start.kind.index() >= kinds {
+            return Some(format!("job {job} was ordered onto {}, and there are {kinds} kinds here", start.kind));
+        }
+        if start.gpus.is_empty() || start.gpus.len() != life.spec.gang as usize {
+            let (gang, ordered) = (life.spec.gang, start.gpus.len());
+            return Some(format!("job {job} needs a gang of {gang} and was ordered onto {ordered} GPUs"));
+        }
+        for (i, &gpu) in start.gpus.iter().enumerate() {
+            if gpu.index() >= gpus {
+                return Some(format!("{gpu} was ordered for job {job}, and there are {gpus} GPUs here"));
+            }
+            if self.cluster.kind_of(gpu) != start.kind || start.gpus[..i].contains(&gpu) {
+                return Some(format!(
+                    "{gpu} was ordered for job {job} twice, or is of another kind than {}",
+                    start.kind
+                ));
+            }
+            if !self.up[self.cluster.node_of(gpu).index()] {
+                return Some(format!("{gpu} is on a node that is down"));
+            }
+        }
+        if !self.truth.knows(life.spec.workload) {
+            return Some(format!("{} of job {job} is not known here", life.spec.workload));
+        }
+        let fits = life.paces[start.kind.index()].is_some();
+        (!fits).then(|| format!("job {job} does not fit in the memory of {}", self.cluster.kind(start.kind).name))
     }
 
     /// Who the newcomer would share its GPU with, if anybody.
@@ -313,7 +318,8 @@ impl World {
             *seats.iter_mut().find(|s| s.is_none()).expect("looked at before") = Some(start.job);
         }
         let life = self.jobs.get_mut(&start.job).expect("looked at before");
-        let again = life.started.is_some();
+        // Whoever comes with steps has state to restore.
+        let again = life.started.is_some() || life.steps > 0.0;
         life.started.get_or_insert(now);
         life.restarts += u32::from(again);
         life.migrations += u32::from(again && life.last_gpus != start.gpus);
@@ -337,6 +343,7 @@ impl World {
             ended: None,
         });
         self.running += 1;
+        self.seated.insert(start.job);
         if let Some(host) = partner {
             self.jobs.get_mut(&host).and_then(|l| l.gang.as_mut()).expect("it sits there").partner = Some(start.job);
             self.set_pace(now, host);
@@ -378,7 +385,7 @@ impl World {
             self.next_version += 1;
             gang.version = self.next_version;
             // Rounded up to the clock's grain, so that the work is done when the moment comes.
-            let end = Time(from.0 + (left * 1e6).ceil() as u64);
+            let end = Time(from.0.saturating_add((left * 1e6).ceil() as u64));
             self.agenda.push(Reverse((end, self.next_version, Due::Finish, job)));
         }
     }
@@ -394,6 +401,7 @@ impl World {
         };
         if let Some(state) = gang.ended.take() {
             life.gang = None;
+            self.seated.remove(&job);
             return told(match state {
                 GangState::Finished => Fate::Finished,
                 GangState::Failed(why) => Fate::Failed(safe_steps, why),
@@ -501,6 +509,7 @@ impl World {
         let life = self.jobs.get_mut(&job).expect("it holds something");
         let steps = life.steps;
         let gang = life.gang.take().expect("it holds something");
+        self.seated.remove(&job);
         if gang.ended.is_none() {
             self.unseat(now, job, &gang);
         }

@@ -23,12 +23,12 @@ impl World {
     pub fn survey(&mut self, now: Time, answers: impl Fn(NodeId) -> bool) -> Survey {
         let all = (0..self.up.len() as u32).map(NodeId).filter(|&n| answers(n));
         let nodes: Vec<NodeSeen> = all.map(|node| NodeSeen { node, up: self.up[node.index()] }).collect();
-        let holders: Vec<JobId> = self.jobs.iter().filter(|(_, l)| l.gang.is_some()).map(|(id, _)| *id).collect();
+        let holders: Vec<JobId> = self.seated.iter().copied().collect();
         let mut gangs = Vec::with_capacity(holders.len());
         for job in holders {
             self.settle(now, job);
             let life = &self.jobs[&job];
-            let gang = life.gang.as_ref().expect("filtered above");
+            let gang = life.gang.as_ref().expect("it is seated");
             if gang.gpus.iter().any(|&g| answers(self.cluster.node_of(g))) {
                 let state = gang.ended.clone().unwrap_or(GangState::Running);
                 let gpus = gang.gpus.clone();
@@ -40,7 +40,7 @@ impl World {
 
     /// Brings every account up to date and returns the idle energy nobody is charged for, by kind.
     pub fn close_books(&mut self, now: Time) {
-        let holders: Vec<JobId> = self.jobs.iter().filter(|(_, l)| l.gang.is_some()).map(|(id, _)| *id).collect();
+        let holders: Vec<JobId> = self.seated.iter().copied().collect();
         for job in holders {
             self.settle(now, job);
         }
@@ -117,7 +117,7 @@ impl World {
     /// Gangs that have run undisturbed since `since`, as whoever measures finds them. Of a spread gang it is not told
     /// apart how much the network costs: that is part of its rate.
     pub fn steady(&self, since: Time) -> impl Iterator<Item = Steady> + '_ {
-        self.jobs.values().filter_map(move |life| {
+        self.seated_lives().filter_map(move |life| {
             let gang = life.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping && g.paced <= since)?;
             let partner = gang.partner.and_then(|p| self.jobs.get(&p));
             let active = match partner.and_then(|p| p.gang.as_ref()) {
@@ -144,7 +144,7 @@ impl World {
             let empty = self.on_gpu[g].iter().all(Option::is_none);
             if empty && up { now.since(self.idle_since[g]) * self.unused_watts(kind) } else { 0.0 }
         });
-        let running = self.jobs.values().filter_map(|life| {
+        let running = self.seated_lives().filter_map(|life| {
             let gang = life.gang.as_ref().filter(|g| g.ended.is_none())?;
             // A shared GPU's idle power is counted with both halves.
             let gpus = gang.gpus.len() as f64 / if gang.partner.is_some() { 2.0 } else { 1.0 };
@@ -164,7 +164,12 @@ impl World {
     /// Jobs with a running gang, in order.
     pub fn holders(&self) -> impl Iterator<Item = JobId> + '_ {
         let runs = |l: &Life| l.gang.as_ref().is_some_and(|g| g.ended.is_none());
-        self.jobs.iter().filter(move |(_, l)| runs(l)).map(|(id, _)| *id)
+        self.seated_lives().filter(move |l| runs(l)).map(|l| l.spec.id)
+    }
+
+    /// Jobs with a gang or the record of one, in order.
+    fn seated_lives(&self) -> impl Iterator<Item = &Life> {
+        self.seated.iter().map(|id| &self.jobs[id])
     }
 
     /// A job's gang and its GPUs, if it runs.

@@ -1,0 +1,27 @@
+//! What a virtual cluster did, as a log that depends on nobody's word: one JSON object a line, in the order of the deeds.
+
+use arles_core::Time;
+use arles_core::scheduler::{Order, Report};
+use serde::{Deserialize, Serialize};
+
+/// A line of the log.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// When, in the world's time.
+    pub at: Time,
+    /// What.
+    #[serde(flatten)]
+    pub deed: Deed,
+}
+
+/// What was done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Deed {
+    /// An order was done, or had been done before, or is being done (a gang that saves before it stops).
+    Done(Order),
+    /// An order was not done, and never will be.
+    Refused(Order, String),
+    /// A gang left its GPUs.
+    Ended(Report),
+}
