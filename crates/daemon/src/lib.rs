@@ -2,14 +2,24 @@
 //!
 //! One thread, the [loop](service), owns the scheduler. Whatever comes in (requests, answers of the solver and the estimator, news of
 //! the engine) is written to the [journal](store) and synced before anything that follows from it is done, so a daemon that is killed
-//! at any point comes back as it was. Readers never wait for the loop: they read the [book](book), which the loop brings up to
-//! date after every sync. The [desk] is the only way in for requests, and [http] is one way to the desk.
+//! at any point comes back as it was. Readers never wait for the loop: they read the *book*, which the loop brings up to
+//! date after every sync. The [desk] is the only way in for requests.
 //!
 //! Nothing here knows whether the cluster is real, and nothing here decides what runs.
 
 pub mod access;
 pub mod api;
+mod book;
+pub mod clock;
 pub mod desk;
+pub mod entry;
+mod foresee;
+pub mod gauges;
+mod machine;
+mod metrics;
 mod refusal;
+pub mod service;
+pub mod store;
+pub mod views;
 
 pub use refusal::Refusal;

@@ -1,0 +1,448 @@
+//! The book: everything that readers may want to know, brought up to date after every entry.
+//!
+//! It follows from the journal as the scheduler does: the same entries, with what the scheduler answered, make the same book. It
+//! decides nothing. Jobs are in it while they are live, and a moment longer until their last meter is read and their line in the
+//! history is written; what is older is in the store.
+//!
+//! Energy: engines' counters only grow, but may begin anew with another boot. What is added to the accounts is always the
+//! difference from the last reading of the same boot, so restarts lose nothing and count nothing twice.
+
+mod accounts;
+mod decision;
+mod events;
+mod record;
+
+use crate::api::{self, JobState};
+use crate::entry::{Entry, Ground};
+use crate::machine::{Effects, Touched};
+use crate::store::Row;
+use arles_core::estimate::{Ask, Estimate, Row as Rates};
+use arles_core::scheduler::{Event, NodeSight, Order, Reason};
+use arles_core::{Input, JobId, KindId, Output, Round, Tenant, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+pub(crate) use accounts::Totals;
+pub(crate) use decision::{AuditPeriod, Decision, TenantShare, shares};
+pub(crate) use record::{Held, Record};
+
+/// Changes that are remembered.
+const CHANGES: usize = 400;
+
+/// What is known of one tenant.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct TenantLine {
+    pub(crate) name: String,
+    pub(crate) weight: f64,
+    /// Live jobs by [`JobState`], in its order.
+    pub(crate) live: [u64; 4],
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+    /// GPUs held now; half of one that is shared.
+    pub(crate) gpus: f64,
+}
+
+/// A measured cell.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct MeasuredCell {
+    pub(crate) rate: f64,
+    pub(crate) watts: f64,
+    /// Mean of all measurements.
+    pub(crate) mean_rate: f64,
+    pub(crate) mean_watts: f64,
+    pub(crate) times: u64,
+    pub(crate) at: Time,
+    /// What was estimated when it was first measured.
+    pub(crate) first_estimate: Option<f64>,
+}
+
+/// Key of a measured cell.
+pub(crate) type CellKey = (Ask, KindId, bool);
+
+/// See the module's head.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Book {
+    #[serde(skip)]
+    pub(crate) ground: Option<Arc<Ground>>,
+    pub(crate) now: Time,
+    pub(crate) round: Round,
+    pub(crate) policy: String,
+    pub(crate) tenants: Vec<TenantLine>,
+    #[serde(with = "pairs")]
+    pub(crate) jobs: BTreeMap<JobId, Record>,
+    /// Live jobs that wait, oldest first.
+    pub(crate) waiting: BTreeSet<JobId>,
+    /// Over, and not yet metered or written.
+    pub(crate) closing: BTreeSet<JobId>,
+    /// Up to two jobs on each GPU; 0 is nobody.
+    pub(crate) seats: Vec<[u64; 2]>,
+    pub(crate) watts: Vec<f32>,
+    #[serde(skip)]
+    pub(crate) nodes: Vec<NodeSight>,
+    /// How many of each tenant wait for which reason, as of the last round.
+    #[serde(skip)]
+    pub(crate) reasons: BTreeMap<(u32, &'static str), u64>,
+    #[serde(with = "pairs")]
+    pub(crate) estimates: BTreeMap<Ask, Rates>,
+    #[serde(with = "pairs")]
+    pub(crate) measured: BTreeMap<CellKey, MeasuredCell>,
+    pub(crate) totals: Totals,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) failure: Option<String>,
+    pub(crate) period: AuditPeriod,
+    pub(crate) changes: VecDeque<api::Change>,
+    /// Rows of history that are not yet written.
+    pub(crate) rows: Vec<Row>,
+    pub(crate) last_event: u64,
+    #[serde(skip)]
+    pub(crate) events: VecDeque<api::Event>,
+    pub(crate) counts: Counts,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    pub(crate) submitted: u64,
+    pub(crate) starts: u64,
+    pub(crate) stops: u64,
+    pub(crate) requeued: u64,
+    pub(crate) refused: u64,
+    pub(crate) measurements: u64,
+    pub(crate) no_allocation: u64,
+    pub(crate) nodes_lost: u64,
+    /// Sum of |estimated / measured − 1| over measurements, estimates as they stood then.
+    pub(crate) error_sum: f64,
+    pub(crate) errors: u64,
+}
+
+impl Book {
+    /// An empty book.
+    #[must_use]
+    pub(crate) fn new(ground: &Arc<Ground>) -> Self {
+        let line =
+            |tenant: &Tenant| TenantLine { name: tenant.name.clone(), weight: tenant.weight, ..TenantLine::default() };
+        let gpus = ground.cluster.gpus();
+        let kinds = ground.cluster.kinds().len();
+        Self {
+            now: ground.begun,
+            round: Round(0),
+            policy: ground.policy.clone(),
+            tenants: ground.tenants.iter().map(line).collect(),
+            jobs: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            closing: BTreeSet::new(),
+            seats: vec![[0; 2]; gpus],
+            watts: vec![0.0; gpus],
+            nodes: Vec::new(),
+            reasons: BTreeMap::new(),
+            estimates: BTreeMap::new(),
+            measured: BTreeMap::new(),
+            totals: Totals::new(kinds, ground.begun),
+            decision: None,
+            failure: None,
+            period: AuditPeriod::default(),
+            changes: VecDeque::new(),
+            rows: Vec::new(),
+            last_event: 0,
+            events: VecDeque::new(),
+            counts: Counts::default(),
+            ground: Some(Arc::clone(ground)),
+        }
+    }
+
+    pub(crate) fn ground(&self) -> &Ground {
+        self.ground.as_deref().expect("set when it was made or restored")
+    }
+
+    /// Takes in an entry and what the scheduler made of it.
+    pub(crate) fn record(&mut self, at: Time, entry: &Entry, effects: &Effects) {
+        self.now = self.now.max(at);
+        match entry {
+            Entry::Submit(submission) => self.submitted(at, submission),
+            Entry::Input(input) => self.input(at, input, effects),
+            Entry::Meters(meters) => self.metered(at, meters),
+            Entry::Dismissed(job, meter) => {
+                meter.iter().for_each(|meter| self.last_meter(meter));
+                self.finalise(*job);
+            }
+            Entry::RollCall(meters) => {
+                meters.iter().for_each(|meter| self.last_meter(meter));
+                let closing: Vec<JobId> = self.closing.iter().copied().collect();
+                closing.into_iter().for_each(|job| self.finalise(job));
+            }
+            Entry::Measured(observations) => observations.iter().for_each(|seen| self.measured(seen)),
+        }
+        for output in &effects.outputs {
+            match output {
+                Output::Order(order) => self.ordered(order),
+                Output::Note(event) => self.noted(at, event),
+                Output::Solve(_) | Output::Estimate(_) => {}
+            }
+        }
+        effects.touched.iter().for_each(|touched| self.touch(at, touched));
+        if let Some(nodes) = &effects.nodes {
+            self.note_nodes(at, nodes);
+        }
+    }
+
+    fn input(&mut self, at: Time, input: &Input, effects: &Effects) {
+        match input {
+            Input::Tick => {
+                self.round = effects.round;
+                self.close_period(at, false);
+            }
+            Input::Estimated(rows) => {
+                for row in rows {
+                    self.estimates.insert(row.ask, row.clone());
+                }
+            }
+            Input::Allocated(_, answer) => match (answer, &effects.answered) {
+                (Ok(allocation), Some(problem)) => {
+                    self.failure = None;
+                    self.decided(at, problem, allocation);
+                }
+                (Err(error), Some(_)) => self.failure = Some(error.to_string()),
+                (_, None) => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn ordered(&mut self, order: &Order) {
+        match order {
+            Order::Start(start) => {
+                let Some(record) = self.jobs.get_mut(&start.job) else { return };
+                if record.last_fence < start.fence.0 {
+                    record.last_fence = start.fence.0;
+                    record.starts += 1;
+                    self.counts.starts += 1;
+                    let to = self.place_in_words(start.kind, start.gpus.len());
+                    self.change(start.job, "start", None, Some(to));
+                }
+            }
+            Order::Stop { job, fence } => {
+                let Some(record) = self.jobs.get_mut(job) else { return };
+                if record.last_stop < fence.0 {
+                    record.last_stop = fence.0;
+                    let from = record.held.as_ref().map(|held| (held.kind, held.gpus.len()));
+                    self.counts.stops += 1;
+                    let from = from.map(|(kind, gpus)| self.place_in_words(kind, gpus));
+                    self.change(*job, "stop", from, None);
+                }
+            }
+        }
+    }
+
+    fn place_in_words(&self, kind: KindId, gpus: usize) -> String {
+        format!("{gpus} × {}", self.ground().cluster.kind(kind).name)
+    }
+
+    /// Remembers a change; a stop and a start of the same job one after the other are one move.
+    fn change(&mut self, job: JobId, what: &str, from: Option<String>, to: Option<String>) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let tenant = self.tenants[record.spec.tenant.index()].name.clone();
+        let stopped = |change: &&mut api::Change| change.job == job.0 && change.what == "stop";
+        if what == "start"
+            && let Some(earlier) = self.changes.iter_mut().take(64).find(stopped)
+        {
+            earlier.what = "move".into();
+            earlier.to = to;
+            return;
+        }
+        self.changes.push_front(api::Change { job: job.0, tenant, what: what.into(), from, to });
+        self.changes.truncate(CHANGES);
+    }
+
+    fn noted(&mut self, at: Time, event: &Event) {
+        match event {
+            Event::Completed { job } => self.over(at, *job, JobState::Completed, None),
+            Event::GaveUp { job, why } => self.over(at, *job, JobState::Failed, Some(why.clone())),
+            Event::Rejected { job, why } => self.over(at, *job, JobState::Failed, Some(why.clone())),
+            Event::Cancelled { job } => self.over(at, *job, JobState::Cancelled, None),
+            Event::Requeued { job, why } => {
+                self.counts.requeued += 1;
+                self.tell(at, "requeued", Some(*job), format!("job {} waits again: {why}", job.0));
+            }
+            Event::NodeLost { node } => {
+                self.counts.nodes_lost += 1;
+                let name = self.ground().cluster.node(*node).name.clone();
+                self.tell(
+                    at,
+                    "node",
+                    None,
+                    format!("{name} has been silent for longer than its lease; its gangs are given up"),
+                );
+            }
+            Event::NoAllocation { round, why } => {
+                self.counts.no_allocation += 1;
+                self.failure = Some(why.clone());
+                self.tell(at, "trouble", None, format!("no allocation in {round}: {why}; the last one stays in force"));
+            }
+            Event::BadPlan { round, why } => {
+                self.tell(at, "trouble", None, format!("the plan of {round} broke a rule and was dropped: {why}"));
+            }
+            Event::PolicySwitched { from, to } => {
+                self.policy.clone_from(to);
+                self.tell(at, "policy", None, format!("{to} divides the GPUs from now on, instead of {from}"));
+            }
+            Event::TenantSet { name, weight } => {
+                match self.tenants.iter_mut().find(|line| line.name == *name) {
+                    Some(line) => line.weight = *weight,
+                    None => {
+                        let line = TenantLine { name: name.clone(), weight: *weight, ..TenantLine::default() };
+                        self.tenants.push(line);
+                    }
+                }
+                self.tell(at, "tenant", None, format!("{name} has weight {weight}"));
+            }
+            Event::Refused { why } => self.tell(at, "trouble", None, why.clone()),
+        }
+    }
+
+    fn note_nodes(&mut self, at: Time, nodes: &[NodeSight]) {
+        if self.nodes.len() == nodes.len() {
+            for i in 0..nodes.len() {
+                if self.nodes[i].up != nodes[i].up {
+                    let name = self.ground().cluster.nodes()[i].name.clone();
+                    let text = if nodes[i].up { "is up" } else { "is down" };
+                    self.tell(at, "node", None, format!("{name} {text}"));
+                }
+            }
+        }
+        self.nodes = nodes.to_vec();
+    }
+
+    /// Why everybody waits, as of this round.
+    pub(crate) fn set_reasons(&mut self, reasons: impl Iterator<Item = (JobId, Reason)>) {
+        self.reasons.clear();
+        for (job, reason) in reasons {
+            if let Some(record) = self.jobs.get_mut(&job) {
+                *self.reasons.entry((record.spec.tenant.0, reason.code())).or_default() += 1;
+                record.reason = Some(reason);
+            }
+        }
+    }
+
+    /// Rows that are to be written with the next commit.
+    pub(crate) fn rows_to_write(&mut self) -> Vec<Row> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Those rows are on disk: jobs that are over and metered need not be here any more.
+    pub(crate) fn rows_written(&mut self, rows: &[Row]) {
+        for row in rows {
+            if let Row::Past { id, .. } = row
+                && self.closing.contains(id)
+                && self.jobs.get(id).is_some_and(|record| record.metered)
+            {
+                self.closing.remove(id);
+                self.jobs.remove(id);
+            }
+        }
+    }
+
+    /// The estimate that the scheduler reckons with for a cell.
+    pub(crate) fn estimate(&self, ask: &Ask, kind: KindId) -> Option<Estimate> {
+        *self.estimates.get(ask)?.cells.get(kind.index())?
+    }
+
+    fn touch(&mut self, at: Time, touched: &Touched) {
+        let Some(glance) = &touched.now else { return };
+        let Some(record) = self.jobs.get_mut(&touched.job) else { return };
+        if record.state.over() {
+            return;
+        }
+        let (was, tenant) = (record.state, record.spec.tenant.index());
+        let before = record.held.take();
+        record.follow(at, glance);
+        let (state, after) = (record.state, record.held.clone());
+        if before.as_ref().map(|held| &held.gpus) != after.as_ref().map(|held| &held.gpus) {
+            if let Some(held) = &before {
+                self.leave(touched.job, tenant, &held.gpus);
+            }
+            if let Some(held) = &after {
+                self.sit(touched.job, tenant, &held.gpus);
+            }
+        }
+        if was != state {
+            self.recount(touched.job, tenant, was, state);
+            match state {
+                JobState::Running => self.tell(at, "started", Some(touched.job), format!("job {} runs", touched.job.0)),
+                JobState::Waiting => {
+                    self.tell(at, "stopped", Some(touched.job), format!("job {} waits again", touched.job.0));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn recount(&mut self, job: JobId, tenant: usize, was: JobState, state: JobState) {
+        let line = &mut self.tenants[tenant];
+        line.live[was as usize] -= 1;
+        if !state.over() {
+            line.live[state as usize] += 1;
+        }
+        if was == JobState::Waiting {
+            self.waiting.remove(&job);
+        }
+        if state == JobState::Waiting {
+            self.waiting.insert(job);
+        }
+    }
+
+    fn sit(&mut self, job: JobId, tenant: usize, gpus: &[u32]) {
+        for &gpu in gpus {
+            let seats = &mut self.seats[gpu as usize];
+            let Some(free) = seats.iter().position(|&s| s == 0) else { continue };
+            seats[free] = job.0;
+            let other = seats[1 - free];
+            self.share_out(tenant, other, -1.0);
+        }
+    }
+
+    fn leave(&mut self, job: JobId, tenant: usize, gpus: &[u32]) {
+        for &gpu in gpus {
+            let seats = &mut self.seats[gpu as usize];
+            let Some(own) = seats.iter().position(|&s| s == job.0) else { continue };
+            seats[own] = 0;
+            let other = seats[1 - own];
+            self.share_out(tenant, other, 1.0);
+        }
+    }
+
+    /// Somebody came to (−1) or left (1) a GPU on which `other` may sit: a shared GPU is half each one's.
+    fn share_out(&mut self, tenant: usize, other: u64, sign: f64) {
+        let partner = self.jobs.get(&JobId(other)).map(|record| record.spec.tenant.index());
+        match partner {
+            Some(partner) => {
+                self.tenants[partner].gpus += sign * 0.5;
+                self.tenants[tenant].gpus -= sign * 0.5;
+            }
+            None => self.tenants[tenant].gpus -= sign,
+        }
+    }
+}
+
+/// Maps with keys that JSON cannot have, as lists of pairs.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        out.collect_seq(map.iter())
+    }
+
+    pub(super) fn deserialize<'de, K, V, D>(input: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(input)?.into_iter().collect())
+    }
+}

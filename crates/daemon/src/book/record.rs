@@ -1,0 +1,179 @@
+//! One job's line in the book.
+
+use super::Book;
+use crate::api::{JobState, Progress};
+use crate::entry::Submission;
+use crate::machine::Glimpse;
+use crate::store::Row;
+use arles_core::engine::JobMeter;
+use arles_core::meter::Charge;
+use arles_core::scheduler::Reason;
+use arles_core::{JobId, JobSpec, KindId, Time, Work};
+use serde::{Deserialize, Serialize};
+
+/// GPUs that a job holds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) kind: KindId,
+    pub(crate) gpus: Vec<u32>,
+    pub(crate) spread: bool,
+}
+
+/// A job. Serialised in snapshots, and in the history when it is over.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) spec: JobSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) state: JobState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) held: Option<Held>,
+    /// Why it waits, as of the last round.
+    #[serde(skip)]
+    pub(crate) reason: Option<Reason>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+    pub(crate) started: Option<Time>,
+    pub(crate) ended: Option<Time>,
+    pub(crate) steps: f64,
+    pub(crate) rate: Option<f64>,
+    pub(crate) estimated_rate: Option<f64>,
+    pub(crate) starts: u32,
+    pub(crate) failures: u32,
+    pub(crate) gpu_seconds: f64,
+    pub(crate) charge: Charge,
+    pub(crate) last_fence: u64,
+    pub(crate) last_stop: u64,
+    /// The last reading of its meter, and of which boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reading: Option<(u64, JobMeter)>,
+    /// Whether its last meter is read.
+    pub(crate) metered: bool,
+    /// What its own code said last.
+    #[serde(skip)]
+    pub(crate) said: Option<Progress>,
+}
+
+impl Record {
+    fn new(submission: &Submission) -> Self {
+        Self {
+            spec: submission.spec.clone(),
+            name: submission.name.clone(),
+            state: JobState::Waiting,
+            held: None,
+            reason: None,
+            why: None,
+            started: None,
+            ended: None,
+            steps: 0.0,
+            rate: None,
+            estimated_rate: None,
+            starts: 0,
+            failures: 0,
+            gpu_seconds: 0.0,
+            charge: Charge::default(),
+            last_fence: 0,
+            last_stop: 0,
+            reading: None,
+            metered: false,
+            said: None,
+        }
+    }
+
+    /// Part of its work that is done, if it is a matter of steps.
+    pub(crate) fn done_ratio(&self) -> Option<f64> {
+        match self.spec.work {
+            Work::Steps(steps) if steps > 0.0 => Some((self.steps / steps).clamp(0.0, 1.0)),
+            _ => None,
+        }
+    }
+
+    /// Follows the scheduler.
+    pub(super) fn follow(&mut self, at: Time, glimpse: &Glimpse) {
+        self.state = glimpse.state;
+        self.held.clone_from(&glimpse.held);
+        self.failures = glimpse.failures;
+        self.steps = self.steps.max(glimpse.steps_done);
+        self.estimated_rate = glimpse.estimated_rate;
+        if self.state == JobState::Running {
+            self.started.get_or_insert(glimpse.first_started.unwrap_or(at));
+        }
+        if self.state == JobState::Waiting {
+            self.rate = None;
+        } else {
+            self.reason = None;
+        }
+    }
+}
+
+impl Book {
+    pub(super) fn submitted(&mut self, at: Time, submission: &Submission) {
+        let (id, tenant) = (submission.spec.id, submission.spec.tenant.index());
+        self.counts.submitted += 1;
+        self.jobs.insert(id, Record::new(submission));
+        self.waiting.insert(id);
+        self.tenants[tenant].live[JobState::Waiting as usize] += 1;
+        let workload = &self.ground().workloads[submission.spec.workload.index()];
+        let text =
+            format!("job {} of {}: {workload} on {} GPU(s)", id.0, self.tenants[tenant].name, submission.spec.gang);
+        self.tell(at, "submitted", Some(id), text);
+    }
+
+    pub(super) fn over(&mut self, at: Time, job: JobId, state: JobState, why: Option<String>) {
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        let (was, tenant) = (record.state, record.spec.tenant.index());
+        if was.over() {
+            return;
+        }
+        let held = record.held.take();
+        record.state = state;
+        record.why.clone_from(&why);
+        record.ended = Some(at);
+        record.reason = None;
+        record.rate = None;
+        if let (JobState::Completed, Work::Steps(steps)) = (state, record.spec.work) {
+            record.steps = steps;
+        }
+        if let Some(held) = held {
+            self.leave(job, tenant, &held.gpus);
+        }
+        self.recount(job, tenant, was, state);
+        let line = &mut self.tenants[tenant];
+        let (count, text) = match state {
+            JobState::Completed => (&mut line.completed, format!("job {} did all its work", job.0)),
+            JobState::Cancelled => (&mut line.cancelled, format!("job {} was cancelled", job.0)),
+            _ => (&mut line.failed, format!("job {} is not tried again: {}", job.0, why.unwrap_or_default())),
+        };
+        *count += 1;
+        self.tell(at, state.name(), Some(job), text);
+        self.closing.insert(job);
+        self.to_history(job);
+    }
+
+    /// A job's line in the history is to be written, or written anew.
+    pub(super) fn to_history(&mut self, job: JobId) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let ground = self.ground();
+        let row = Row::Past {
+            id: job,
+            tenant: self.tenants[record.spec.tenant.index()].name.clone(),
+            workload: ground.workloads[record.spec.workload.index()].clone(),
+            state: record.state.name().into(),
+            ended: record.ended.unwrap_or_default(),
+            record: serde_json::to_string(record).expect("plain data"),
+        };
+        self.rows.push(row);
+    }
+
+    /// Nobody will meter this job any more.
+    pub(super) fn finalise(&mut self, job: JobId) {
+        if let Some(record) = self.jobs.get_mut(&job)
+            && record.state.over()
+            && !record.metered
+        {
+            record.metered = true;
+            self.to_history(job);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the journal holds: everything that comes in, in order.
+//!
+//! Inputs of the scheduler are there, and what only the [book](crate::book) needs: names, meters, measurements. Together with
+//! the [ground](Ground) they rebuild both to the bit.
+
+use arles_core::engine::{JobMeter, Meters};
+use arles_core::estimate::Observation;
+use arles_core::scheduler::Settings;
+use arles_core::{Cluster, Input, JobId, JobSpec, Output, Tenant, Time};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+
+/// What a journal begins with and what never changes in it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ground {
+    /// The machines.
+    pub cluster: Cluster,
+    /// Patience and pace.
+    pub settings: Settings,
+    /// Tenants at the beginning; more may come.
+    pub tenants: Vec<Tenant>,
+    /// Policy at the beginning.
+    pub policy: String,
+    /// Names of everything that can be submitted; a [`WorkloadId`](arles_core::WorkloadId) counts into it. It may grow at its end.
+    pub workloads: Vec<String>,
+    /// Restart cost of jobs that do not state their own.
+    pub restart_seconds: f64,
+    /// When the journal began.
+    pub begun: Time,
+}
+
+/// A job as it was submitted.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Submission {
+    /// For the scheduler.
+    pub spec: JobSpec,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// So that a request that is sent twice is done once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Key>,
+}
+
+/// An idempotency key.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Key {
+    /// Name of the token that used it: others may use the same word.
+    pub owner: String,
+    /// The word.
+    pub word: String,
+    /// Fingerprint of the request: another request under the same key is a mistake.
+    pub request: u64,
+}
+
+/// One thing that came in.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entry {
+    /// A job.
+    Submit(Submission),
+    /// Anything else for the scheduler.
+    Input(Input),
+    /// What the meters showed.
+    Meters(Meters),
+    /// A job that is over was dismissed; its last meter, if the engine still had one.
+    Dismissed(JobId, Option<JobMeter>),
+    /// The engine was told which jobs live; these last meters are of others. Nobody will meter any earlier job again.
+    RollCall(Vec<JobMeter>),
+    /// Rates and powers that were measured.
+    Measured(Vec<Observation>),
+}
+
+/// FNV-1a, the same on every machine and in every version.
+pub(crate) struct Fingerprint(pub(crate) u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Write for Fingerprint {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The fingerprint of anything that is written as JSON.
+pub(crate) fn fingerprint(value: &impl Serialize) -> u64 {
+    let mut print = Fingerprint::default();
+    serde_json::to_writer(&mut print, value).expect("plain data");
+    print.0
+}
+
+/// A fingerprint of what followed from an entry: orders and notes. (Questions are left out: they follow from the same state, and a
+/// problem is large.)
+pub(crate) fn digest(outputs: &[Output]) -> u64 {
+    let acts = outputs.iter().filter(|output| matches!(output, Output::Order(_) | Output::Note(_)));
+    let mut print = Fingerprint::default();
+    for output in acts {
+        serde_json::to_writer(&mut print, output).expect("plain data");
+    }
+    print.0
+}

@@ -1,0 +1,257 @@
+//! The machine: scheduler, book and what tells requests apart, driven by entries alone.
+//!
+//! Live or recovering, an entry does the same: [`Machine::step`] gives it to the scheduler, [`Machine::publish`] to the book. Between
+//! the two lies the sync of the journal.
+
+use crate::api::JobState;
+use crate::book::Book;
+use crate::book::Held;
+use crate::entry::{self, Entry, Ground, Key};
+use crate::store::{Line, Store, StoreError};
+use arles_core::allocate::{Problem, find_policy};
+use arles_core::scheduler::{Event, NodeSight, Order, Stage};
+use arles_core::{Input, JobId, Output, Round, Scheduler, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Idempotency keys that are remembered.
+const KEYS: usize = 100_000;
+
+/// A job as the scheduler sees it after an entry.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Glimpse {
+    pub(crate) state: JobState,
+    pub(crate) held: Option<Held>,
+    pub(crate) steps_done: f64,
+    pub(crate) first_started: Option<Time>,
+    pub(crate) failures: u32,
+    pub(crate) estimated_rate: Option<f64>,
+}
+
+/// A job that an entry may have changed.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Touched {
+    pub(crate) job: JobId,
+    /// `None` if the scheduler has forgotten it.
+    pub(crate) now: Option<Glimpse>,
+}
+
+/// What followed from an entry.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) touched: Vec<Touched>,
+    pub(crate) round: Round,
+    /// The problem that an allocation answered.
+    pub(crate) answered: Option<Arc<Problem>>,
+    /// Nodes, where the entry may have changed them.
+    pub(crate) nodes: Option<Vec<NodeSight>>,
+}
+
+/// What was already asked for under an idempotency key.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Keys {
+    /// Oldest first.
+    order: VecDeque<(Key, JobId)>,
+    #[serde(skip)]
+    known: BTreeMap<(String, String), (u64, JobId)>,
+}
+
+impl Keys {
+    pub(crate) fn find(&self, owner: &str, word: &str) -> Option<(u64, JobId)> {
+        self.known.get(&(owner.to_owned(), word.to_owned())).copied()
+    }
+
+    fn put(&mut self, key: &Key, job: JobId) {
+        if self.order.len() == KEYS
+            && let Some((old, _)) = self.order.pop_front()
+        {
+            self.known.remove(&(old.owner, old.word));
+        }
+        self.order.push_back((key.clone(), job));
+        self.known.insert((key.owner.clone(), key.word.clone()), (key.request, job));
+    }
+
+    fn index(&mut self) {
+        let entry = |(key, job): &(Key, JobId)| ((key.owner.clone(), key.word.clone()), (key.request, *job));
+        self.known = self.order.iter().map(entry).collect();
+    }
+}
+
+/// All but the book, which readers share.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) keys: Keys,
+    pub(crate) next_job: u64,
+    /// The question that is open, so that its answer can be understood.
+    #[serde(skip)]
+    asked: Option<Arc<Problem>>,
+}
+
+/// All that a snapshot holds.
+#[derive(Serialize)]
+pub(crate) struct SavedRef<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) book: &'a Book,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    machine: Machine,
+    book: Book,
+}
+
+/// A machine and its book, and the number of the last entry in them.
+pub(crate) struct Recovered {
+    pub(crate) machine: Machine,
+    /// What readers see.
+    pub(crate) book: Book,
+    /// Number of the last entry.
+    pub(crate) seq: u64,
+    /// Entries that were replayed on top of the snapshot.
+    pub(crate) replayed: u64,
+    /// Entries whose digest was another: this program decides otherwise than the one that wrote them.
+    pub(crate) differing: u64,
+}
+
+impl Machine {
+    pub(crate) fn new(ground: &Ground) -> Result<Self, StoreError> {
+        let policy = find_policy(&ground.policy).ok_or_else(|| {
+            StoreError::Refused(format!("policy '{}' is not known to this arles; see 'arles policies'", ground.policy))
+        })?;
+        let (cluster, tenants) = (ground.cluster.clone(), ground.tenants.clone());
+        let scheduler = Scheduler::new(cluster, tenants, policy, ground.settings);
+        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, asked: None })
+    }
+
+    /// The state as of the last entry of a journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub(crate) fn recover(
+        store: &Store,
+        ground: &Arc<Ground>,
+        remark: &mut dyn FnMut(String),
+    ) -> Result<Recovered, StoreError> {
+        let (mut seq, mut machine, mut book) = match store.snapshot::<Saved>(remark)? {
+            None => (0, Self::new(ground)?, Book::new(ground)),
+            Some((seq, Saved { mut machine, mut book })) => {
+                machine.keys.index();
+                machine.asked = machine.open_question();
+                book.ground = Some(Arc::clone(ground));
+                book.nodes = machine.scheduler.nodes_seen().collect();
+                (seq, machine, book)
+            }
+        };
+        let (mut replayed, mut differing) = (0, 0);
+        store.entries(seq, |Line { seq: number, at, entry, digest }| {
+            if number != seq + 1 {
+                return Err(StoreError::Refused(format!(
+                    "entry {} is missing from the journal; restore a copy made by 'arles backup'",
+                    seq + 1
+                )));
+            }
+            seq = number;
+            replayed += 1;
+            let effects = machine.step(at, &entry);
+            differing += u64::from(entry::digest(&effects.outputs) != digest);
+            book.record(at, &entry, &effects);
+            Ok(())
+        })?;
+        Ok(Recovered { machine, book, seq, replayed, differing })
+    }
+
+    fn open_question(&self) -> Option<Arc<Problem>> {
+        self.scheduler.again().into_iter().find_map(|output| match output {
+            Output::Solve(problem) => Some(problem),
+            _ => None,
+        })
+    }
+
+    /// Gives an entry to the scheduler. Nothing that follows may be done before the entry is safe.
+    pub(crate) fn step(&mut self, at: Time, entry: &Entry) -> Effects {
+        let input = match entry {
+            Entry::Submit(submission) => {
+                self.next_job = self.next_job.max(submission.spec.id.0 + 1);
+                if let Some(key) = &submission.key {
+                    self.keys.put(key, submission.spec.id);
+                }
+                Input::Submit(submission.spec.clone())
+            }
+            Entry::Input(input) => input.clone(),
+            Entry::Meters(_) | Entry::Dismissed(..) | Entry::RollCall(_) | Entry::Measured(_) => {
+                return Effects { round: self.scheduler.round(), ..Effects::default() };
+            }
+        };
+        let answered = match &input {
+            Input::Allocated(round, _) => self.asked.take_if(|problem| problem.round == *round),
+            _ => None,
+        };
+        let looks = matches!(input, Input::Surveyed(_) | Input::Tick);
+        let mut jobs = mentioned(&input);
+        let outputs = self.scheduler.step(at, input);
+        for output in &outputs {
+            match output {
+                Output::Solve(problem) => self.asked = Some(Arc::clone(problem)),
+                Output::Order(Order::Start(start)) => jobs.push(start.job),
+                Output::Order(Order::Stop { job, .. }) => jobs.push(*job),
+                Output::Note(event) => jobs.extend(about(event)),
+                Output::Estimate(_) => {}
+            }
+        }
+        jobs.sort_unstable();
+        jobs.dedup();
+        let touched = jobs.into_iter().map(|job| Touched { job, now: self.glimpse(job) }).collect();
+        let nodes = looks.then(|| self.scheduler.nodes_seen().collect());
+        Effects { outputs, touched, round: self.scheduler.round(), answered, nodes }
+    }
+
+    fn glimpse(&self, job: JobId) -> Option<Glimpse> {
+        let glance = self.scheduler.glance(job)?;
+        let held = glance.gang.map(|gang| Held {
+            kind: gang.kind,
+            gpus: gang.gpus.iter().map(|gpu| gpu.0).collect(),
+            spread: gang.spread,
+        });
+        Some(Glimpse {
+            state: match glance.stage {
+                Stage::Waiting => JobState::Waiting,
+                Stage::Starting => JobState::Starting,
+                Stage::Running => JobState::Running,
+                Stage::Stopping => JobState::Stopping,
+            },
+            held,
+            steps_done: glance.steps_done,
+            first_started: glance.first_started,
+            failures: glance.failures,
+            estimated_rate: (glance.rate > 0.0).then_some(glance.rate),
+        })
+    }
+}
+
+/// Jobs that an input speaks of.
+fn mentioned(input: &Input) -> Vec<JobId> {
+    match input {
+        Input::Submit(spec) => vec![spec.id],
+        Input::Cancel(job) => vec![*job],
+        Input::Reported(report) => vec![report.job],
+        Input::Refused(Order::Start(start), _) => vec![start.job],
+        Input::Refused(Order::Stop { job, .. }, _) => vec![*job],
+        Input::Surveyed(survey) => survey.gangs.iter().map(|gang| gang.job).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The job that an event is about.
+fn about(event: &Event) -> Option<JobId> {
+    match event {
+        Event::Rejected { job, .. }
+        | Event::Completed { job }
+        | Event::GaveUp { job, .. }
+        | Event::Cancelled { job }
+        | Event::Requeued { job, .. } => Some(*job),
+        _ => None,
+    }
+}

@@ -1,0 +1,300 @@
+//! The service: threads and what they share.
+//!
+//! - the *keeper* (`keeper.rs`) owns scheduler and journal, and is the loop that everything goes through;
+//! - the *hands* (`hands.rs`) own the engine: orders go out, reports and surveys come in;
+//! - the *advisers* (`advisers.rs`) answer the scheduler's questions: one runs the policy, one estimates;
+//! - the *archivist* (`archivist.rs`) writes snapshots.
+//!
+//! They talk through channels and share nothing but the book, the clock and the gauges.
+
+mod admit;
+mod advisers;
+mod archivist;
+mod hands;
+mod keeper;
+
+use crate::access::{Caller, Scope};
+use crate::book::Book;
+use crate::clock::Clock;
+use crate::desk::Desk;
+use crate::entry::Ground;
+use crate::gauges::Gauges;
+use crate::machine::{Machine, Recovered};
+use crate::store::{Store, StoreError};
+use crate::{Refusal, access};
+use arles_core::engine::{Engine, JobMeter, Sighting};
+use arles_core::estimate::{Ask, Estimator, Row};
+use arles_core::{Input, JobId, Time};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread::JoinHandle;
+
+pub(crate) use keeper::{Change, Reply};
+
+/// Requests that may wait for the loop; more are told to come back.
+const INBOX: u64 = 20_000;
+
+/// What the service is made of.
+pub struct Parts {
+    /// Who obeys.
+    pub engine: Box<dyn Engine>,
+    /// What to call it.
+    pub engine_name: String,
+    /// Who says how fast things are.
+    pub estimator: Box<dyn Estimator>,
+    /// What to call it.
+    pub estimator_name: String,
+}
+
+/// How the service is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seconds of the scheduler's clock in one of the wall's.
+    pub speed: f64,
+    /// Keep every entry for ever, for `arles replay` and tests.
+    pub keep_journal: bool,
+    /// Believe rates that jobs report of themselves.
+    pub learn_from_reports: bool,
+    /// Seconds that a job is given to save its state, as training code is told.
+    pub grace_seconds: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { speed: 1.0, keep_journal: false, learn_from_reports: false, grace_seconds: 30.0 }
+    }
+}
+
+/// How the service is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Condition {
+    Starting,
+    Ready,
+    Stopping,
+    /// The journal cannot be written: nothing is acknowledged any more.
+    Broken,
+}
+
+/// What comes into the loop.
+pub(crate) enum Message {
+    /// Somebody wants a change.
+    Change(Change, Reply),
+    /// Somebody asks about the machine as it is.
+    Question(Box<dyn FnOnce(&Machine) + Send>),
+    /// For the scheduler.
+    Inputs(Vec<Input>),
+    /// The engine was looked at.
+    Sighted(Box<Sighting>),
+    /// Jobs that are over were dismissed.
+    Dismissed(Vec<(JobId, Option<JobMeter>)>),
+    /// The engine knows now which jobs live.
+    RolledCall(Vec<JobMeter>),
+    /// The engine could not be talked to and now can: tell it everything.
+    Reconnected,
+    /// End.
+    Stop,
+}
+
+/// What all threads see.
+pub(crate) struct Shared {
+    book: RwLock<Book>,
+    pub(crate) ground: Arc<Ground>,
+    pub(crate) clock: Clock,
+    pub(crate) gauges: Gauges,
+    pub(crate) options: Options,
+    pub(crate) engine_name: String,
+    pub(crate) estimator_name: String,
+    inbox: Sender<Message>,
+    condition: AtomicU8,
+    /// The number of the last event, for whoever waits for the next.
+    pub(crate) news: tokio::sync::watch::Sender<u64>,
+    /// Connections for reading history, as many as were ever needed at once.
+    readers: Mutex<Vec<Store>>,
+    /// The connection that keeps tokens; also the mould of readers.
+    pub(crate) tokens: Mutex<Store>,
+    /// Callers by the hash of their secret.
+    callers: RwLock<BTreeMap<String, Caller>>,
+    /// The way to the estimator, for those who wonder.
+    estimator: Mutex<Option<Sender<advisers::Thought>>>,
+    pub(crate) log: fn(&str),
+}
+
+impl Shared {
+    pub(crate) fn book(&self) -> RwLockReadGuard<'_, Book> {
+        self.book.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn book_mut(&self) -> RwLockWriteGuard<'_, Book> {
+        self.book.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn condition(&self) -> Condition {
+        match self.condition.load(Ordering::Acquire) {
+            0 => Condition::Starting,
+            1 => Condition::Ready,
+            2 => Condition::Stopping,
+            _ => Condition::Broken,
+        }
+    }
+
+    pub(crate) fn set_condition(&self, condition: Condition) {
+        self.condition.store(condition as u8, Ordering::Release);
+    }
+
+    /// Sends something to the loop.
+    pub(crate) fn send(&self, message: Message) -> Result<(), Refusal> {
+        let request = matches!(message, Message::Change(..) | Message::Question(_));
+        if request {
+            match self.condition() {
+                Condition::Ready => {}
+                Condition::Starting => {
+                    return Err(unavailable("starting", "the service is starting"));
+                }
+                Condition::Stopping => return Err(unavailable("stopping", "the service is stopping")),
+                Condition::Broken => return Err(unavailable("journal", "the journal cannot be written")),
+            }
+            if self.gauges.inbox.get() >= INBOX {
+                return Err(unavailable("busy", "too many requests wait to be written"));
+            }
+            self.gauges.inbox.add(1);
+        }
+        self.inbox.send(message).map_err(|_| unavailable("stopping", "the service is stopping"))
+    }
+
+    /// Reads history on a connection of its own.
+    pub(crate) fn history<T>(&self, read: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, Refusal> {
+        let broken = |e: StoreError| {
+            let cause = std::error::Error::source(&e).map(|cause| format!(": {cause}")).unwrap_or_default();
+            (self.log)(&format!("{e}{cause}"));
+            Refusal::unavailable("history", "the history cannot be read", "see the server's log")
+        };
+        let spare = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let store = match spare {
+            Some(store) => store,
+            None => self.tokens.lock().unwrap_or_else(PoisonError::into_inner).reader().map_err(broken)?,
+        };
+        let answer = read(&store);
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(store);
+        answer.map_err(broken)
+    }
+
+    /// The estimator's answer to somebody who wonders; one that fits nowhere if it has none.
+    pub(crate) fn wonder(&self, ask: Ask) -> Row {
+        let (reply, answer) = mpsc::channel();
+        let estimator = self.estimator.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent = estimator.is_some_and(|way| way.send(advisers::Thought::Wondered(ask, reply)).is_ok());
+        let kinds = self.ground.cluster.kinds().len();
+        sent.then(|| answer.recv_timeout(std::time::Duration::from_secs(5)).ok())
+            .flatten()
+            .unwrap_or_else(|| Row { ask, cells: vec![None; kinds] })
+    }
+
+    pub(crate) fn caller(&self, secret: &str) -> Option<Caller> {
+        let callers = self.callers.read().unwrap_or_else(PoisonError::into_inner);
+        callers.get(&access::hash(secret)).cloned()
+    }
+
+    /// Reads all tokens anew.
+    pub(crate) fn load_tokens(&self) -> Result<(), StoreError> {
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner).tokens()?;
+        let caller = |token: crate::store::StoredToken| {
+            let scope = Scope::named(&token.scope)?;
+            Some((token.hash, Caller { name: token.name, scope, tenant: token.tenant }))
+        };
+        let callers = tokens.into_iter().filter_map(caller).collect();
+        *self.callers.write().unwrap_or_else(PoisonError::into_inner) = callers;
+        Ok(())
+    }
+}
+
+fn unavailable(code: &'static str, message: &str) -> Refusal {
+    Refusal::unavailable(code, message, "try again in a second").retry_after(1.0)
+}
+
+/// A running service. Dropping it without [`Service::stop`] leaves the threads to the end of the process.
+pub struct Service {
+    shared: Arc<Shared>,
+    keeper: JoinHandle<Result<(), StoreError>>,
+    /// Entries that were replayed at the start.
+    pub replayed: u64,
+}
+
+impl Service {
+    /// Brings the state back and starts all threads. The journal must have begun ([`Store::set_ground`]).
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn start(store: Store, parts: Parts, options: Options, log: fn(&str)) -> Result<Self, StoreError> {
+        let ground = store.ground()?.map(Arc::new).ok_or_else(|| {
+            StoreError::Refused("the journal has not begun; this is a mistake of the program that opened it".into())
+        })?;
+        let recovered = Machine::recover(&store, &ground, &mut |remark| log(&remark))?;
+        let Recovered { machine, book, seq, replayed, differing } = recovered;
+        if differing > 0 {
+            log(&format!(
+                "{differing} of {replayed} replayed entries led to other decisions than when they were written: another version of arles wrote them; the next survey sets right whatever differs"
+            ));
+        }
+        let last = (seq > 0).then_some(book.now.max(machine.scheduler.now()));
+        let (inbox, messages) = mpsc::channel();
+        let (news, _) = tokio::sync::watch::channel(book.last_event);
+        let shared = Arc::new(Shared {
+            book: RwLock::new(book),
+            ground,
+            clock: Clock::resume(last, options.speed),
+            gauges: Gauges::default(),
+            options,
+            engine_name: parts.engine_name,
+            estimator_name: parts.estimator_name,
+            inbox,
+            condition: AtomicU8::new(Condition::Starting as u8),
+            news,
+            readers: Mutex::new(Vec::new()),
+            tokens: Mutex::new(store.side_writer()?),
+            callers: RwLock::new(BTreeMap::new()),
+            estimator: Mutex::new(None),
+            log,
+        });
+        shared.gauges.differing.set(differing);
+        shared.load_tokens()?;
+        let hands = hands::start(parts.engine, Arc::clone(&shared));
+        let solver = advisers::start_solver(Arc::clone(&shared));
+        let estimator = advisers::start_estimator(parts.estimator, Arc::clone(&shared));
+        *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
+        let archivist = archivist::start(store.side_writer()?, Arc::clone(&shared));
+        let keeper = keeper::Keeper::new(Arc::clone(&shared), store, machine, seq);
+        let keeper = keeper.start(messages, keeper::Staff { hands, solver, estimator, archivist });
+        Ok(Self { shared, keeper, replayed })
+    }
+
+    /// A way in.
+    #[must_use]
+    pub fn desk(&self) -> Desk {
+        Desk::new(Arc::clone(&self.shared))
+    }
+
+    /// Whether the loop has ended by itself, which it does only when the journal cannot be written.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.keeper.is_finished()
+    }
+
+    /// What time it is for the scheduler.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    /// Finishes what is under way, writes a snapshot, and ends.
+    ///
+    /// # Errors
+    /// When the journal could not be written.
+    pub fn stop(self) -> Result<(), StoreError> {
+        self.shared.set_condition(Condition::Stopping);
+        let _ = self.shared.inbox.send(Message::Stop);
+        self.keeper.join().unwrap_or_else(|_| Err(StoreError::Refused("the loop ended in a panic; see above".into())))
+    }
+}

@@ -1,0 +1,75 @@
+//! Changes on their way into the journal: the last look at a request, by the only one who knows what came just before it.
+
+use super::keeper::Keeper;
+use crate::Refusal;
+use crate::entry::{Entry, Key, Submission};
+use arles_core::{Input, JobId, JobSpec, Tenant, TenantId, Time};
+
+/// Live jobs that one daemon takes; what a job needs is memory.
+const MOST_LIVE: usize = 1_000_000;
+
+/// What somebody wants changed. Names are already looked up.
+pub(crate) enum Change {
+    /// A new job; id and arrival are set here.
+    Submit { spec: JobSpec, name: Option<String>, key: Option<Key> },
+    /// A job is no longer wanted; only if it is of this tenant.
+    Cancel { job: JobId, of: Option<TenantId> },
+    /// Another policy.
+    Policy(String),
+    /// A tenant comes, or weighs otherwise.
+    Tenant(Tenant),
+}
+
+impl Keeper {
+    /// The entry that a change becomes, the job it is about, and whether it is news; no entry where all is as wanted already.
+    pub(super) fn admit(&mut self, now: Time, change: Change) -> Result<(Option<Entry>, JobId, bool), Refusal> {
+        match change {
+            Change::Submit { spec, name, key } => self.admit_job(now, spec, name, key),
+            Change::Cancel { job, of } => {
+                let glance = self.machine().scheduler.glance(job);
+                match glance.filter(|glance| of.is_none_or(|tenant| glance.spec.tenant == tenant)) {
+                    Some(_) => Ok((Some(Entry::Input(Input::Cancel(job))), job, true)),
+                    None => Err(crate::desk::over(job.0)),
+                }
+            }
+            Change::Policy(name) => {
+                let same = self.machine().scheduler.policy().name == name;
+                Ok(((!same).then_some(Entry::Input(Input::Policy(name))), JobId(0), !same))
+            }
+            Change::Tenant(tenant) => Ok((Some(Entry::Input(Input::Tenant(tenant))), JobId(0), true)),
+        }
+    }
+
+    fn admit_job(
+        &mut self,
+        now: Time,
+        mut spec: JobSpec,
+        name: Option<String>,
+        key: Option<Key>,
+    ) -> Result<(Option<Entry>, JobId, bool), Refusal> {
+        let machine = self.machine();
+        if let Some(key) = &key
+            && let Some((request, job)) = machine.keys.find(&key.owner, &key.word)
+        {
+            if request == key.request {
+                return Ok((None, job, false));
+            }
+            return Err(Refusal::conflict(
+                "key-reused",
+                format!("the idempotency key '{}' was used for another request (job {})", key.word, job.0),
+                "use a new key for a new job",
+            ));
+        }
+        if machine.scheduler.live_jobs() >= MOST_LIVE {
+            return Err(Refusal::unavailable(
+                "full",
+                format!("{MOST_LIVE} jobs are live already, as many as one daemon takes"),
+                "wait until some are over",
+            ));
+        }
+        spec.id = JobId(machine.next_job);
+        spec.arrived = now;
+        let job = spec.id;
+        Ok((Some(Entry::Submit(Submission { spec, name, key })), job, true))
+    }
+}

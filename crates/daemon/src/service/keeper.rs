@@ -1,0 +1,308 @@
+//! The loop. Everything goes through it, one batch after another:
+//!
+//!   take what has come → step the scheduler → **sync the journal** → publish → act, and acknowledge
+//!
+//! A batch is whatever has gathered while the last one was synced, so one sync serves many requests when there are many and one
+//! when there is one. If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
+//! restart is back at the last sync.
+
+use super::{Condition, Message, Shared, advisers, archivist, hands};
+use crate::Refusal;
+use crate::book::Book;
+use crate::entry::{self, Entry};
+use crate::machine::{Effects, Machine};
+use crate::store::{Line, Row, Store, StoreError};
+use arles_core::engine::Enrolled;
+use arles_core::scheduler::{Event, Verdict};
+use arles_core::{Input, JobId, Output, Time};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub(crate) use super::admit::Change;
+
+/// Most messages in one batch.
+const BATCH: usize = 1024;
+/// Stepping time after which a snapshot is due: about as long a restart takes to do it again.
+const SNAPSHOT_COST: Duration = Duration::from_millis(300);
+/// Entries after which one is due in any case.
+const SNAPSHOT_ENTRIES: u64 = 20_000;
+
+/// Told when the change is safe on disk and in the book, or why it is not made.
+pub(crate) type Reply = Box<dyn FnOnce(Result<(JobId, bool), Refusal>) + Send>;
+
+/// The other threads.
+pub(crate) struct Staff {
+    pub(crate) hands: Sender<hands::Deed>,
+    pub(crate) solver: Sender<advisers::Question>,
+    pub(crate) estimator: Sender<advisers::Thought>,
+    pub(crate) archivist: Sender<archivist::Work>,
+}
+
+/// What has been stepped and is not yet safe.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<Line>,
+    effects: Vec<Effects>,
+    replies: Vec<(Reply, JobId, bool, Instant)>,
+    ticked: bool,
+    stop: bool,
+}
+
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    store: Store,
+    machine: Machine,
+    seq: u64,
+    next_tick: Time,
+    next_survey: Time,
+    /// Since the last snapshot.
+    cost: Duration,
+    entries: u64,
+}
+
+impl Keeper {
+    pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: Machine, seq: u64) -> Self {
+        let now = shared.clock.now();
+        Self { shared, store, machine, seq, next_tick: now, next_survey: now, cost: Duration::ZERO, entries: 0 }
+    }
+
+    pub(crate) fn start(mut self, inbox: Receiver<Message>, staff: Staff) -> JoinHandle<Result<(), StoreError>> {
+        // Whoever asks from now on is heard as soon as the loop runs.
+        self.shared.set_condition(Condition::Ready);
+        let run = move || {
+            let done = self.run(&inbox, &staff);
+            if let Err(error) = &done {
+                self.shared.set_condition(Condition::Broken);
+                let cause = std::error::Error::source(error).map(|e| format!(": {e}")).unwrap_or_default();
+                (self.shared.log)(&format!("{error}{cause}; nothing is acknowledged any more, and the daemon ends"));
+            }
+            done
+        };
+        std::thread::Builder::new().name("keeper".into()).spawn(run).expect("a thread can be started")
+    }
+
+    fn run(&mut self, inbox: &Receiver<Message>, staff: &Staff) -> Result<(), StoreError> {
+        self.greet(staff);
+        loop {
+            let first = match inbox.recv_timeout(self.shared.clock.until(self.next_tick)) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            let now = self.shared.clock.now();
+            let mut batch = Batch::default();
+            let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
+            for message in first.into_iter().chain(more) {
+                self.take(now, message, &mut batch, staff);
+            }
+            if now >= self.next_tick {
+                self.tick(now, &mut batch, staff);
+            }
+            let stop = batch.stop;
+            self.commit(batch, staff)?;
+            if stop {
+                return self.close(staff);
+            }
+            self.consider_snapshot(staff);
+        }
+    }
+
+    /// Tells engine and advisers where things stand, after a start or when the engine is back.
+    fn greet(&self, staff: &Staff) {
+        let enrolled = |job: JobId| {
+            let glance = self.machine.scheduler.glance(job)?;
+            Some(Enrolled { spec: glance.spec.clone(), steps_done: glance.steps_done })
+        };
+        let live = self.machine.scheduler.live().filter_map(enrolled).collect();
+        let _ = staff.hands.send(hands::Deed::RollCall(live));
+        let _ = staff.hands.send(hands::Deed::Survey(self.machine.scheduler.now()));
+        self.act(&self.machine.scheduler.again(), staff);
+    }
+
+    fn take(&mut self, now: Time, message: Message, batch: &mut Batch, staff: &Staff) {
+        match message {
+            Message::Change(change, reply) => {
+                self.shared.gauges.inbox.set(self.shared.gauges.inbox.get().saturating_sub(1));
+                match self.admit(now, change) {
+                    Ok((entry, job, fresh)) => {
+                        if let Some(entry) = entry {
+                            self.step(now, entry, batch);
+                        }
+                        batch.replies.push((reply, job, fresh, Instant::now()));
+                    }
+                    Err(refusal) => reply(Err(refusal)),
+                }
+            }
+            Message::Question(ask) => {
+                self.shared.gauges.inbox.set(self.shared.gauges.inbox.get().saturating_sub(1));
+                ask(&self.machine);
+            }
+            Message::Inputs(inputs) => {
+                for input in inputs {
+                    self.step(now, Entry::Input(input), batch);
+                }
+            }
+            Message::Sighted(sighting) => {
+                self.step(now, Entry::Input(Input::Surveyed(sighting.survey)), batch);
+                self.step(now, Entry::Meters(sighting.meters), batch);
+                if !sighting.observations.is_empty() {
+                    self.step(now, Entry::Measured(sighting.observations), batch);
+                }
+            }
+            Message::Dismissed(jobs) => {
+                for (job, meter) in jobs {
+                    self.step(now, Entry::Dismissed(job, meter), batch);
+                }
+            }
+            Message::RolledCall(meters) => self.step(now, Entry::RollCall(meters), batch),
+            Message::Reconnected => self.greet(staff),
+            Message::Stop => batch.stop = true,
+        }
+    }
+
+    fn tick(&mut self, now: Time, batch: &mut Batch, staff: &Staff) {
+        let settings = self.machine.scheduler.settings();
+        self.step(now, Entry::Input(Input::Tick), batch);
+        batch.ticked = true;
+        let round = Time::from_seconds(settings.round_seconds).0.max(1);
+        // Rounds that were missed are not made up for.
+        self.next_tick = Time((self.next_tick.0 + round).max(now.0 + 1));
+        if now >= self.next_survey {
+            self.next_survey = Time(now.0 + Time::from_seconds(settings.survey_seconds).0);
+            let _ = staff.hands.send(hands::Deed::Survey(self.machine.scheduler.now()));
+        }
+    }
+
+    fn step(&mut self, now: Time, entry: Entry, batch: &mut Batch) {
+        let began = Instant::now();
+        let effects = self.machine.step(now, &entry);
+        let took = began.elapsed();
+        self.shared.gauges.step.add(took);
+        self.cost += took;
+        self.entries += 1;
+        self.seq += 1;
+        let digest = entry::digest(&effects.outputs);
+        batch.lines.push(Line { seq: self.seq, at: now, entry, digest });
+        batch.effects.push(effects);
+    }
+
+    fn commit(&mut self, batch: Batch, staff: &Staff) -> Result<(), StoreError> {
+        let rows = if batch.lines.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
+        if !batch.lines.is_empty() || !rows.is_empty() {
+            let began = Instant::now();
+            if let Err(error) = self.store.append(&batch.lines, &rows) {
+                let refusal = super::unavailable("journal", "the journal cannot be written");
+                batch.replies.into_iter().for_each(|(reply, ..)| reply(Err(refusal.clone())));
+                return Err(error);
+            }
+            self.shared.gauges.commit.add(began.elapsed());
+            self.shared.gauges.entries.add(batch.lines.len() as u64);
+            self.shared.gauges.entries_since_snapshot.set(self.entries);
+        }
+        self.publish(&batch, &rows);
+        for (line, effects) in batch.lines.iter().zip(&batch.effects) {
+            self.enact(line, staff);
+            self.act(&effects.outputs, staff);
+        }
+        for (reply, job, fresh, came) in batch.replies {
+            self.shared.gauges.acknowledge.add(came.elapsed());
+            reply(Ok((job, fresh)));
+        }
+        Ok(())
+    }
+
+    fn publish(&self, batch: &Batch, rows: &[Row]) {
+        let reasons = batch.ticked.then(|| {
+            let waits = |(job, verdict)| match verdict {
+                Verdict::Waits(reason) => Some((job, reason)),
+                _ => None,
+            };
+            self.machine.scheduler.explain_all().filter_map(waits).collect::<Vec<_>>()
+        });
+        let mut book = self.shared.book_mut();
+        for (line, effects) in batch.lines.iter().zip(&batch.effects) {
+            book.record(line.at, &line.entry, effects);
+        }
+        book.rows_written(rows);
+        if let Some(reasons) = reasons {
+            book.set_reasons(reasons.into_iter());
+        }
+        let last = book.last_event;
+        drop(book);
+        self.shared.news.send_if_modified(|known| std::mem::replace(known, last) != last);
+    }
+
+    /// What an entry itself asks of others.
+    fn enact(&self, line: &Line, staff: &Staff) {
+        match &line.entry {
+            Entry::Submit(submission) => {
+                let enrolled = Enrolled { spec: submission.spec.clone(), steps_done: 0.0 };
+                let _ = staff.hands.send(hands::Deed::Enrol(enrolled));
+            }
+            Entry::Measured(observations) => {
+                let _ = staff.estimator.send(advisers::Thought::Seen(observations.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what the scheduler wants done.
+    fn act(&self, outputs: &[Output], staff: &Staff) {
+        let mut asks = Vec::new();
+        for output in outputs {
+            match output {
+                Output::Solve(problem) => {
+                    let question =
+                        advisers::Question { problem: Arc::clone(problem), policy: self.machine.scheduler.policy() };
+                    let _ = staff.solver.send(question);
+                }
+                Output::Estimate(ask) => asks.push(*ask),
+                Output::Order(order) => {
+                    let _ = staff.hands.send(hands::Deed::Order(order.clone()));
+                }
+                Output::Note(
+                    Event::Completed { job }
+                    | Event::GaveUp { job, .. }
+                    | Event::Cancelled { job }
+                    | Event::Rejected { job, .. },
+                ) => {
+                    let _ = staff.hands.send(hands::Deed::Dismiss(*job));
+                }
+                Output::Note(_) => {}
+            }
+        }
+        if !asks.is_empty() {
+            let _ = staff.estimator.send(advisers::Thought::Asked(asks));
+        }
+    }
+
+    fn consider_snapshot(&mut self, staff: &Staff) {
+        if self.cost < SNAPSHOT_COST && self.entries < SNAPSHOT_ENTRIES {
+            return;
+        }
+        let (machine, book, seq) = (self.machine.clone(), self.shared.book().clone(), self.seq);
+        let work = archivist::Work { machine, book, seq };
+        if staff.archivist.send(work).is_ok() {
+            (self.cost, self.entries) = (Duration::ZERO, 0);
+        }
+    }
+
+    /// Writes everything that is not yet written.
+    fn close(&mut self, _staff: &Staff) -> Result<(), StoreError> {
+        let rows = self.shared.book_mut().rows_to_write();
+        self.store.append(&[], &rows)?;
+        self.shared.book_mut().rows_written(&rows);
+        let book: Book = self.shared.book().clone();
+        archivist::keep(
+            &mut self.store,
+            &archivist::Work { machine: self.machine.clone(), book, seq: self.seq },
+            &self.shared,
+        )
+    }
+
+    pub(super) fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+}

@@ -1,0 +1,380 @@
+//! The journal on disk: one SQLite file with everything that must survive.
+//!
+//! Write-ahead log, synced at every commit. One connection writes, owned by the loop; any number read beside it. What is in it:
+//!
+//! - `journal`: entries since the last snapshots, each with a digest of what followed from it;
+//! - `snapshot`, `snapshot_part`: the whole state as of an entry, written in pieces so that no commit waits long, valid once complete
+//!   and only if its checksum is right. The two newest are kept, and the entries since the older of them: should the newest be
+//!   damaged, the older still leads to the same state;
+//! - `past`, `sample`, `audit`: jobs that are over, energy accounts and fairness over time: read page by page, never held in memory;
+//! - `token`: hashes of secrets.
+//!
+//! A file of a newer version is refused; an older one is brought up to date in one transaction. A lock file keeps a second daemon out.
+
+mod history;
+mod schema;
+mod tokens;
+
+use crate::entry::{Entry, Fingerprint, Ground};
+use arles_core::Time;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use history::{PastFilter, Row};
+pub use tokens::StoredToken;
+
+/// Name of the database in the state folder.
+pub const FILE: &str = "journal.db";
+
+/// Bytes of a snapshot in one commit: so many are written in a few milliseconds.
+const PART_BYTES: usize = 1 << 20;
+
+/// Why the journal cannot be used.
+#[derive(Debug)]
+pub enum StoreError {
+    /// SQLite said no.
+    Sqlite {
+        /// What was being done.
+        doing: &'static str,
+        /// Its reason.
+        source: rusqlite::Error,
+    },
+    /// A whole sentence.
+    Refused(String),
+}
+
+impl StoreError {
+    fn sqlite(doing: &'static str) -> impl Fn(rusqlite::Error) -> Self {
+        move |source| Self::Sqlite { doing, source }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite { doing, .. } => write!(f, "the journal failed while {doing}"),
+            Self::Refused(sentence) => f.write_str(sentence),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Sqlite { source, .. } => Some(source),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
+type Done<T> = Result<T, StoreError>;
+
+/// An entry as it stands in the journal.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    /// Its number.
+    pub seq: u64,
+    /// When it came.
+    pub at: Time,
+    /// What came.
+    pub entry: Entry,
+    /// Fingerprint of what followed.
+    pub digest: u64,
+}
+
+/// The journal, open for reading or for both.
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    /// Held as long as this daemon lives; `None` for readers.
+    _lock: Option<File>,
+}
+
+impl Store {
+    /// Opens the journal in a folder, or begins one; nobody else may have it open for writing.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, another daemon has it, or the file is not ours or too new.
+    pub fn open(folder: &Path) -> Done<Self> {
+        let cannot = |what: &str, e: &dyn fmt::Display| {
+            StoreError::Refused(format!("cannot {what} {}: {e}; give another folder with --state", folder.display()))
+        };
+        std::fs::create_dir_all(folder).map_err(|e| cannot("make the folder", &e))?;
+        let lock = File::create(folder.join("lock")).map_err(|e| cannot("write in", &e))?;
+        lock.try_lock().map_err(|_| {
+            StoreError::Refused(format!(
+                "another daemon works on {}; stop it first, or give another folder with --state",
+                folder.display()
+            ))
+        })?;
+        let path = folder.join(FILE);
+        let connection = Connection::open(&path).map_err(StoreError::sqlite("opening it"))?;
+        restrict(&path);
+        let mut store = Self { connection, path, _lock: Some(lock) };
+        store.set_up()?;
+        Ok(store)
+    }
+
+    fn set_up(&mut self) -> Done<()> {
+        let doing = StoreError::sqlite("setting it up");
+        self.connection.busy_timeout(Duration::from_secs(10)).map_err(&doing)?;
+        schema::check(&self.connection, &self.path)?;
+        self.connection.pragma_update(None, "journal_mode", "WAL").map_err(&doing)?;
+        // FULL syncs the log at every commit: what was acknowledged survives a power cut.
+        self.connection.pragma_update(None, "synchronous", "FULL").map_err(&doing)?;
+        self.connection.set_prepared_statement_cache_capacity(64);
+        schema::bring_up_to_date(&mut self.connection)
+    }
+
+    /// Opens a journal beside whoever writes it.
+    ///
+    /// # Errors
+    /// When there is none at this path (a folder or the file itself), or it is not ours or too new.
+    pub fn read(path: &Path) -> Done<Self> {
+        let path = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+        if !path.is_file() {
+            return Err(StoreError::Refused(format!(
+                "there is no journal at {}; expected the folder given to 'arles serve --state', or its {FILE}",
+                path.display()
+            )));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // Reading beside a writer needs the shared index of the log, which a read-only file system cannot give.
+        let connection = Connection::open_with_flags(&path, flags)
+            .or_else(|_| Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY))
+            .map_err(StoreError::sqlite("opening it"))?;
+        connection.busy_timeout(Duration::from_secs(10)).map_err(StoreError::sqlite("opening it"))?;
+        schema::check(&connection, &path)?;
+        connection.pragma_update(None, "query_only", true).map_err(StoreError::sqlite("opening it"))?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(Self { connection, path, _lock: None })
+    }
+
+    /// Another reader of the same file.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn reader(&self) -> Done<Self> {
+        Self::read(&self.path)
+    }
+
+    /// A second writer of the same file, for snapshots and tokens; commits of the two take turns.
+    pub(crate) fn side_writer(&self) -> Done<Self> {
+        let connection = Connection::open(&self.path).map_err(StoreError::sqlite("opening it"))?;
+        let mut store = Self { connection, path: self.path.clone(), _lock: None };
+        store.set_up()?;
+        Ok(store)
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the journal begins with; `None` if it has not begun.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn ground(&self) -> Done<Option<Ground>> {
+        let doing = StoreError::sqlite("reading how it began");
+        let text: Option<String> = self
+            .connection
+            .query_row("SELECT value FROM meta WHERE key = 'ground'", [], |row| row.get(0))
+            .optional()
+            .map_err(doing)?;
+        text.map(|text| parsed(&text, "its beginning")).transpose()
+    }
+
+    /// Begins the journal, or lets its list of workloads grow.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set_ground(&mut self, ground: &Ground) -> Done<()> {
+        let text = serde_json::to_string(ground).expect("plain data");
+        self.connection
+            .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('ground', ?1)", [text])
+            .map_err(StoreError::sqlite("beginning it"))?;
+        Ok(())
+    }
+
+    /// Writes entries, and rows of history that earlier ones led to, in one commit that is on disk when this returns.
+    ///
+    /// # Errors
+    /// When it cannot be written; then none of it is.
+    pub fn append(&mut self, lines: &[Line], rows: &[Row]) -> Done<()> {
+        let doing = StoreError::sqlite("writing an entry");
+        let transaction = self.connection.transaction().map_err(&doing)?;
+        {
+            let sql = "INSERT INTO journal (seq, at, entry, digest) VALUES (?1, ?2, ?3, ?4)";
+            let mut insert = transaction.prepare_cached(sql).map_err(&doing)?;
+            for line in lines {
+                let entry = serde_json::to_string(&line.entry).expect("plain data");
+                insert
+                    .execute(params![line.seq as i64, line.at.0 as i64, entry, line.digest as i64])
+                    .map_err(&doing)?;
+            }
+        }
+        history::write(&transaction, rows).map_err(&doing)?;
+        transaction.commit().map_err(doing)
+    }
+
+    /// Entries after number `after`, in order; `each` may end it with an error of its own.
+    ///
+    /// # Errors
+    /// When an entry cannot be read, and what `each` says.
+    pub fn entries(&self, after: u64, mut each: impl FnMut(Line) -> Done<()>) -> Done<()> {
+        let doing = StoreError::sqlite("reading entries");
+        let sql = "SELECT seq, at, entry, digest FROM journal WHERE seq > ?1 ORDER BY seq";
+        let mut select = self.connection.prepare(sql).map_err(&doing)?;
+        let mut rows = select.query([after as i64]).map_err(&doing)?;
+        while let Some(row) = rows.next().map_err(&doing)? {
+            let (seq, at, digest): (i64, i64, i64) =
+                (row.get(0).map_err(&doing)?, row.get(1).map_err(&doing)?, row.get(3).map_err(&doing)?);
+            let text = row.get_ref(2).and_then(|value| Ok(value.as_str()?)).map_err(&doing)?;
+            let entry = parsed(text, &format!("entry {seq}"))?;
+            each(Line { seq: seq as u64, at: Time(at as u64), entry, digest: digest as u64 })?;
+        }
+        Ok(())
+    }
+
+    /// Number of the first entry that is still there, if any is.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn first_entry(&self) -> Done<Option<u64>> {
+        let first: Option<i64> = self
+            .connection
+            .query_row("SELECT min(seq) FROM journal", [], |row| row.get(0))
+            .map_err(StoreError::sqlite("reading entries"))?;
+        Ok(first.map(|seq| seq as u64))
+    }
+
+    /// Keeps the whole state as of entry `seq`; entries that the two newest snapshots make needless go, unless `keep` says otherwise.
+    ///
+    /// # Errors
+    /// When it cannot be written; older snapshots stay.
+    pub(crate) fn keep_snapshot(&mut self, seq: u64, state: &impl Serialize, keep: bool) -> Done<u64> {
+        let doing = StoreError::sqlite("writing a snapshot");
+        let bytes = serde_json::to_vec(state).expect("plain data");
+        for (part, piece) in bytes.chunks(PART_BYTES).enumerate() {
+            let sql = "INSERT OR REPLACE INTO snapshot_part (seq, part, body) VALUES (?1, ?2, ?3)";
+            self.connection.execute(sql, params![seq as i64, part as i64, piece]).map_err(&doing)?;
+        }
+        let sql = "INSERT OR REPLACE INTO snapshot (seq, bytes, checksum) VALUES (?1, ?2, ?3)";
+        self.connection.execute(sql, params![seq as i64, bytes.len() as i64, checksum(&bytes)]).map_err(&doing)?;
+        self.drop_needless(keep)?;
+        Ok(bytes.len() as u64)
+    }
+
+    fn drop_needless(&mut self, keep: bool) -> Done<()> {
+        let doing = StoreError::sqlite("dropping old entries");
+        let sql = "SELECT seq FROM snapshot ORDER BY seq DESC LIMIT 1 OFFSET 1";
+        let older: Option<i64> = self.connection.query_row(sql, [], |row| row.get(0)).optional().map_err(&doing)?;
+        let Some(older) = older else { return Ok(()) };
+        for table in ["snapshot", "snapshot_part"] {
+            let sql = format!("DELETE FROM {table} WHERE seq < ?1");
+            self.connection.execute(&sql, [older]).map_err(&doing)?;
+        }
+        // In pieces, so that the loop's commits get their turn in between.
+        let sql = "DELETE FROM journal WHERE seq IN (SELECT seq FROM journal WHERE seq <= ?1 ORDER BY seq LIMIT 2000)";
+        while !keep && self.connection.execute(sql, [older]).map_err(&doing)? > 0 {}
+        Ok(())
+    }
+
+    /// The newest snapshot that is whole, and the entry it stands for. Damaged ones are told to `remark`.
+    ///
+    /// # Errors
+    /// When there are snapshots and none can be read, although entries before them are gone.
+    pub(crate) fn snapshot<T: DeserializeOwned>(&self, remark: &mut dyn FnMut(String)) -> Done<Option<(u64, T)>> {
+        let doing = StoreError::sqlite("reading a snapshot");
+        let mut select =
+            self.connection.prepare("SELECT seq, bytes, checksum FROM snapshot ORDER BY seq DESC").map_err(&doing)?;
+        let found = select
+            .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(&doing)?;
+        for &(seq, bytes, sum) in &found {
+            let mut body = Vec::with_capacity(bytes as usize);
+            let mut parts = self
+                .connection
+                .prepare_cached("SELECT body FROM snapshot_part WHERE seq = ?1 ORDER BY part")
+                .map_err(&doing)?;
+            let mut rows = parts.query([seq]).map_err(&doing)?;
+            while let Some(row) = rows.next().map_err(&doing)? {
+                let piece = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(&doing)?;
+                body.write_all(piece).expect("memory");
+            }
+            if body.len() as i64 == bytes && checksum(&body) == sum {
+                match serde_json::from_slice(&body) {
+                    Ok(state) => return Ok(Some((seq as u64, state))),
+                    Err(e) => {
+                        remark(format!("the snapshot of entry {seq} cannot be understood ({e}); trying an older one"))
+                    }
+                }
+            } else {
+                remark(format!("the snapshot of entry {seq} is damaged; trying an older one"));
+            }
+        }
+        match self.first_entry()? {
+            Some(1) | None if found.is_empty() => Ok(None),
+            Some(1) => Ok(None),
+            _ => Err(StoreError::Refused(format!(
+                "no snapshot in {} can be read and the entries before them are gone; restore a copy made by 'arles backup'",
+                self.path.display()
+            ))),
+        }
+    }
+
+    /// Writes a copy that is consistent, while the daemon goes on writing.
+    ///
+    /// # Errors
+    /// When the copy exists already or cannot be written.
+    pub fn back_up(&self, copy: &Path) -> Done<()> {
+        if copy.exists() {
+            return Err(StoreError::Refused(format!(
+                "{} exists already; give the copy another name, or remove it",
+                copy.display()
+            )));
+        }
+        let name = copy.to_string_lossy().into_owned();
+        // The reader's own rule against writing would forbid writing the copy.
+        self.connection.pragma_update(None, "query_only", false).map_err(StoreError::sqlite("copying it"))?;
+        let done = self.connection.execute("VACUUM INTO ?1", [name]).map_err(StoreError::sqlite("copying it"));
+        if done.is_err() {
+            // Half a copy is worse than none.
+            let _ = std::fs::remove_file(copy);
+        }
+        done?;
+        restrict(copy);
+        File::open(copy).and_then(|file| file.sync_all()).map_err(|e| {
+            StoreError::Refused(format!("the copy {} cannot be synced: {e}; check the disk", copy.display()))
+        })
+    }
+}
+
+/// Only the owner may read what is in the file: job names are nobody else's business.
+fn restrict(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
+}
+
+fn checksum(bytes: &[u8]) -> i64 {
+    let mut print = Fingerprint::default();
+    print.write_all(bytes).expect("a fingerprint takes anything");
+    print.0 as i64
+}
+
+fn parsed<T: DeserializeOwned>(text: &str, what: &str) -> Done<T> {
+    serde_json::from_str(text).map_err(|e| {
+        StoreError::Refused(format!(
+            "{what} in the journal cannot be understood ({e}); it was written by another version, or is damaged: use the arles that wrote it, or a backup"
+        ))
+    })
+}

@@ -1,0 +1,73 @@
+//! Tables and their versions.
+
+use super::{Done, StoreError};
+use rusqlite::Connection;
+use std::path::Path;
+
+/// Marks a file as a journal of arles.
+const APPLICATION: i32 = 0x6172_6c6a;
+
+/// One step for every version: the n-th brings version n to n + 1.
+const STEPS: &[&str] = &["
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+    CREATE TABLE journal (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, entry TEXT NOT NULL, digest INTEGER NOT NULL) STRICT;
+    CREATE TABLE snapshot (seq INTEGER PRIMARY KEY, bytes INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT;
+    CREATE TABLE snapshot_part (seq INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (seq, part)) STRICT;
+    CREATE TABLE past (
+        id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, workload TEXT NOT NULL, state TEXT NOT NULL, ended INTEGER NOT NULL,
+        record TEXT NOT NULL) STRICT;
+    CREATE INDEX past_of_tenant ON past (tenant, id);
+    CREATE INDEX past_in_state ON past (state, id);
+    CREATE TABLE sample (at INTEGER PRIMARY KEY, totals TEXT NOT NULL) STRICT;
+    CREATE TABLE audit (at INTEGER PRIMARY KEY, until INTEGER NOT NULL, facts TEXT NOT NULL) STRICT;
+    CREATE TABLE token (
+        name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, tenant TEXT, created INTEGER NOT NULL) STRICT;
+"];
+
+/// Refuses files that are something else, or newer than this program.
+pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
+    let refuse = |sentence: String| Err(StoreError::Refused(sentence));
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let (application, version) = match (number("application_id"), number("user_version")) {
+        (Ok(application), Ok(version)) => (application, version),
+        (Err(e), _) | (_, Err(e)) => {
+            return refuse(format!(
+                "{} is no journal of arles ({e}); give the folder of one, or a new one, with --state",
+                path.display()
+            ));
+        }
+    };
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
+        .map_err(StoreError::sqlite("looking at it"))?;
+    if application != APPLICATION && (application != 0 || version != 0 || tables != 0) {
+        return refuse(format!(
+            "{} is a database, but no journal of arles; give the folder of one, or a new one, with --state",
+            path.display()
+        ));
+    }
+    if version > STEPS.len() as i32 {
+        return refuse(format!(
+            "{} has version {version} and this arles reads up to {}; use the arles that wrote it, or a newer one",
+            path.display(),
+            STEPS.len()
+        ));
+    }
+    Ok(())
+}
+
+/// Brings the tables to this program's version, all steps or none.
+pub(super) fn bring_up_to_date(connection: &mut Connection) -> Done<()> {
+    let doing = StoreError::sqlite("bringing it up to date");
+    let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(&doing)?;
+    if version as usize == STEPS.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction().map_err(&doing)?;
+    for step in &STEPS[version as usize..] {
+        transaction.execute_batch(step).map_err(&doing)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION).map_err(&doing)?;
+    transaction.pragma_update(None, "user_version", STEPS.len() as i32).map_err(&doing)?;
+    transaction.commit().map_err(doing)
+}

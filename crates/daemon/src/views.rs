@@ -1,0 +1,237 @@
+//! Views: the book as one caller may see it, in the words of the API.
+//!
+//! A tenant's token sees its own jobs, shares, energy and events, and of the cluster what is busy but not by whom. Everybody else
+//! sees everything. Every rule of that kind is in this module and nowhere else.
+//!
+//! The book is locked for one answer at a time and never while history is read.
+
+mod cluster;
+mod energy;
+mod fairness;
+mod jobs;
+mod rates;
+
+pub(crate) use cluster::node_state;
+
+use crate::access::Caller;
+use crate::api;
+use crate::book::Book;
+use crate::desk::Page;
+use crate::entry::Ground;
+use crate::machine::Machine;
+use crate::service::Shared;
+use crate::store::{Store, StoreError};
+use crate::{Refusal, clock};
+use arles_core::allocate::POLICIES;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Entries of a page if nobody says how many.
+const PAGE: u32 = 100;
+/// Most that one may ask for.
+const MOST: u32 = 1000;
+
+/// A journal that is read without its daemon.
+pub struct Archive {
+    book: Book,
+    ground: Arc<Ground>,
+    store: Store,
+}
+
+impl Archive {
+    /// Reads a journal: a state folder, its database, or a copy made by `arles backup`. A daemon may be writing it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn open(path: &Path, remark: &mut dyn FnMut(String)) -> Result<Self, StoreError> {
+        let store = Store::read(path)?;
+        let ground = store.ground()?.map(Arc::new).ok_or_else(|| {
+            StoreError::Refused(format!("the journal {} has not begun; nothing was ever submitted", path.display()))
+        })?;
+        let recovered = Machine::recover(&store, &ground, remark)?;
+        let mut book = recovered.book;
+        let waits = |(job, verdict)| match verdict {
+            arles_core::scheduler::Verdict::Waits(reason) => Some((job, reason)),
+            _ => None,
+        };
+        book.set_reasons(recovered.machine.scheduler.explain_all().filter_map(waits));
+        Ok(Self { book, ground, store })
+    }
+
+    /// What this caller may see of it.
+    #[must_use]
+    pub fn view<'a>(&'a self, who: &'a Caller) -> View<'a> {
+        View { source: Source::Archive(self), who }
+    }
+}
+
+enum Source<'a> {
+    Live(&'a Shared),
+    Archive(&'a Archive),
+}
+
+/// See the module's head.
+pub struct View<'a> {
+    source: Source<'a>,
+    who: &'a Caller,
+}
+
+type Answer<T> = Result<T, Refusal>;
+
+impl<'a> View<'a> {
+    pub(crate) fn new(shared: &'a Shared, who: &'a Caller) -> Self {
+        Self { source: Source::Live(shared), who }
+    }
+
+    fn book<T>(&self, read: impl FnOnce(&Book) -> T) -> T {
+        match self.source {
+            Source::Live(shared) => read(&shared.book()),
+            Source::Archive(archive) => read(&archive.book),
+        }
+    }
+
+    fn ground(&self) -> &'a Ground {
+        match self.source {
+            Source::Live(shared) => &shared.ground,
+            Source::Archive(archive) => &archive.ground,
+        }
+    }
+
+    fn history<T>(&self, read: impl FnOnce(&Store) -> Result<T, StoreError>) -> Answer<T> {
+        match self.source {
+            Source::Live(shared) => shared.history(read),
+            Source::Archive(archive) => read(&archive.store).map_err(|e| {
+                Refusal::unavailable(
+                    "history",
+                    e.to_string(),
+                    "check the file, or restore a copy made by 'arles backup'",
+                )
+            }),
+        }
+    }
+
+    fn now(&self) -> arles_core::Time {
+        match self.source {
+            Source::Live(shared) => shared.clock.now(),
+            Source::Archive(archive) => archive.book.now,
+        }
+    }
+
+    /// The server, and who is asking.
+    #[must_use]
+    pub fn server(&self) -> api::Server {
+        let (engine, estimator, speed) = match self.source {
+            Source::Live(shared) => (shared.engine_name.as_str(), shared.estimator_name.as_str(), shared.clock.speed()),
+            Source::Archive(_) => ("none", "none", 1.0),
+        };
+        let ground = self.ground();
+        self.book(|book| api::Server {
+            version: env!("CARGO_PKG_VERSION").into(),
+            engine: engine.into(),
+            speed,
+            now: self.now().seconds(),
+            round: book.round.0,
+            round_seconds: ground.settings.round_seconds,
+            policy: book.policy.clone(),
+            estimator: estimator.into(),
+            gpus: ground.cluster.gpus() as u32,
+            live_jobs: self.lines(book).map(|(_, line)| line.live.iter().sum::<u64>()).sum(),
+            scope: self.who.scope.name().into(),
+            tenant: self.who.tenant.clone(),
+            last_event: book.last_event,
+            watts: book.watts.iter().map(|w| f64::from(*w)).sum(),
+        })
+    }
+
+    /// The tenants that the caller may see, with their numbers.
+    fn lines<'b>(&self, book: &'b Book) -> impl Iterator<Item = (usize, &'b crate::book::TenantLine)> {
+        book.tenants.iter().enumerate().filter(|(_, line)| self.who.sees(&line.name))
+    }
+
+    /// All policies.
+    #[must_use]
+    pub fn policies(&self) -> api::Policies {
+        let current = self.book(|book| book.policy.clone());
+        let policy = |entry: &arles_core::allocate::PolicyEntry| api::Policy {
+            name: entry.name.into(),
+            summary: entry.summary.into(),
+            promises: entry.promises.iter().map(|promise| promise.name().into()).collect(),
+            current: entry.name == current,
+        };
+        api::Policies { policies: POLICIES.iter().map(policy).collect() }
+    }
+
+    /// Events after a number; see [`Desk::events`](crate::desk::Desk::events).
+    pub(crate) fn events(&self, after: u64, most: usize) -> Option<(Vec<api::Event>, u64)> {
+        self.book(|book| {
+            let mut last = after;
+            let mut seen = Vec::new();
+            for event in book.events_after(after)? {
+                last = event.id;
+                // What is about nobody's job is about the cluster: policies and nodes are everybody's, rounds and tenants are not told to one.
+                let visible = match (&event.tenant, &self.who.tenant) {
+                    (Some(tenant), Some(own)) => tenant == own,
+                    (None, Some(_)) => matches!(event.what.as_str(), "policy" | "node" | "round"),
+                    (_, None) => true,
+                };
+                if visible {
+                    seen.push(event.clone());
+                    if seen.len() == most {
+                        break;
+                    }
+                }
+            }
+            Some((seen, last))
+        })
+    }
+}
+
+/// The size of a page.
+fn limit(page: &Page) -> Answer<usize> {
+    match page.limit.unwrap_or(PAGE) {
+        limit @ 1..=MOST => Ok(limit as usize),
+        limit => Err(Refusal::bad_request("limit", format!("limit is {limit}"), format!("expected 1 to {MOST}"))),
+    }
+}
+
+/// A cursor is the number of the last thing that was told.
+fn cursor(text: Option<&str>) -> Answer<Option<u64>> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| {
+            Refusal::bad_request(
+                "cursor",
+                format!("'{}' is no cursor", text.escape_debug()),
+                "give what 'next' said in the last answer, or leave it out",
+            )
+        })
+    };
+    text.map(parse).transpose()
+}
+
+/// A window of time; from the beginning until now if nobody says otherwise.
+fn window(from: Option<f64>, to: Option<f64>) -> Answer<(arles_core::Time, arles_core::Time)> {
+    let moment = |name: &'static str, value: f64| {
+        if (0.0..=1e11).contains(&value) {
+            return Ok(arles_core::Time::from_seconds(value));
+        }
+        Err(Refusal::bad_request(
+            name,
+            format!("{name} is {value}"),
+            format!("expected seconds since 1970, such as {:.0}", clock::wall().seconds()),
+        ))
+    };
+    let from = from.map(|value| moment("from", value)).transpose()?.unwrap_or_default();
+    let to = to.map(|value| moment("to", value)).transpose()?.unwrap_or(arles_core::Time(u64::MAX / 4));
+    if to <= from {
+        return Err(Refusal::bad_request("window", "the window ends before it begins", "give a later 'to'"));
+    }
+    Ok((from, to))
+}
+
+fn energy_of(charge: &arles_core::meter::Charge) -> api::Energy {
+    api::Energy {
+        active_joules: charge.active_joules,
+        idle_joules: charge.idle_joules,
+        restart_joules: charge.restart_joules,
+    }
+}

@@ -1,0 +1,107 @@
+//! A daemon on a small virtual cluster, for tests.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use arles_core::scheduler::Settings;
+use arles_core::{Cluster, Library, Tenant, Time};
+use arles_daemon::api::JobRequest;
+use arles_daemon::entry::Ground;
+use arles_daemon::service::{Options, Parts, Service};
+use arles_daemon::store::Store;
+use arles_sim::engine::Virtual;
+use arles_sim::measure::Noise;
+use arles_sim::truth::{Oracle, Truth};
+use arles_sim::world::Habits;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A folder of its own, gone with it.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("arles-test-{}-{number}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// GPUs by kind.
+pub fn cluster(gpus: &[(&str, u32)]) -> Cluster {
+    let kinds = gpus.iter().map(|(name, _)| Library::builtin().kind(name).expect("a known kind").clone()).collect();
+    let counts: Vec<u32> = gpus.iter().map(|(_, count)| *count).collect();
+    Cluster::uniform(kinds, &counts, 4).expect("a cluster")
+}
+
+pub fn ground(cluster: Cluster, tenants: &[&str], policy: &str) -> Ground {
+    let mut settings = Settings::with_round(60.0);
+    settings.survey_seconds = 120.0;
+    settings.lease_seconds = 480.0;
+    Ground {
+        cluster,
+        settings,
+        tenants: tenants.iter().map(|name| Tenant { name: (*name).to_owned(), weight: 1.0 }).collect(),
+        policy: policy.to_owned(),
+        workloads: Library::builtin().workloads().iter().map(|w| w.name.clone()).collect(),
+        restart_seconds: 10.0,
+        begun: Time::from_seconds(1_700_000_000.0),
+    }
+}
+
+/// Starts a daemon on a folder, with a virtual engine in this process.
+pub fn start(folder: &Path, ground: &Ground, options: Options) -> Service {
+    let mut store = Store::open(folder).expect("a journal");
+    if store.ground().expect("readable").is_none() {
+        store.set_ground(ground).expect("writable");
+    }
+    let truth = Arc::new(Truth::new(ground.cluster.kinds(), &ground.workloads, None).expect("a truth"));
+    let boot = Time::from_seconds(arles_daemon::clock::wall().seconds()).0;
+    let engine = Virtual::new(ground.cluster.clone(), Arc::clone(&truth), Habits::default(), Noise::default(), boot);
+    let parts = Parts {
+        engine: Box::new(engine),
+        engine_name: "virtual".into(),
+        estimator: Box::new(Oracle(truth)),
+        estimator_name: "oracle".into(),
+    };
+    Service::start(store, parts, options, |line| eprintln!("{line}")).expect("a service")
+}
+
+pub fn request(tenant: &str, workload: &str, gang: u32, steps: f64) -> JobRequest {
+    JobRequest {
+        name: None,
+        tenant: Some(tenant.to_owned()),
+        workload: workload.to_owned(),
+        gang,
+        steps: Some(steps),
+        period_seconds: None,
+        floor: None,
+        weight: 1.0,
+        restart_seconds: None,
+        kinds: Vec::new(),
+    }
+}
+
+/// Waits until something holds, for at most a minute.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("waited a minute in vain: {what}");
+}
+
+pub fn block<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(future)
+}
