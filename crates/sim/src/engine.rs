@@ -1,6 +1,7 @@
 //! The virtual cluster as an engine: what a daemon drives when there are no machines, or none yet.
 //!
-//! [`Virtual`] is a [`World`] behind the trait of real engines, in this process. Time is what it is told and never goes back:
+//! [`Virtual`] is a [`World`] behind the trait of real engines, in this process; [`serve`] puts it into another and [`Remote`] is the
+//! way there. Time is what it is told and never goes back:
 //! whatever is due happens first, at its own moment, and then what was asked for. It never looks at a clock.
 //!
 //! What it keeps so that a driver may be killed anywhere and ask again:
@@ -14,6 +15,9 @@
 //! Σ charges = Σ over kinds of used energy, to rounding.
 
 mod deeds;
+mod remote;
+mod serve;
+mod wire;
 
 use crate::measure::{Gauge, Noise};
 use crate::truth::Truth;
@@ -22,6 +26,8 @@ use arles_core::engine::{Engine, EngineError, Enrolled, JobMeter, Meters, Sighti
 use arles_core::scheduler::{Fate, Fence, Order, Report, Survey};
 use arles_core::{Cluster, JobId, NodeId, Time};
 pub use deeds::{Deed, Line};
+pub use remote::Remote;
+pub use serve::serve;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -201,6 +207,8 @@ impl Engine for Virtual {
         let over: Vec<JobId> = self.world.lives().map(|life| life.spec.id).filter(|id| !named.contains(id)).collect();
         let meters = over.into_iter().filter_map(|job| self.forget(now, job)).collect();
         live.iter().for_each(|job| self.admit(job));
+        // Whoever is in doubt may have missed a look: the next one shows everybody who ever held something.
+        self.held.extend(self.world.lives().filter(|life| life.gpu_seconds > 0.0).map(|life| life.spec.id));
         Ok(meters)
     }
 

@@ -5,55 +5,11 @@
 mod support;
 
 use arles_core::engine::Engine;
-use arles_core::scheduler::Order;
-use arles_core::{NodeId, Time};
+use arles_core::{JobId, NodeId, Time};
+use arles_sim::engine::Virtual;
 use arles_sim::world::Habits;
-use proptest::collection::vec;
 use proptest::prelude::*;
-use support::{Call, Ledger, cluster, job, start, stop, world};
-
-fn call() -> impl Strategy<Value = Call> {
-    let id = 0..8u64;
-    let gang = |id: u64| if id < 5 { 1 } else { 2 };
-    let enrolled = move |id: u64, seconds: f64| job(id, gang(id), seconds);
-    prop_oneof![
-        2 => (id.clone(), 1.0..300.0).prop_map(move |(id, s)| Call::Enrol(enrolled(id, s))),
-        1 => vec((id.clone(), 1.0..300.0), 0..8)
-            .prop_map(move |jobs| Call::Roll(jobs.into_iter().map(|(id, s)| enrolled(id, s)).collect())),
-        1 => id.clone().prop_map(Call::Dismiss),
-        9 => (id.clone(), 0..40u64, 0..11u32).prop_map(move |(id, fence, gpu)| {
-            let gpus: Vec<u32> = (gpu..gpu + gang(id)).collect();
-            Call::Apply(start(id, fence, &gpus))
-        }),
-        3 => (id, 0..40u64).prop_map(|(id, fence)| Call::Apply(stop(id, fence))),
-        1 => Just(Call::News),
-        3 => Just(Call::Survey),
-    ]
-}
-
-fn habits() -> impl Strategy<Value = Habits> {
-    let seconds = prop_oneof![Just(0.0), 1.0..20.0];
-    (seconds, 10.0..100.0, any::<bool>()).prop_map(|(checkpoint_seconds, every, unused_off)| Habits {
-        checkpoint_seconds,
-        checkpoint_every_seconds: every,
-        unused_off,
-        ..Habits::default()
-    })
-}
-
-/// Calls with the seconds before them, some negative; and now and then a node that falls or returns.
-fn calls() -> impl Strategy<Value = Vec<(f64, Call, Option<u32>)>> {
-    vec((-5.0..30.0, call(), proptest::option::weighted(0.1, 0..4u32)), 1..120)
-}
-
-/// Fences that grow are the rule; the ones drawn are as often as not old.
-fn renew(call: &mut Call, i: usize) {
-    if let Call::Apply(Order::Start(start)) = call
-        && start.fence.0 % 4 != 0
-    {
-        start.fence.0 = 40 + i as u64;
-    }
-}
+use support::{Call, Ledger, at, calls, cluster, habits, job, renew, start, stop, world};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
@@ -88,4 +44,22 @@ proptest! {
         prop_assert!((drawn - latest).abs() <= 1e-9 * latest, "{drawn} {latest}");
         prop_assert_eq!(sighting.meters.gpu_watts.len(), cluster().gpus());
     }
+}
+
+#[test]
+fn a_driver_that_was_killed_asks_again_and_loses_nothing() {
+    let mut engine = world(Habits::default());
+    engine.enrol(at(0.0), &job(1, 1, 500.0)).unwrap();
+    engine.enrol(at(0.0), &job(2, 1, 500.0)).unwrap();
+    engine.apply(at(0.0), &start(1, 1, &[0])).unwrap();
+    engine.apply(at(0.0), &start(2, 2, &[1])).unwrap();
+    engine.apply(at(9.0), &stop(2, 2)).unwrap();
+    let last = engine.dismiss(at(10.0), JobId(1)).unwrap();
+    assert!(last.is_some_and(|meter| meter.charge.total() > 0.0));
+    assert_eq!(engine.dismiss(at(20.0), JobId(1)).unwrap(), last, "the answer may have been lost");
+    // So may the look that showed the second job; a roll call says that its driver is in doubt.
+    let shown = |engine: &mut Virtual| engine.survey(at(30.0), at(30.0)).unwrap().meters.jobs.len();
+    assert_eq!((shown(&mut engine), shown(&mut engine)), (1, 0));
+    engine.roll_call(at(30.0), &[job(2, 1, 500.0)]).unwrap();
+    assert_eq!((shown(&mut engine), shown(&mut engine)), (1, 0));
 }

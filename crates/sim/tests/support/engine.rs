@@ -4,12 +4,18 @@
 use arles_core::engine::{Engine, Enrolled, JobMeter, Meters};
 use arles_core::scheduler::{Fence, Order, Start};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, Library, TenantId, Time, Work, WorkloadId};
-use arles_sim::engine::Virtual;
+use arles_sim::engine::{Remote, Virtual, serve};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
 use arles_sim::world::Habits;
+use proptest::collection::vec;
+use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) const BOOT: u64 = 7;
 const WORKLOADS: u32 = 3;
@@ -30,6 +36,30 @@ pub(crate) fn truth() -> Arc<Truth> {
 
 pub(crate) fn world(habits: Habits) -> Virtual {
     Virtual::new(cluster(), truth(), habits, Noise::default(), BOOT)
+}
+
+/// A path for a socket that nobody else uses.
+pub(crate) fn socket() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("arles-engine-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    std::env::temp_dir().join(name)
+}
+
+/// Serves a world in a thread of its own, which lives as long as the test.
+pub(crate) fn served(world: Virtual, speed: f64, log: impl Write + Send + 'static) -> PathBuf {
+    let path = socket();
+    let listener = UnixListener::bind(&path).expect("a path of our own");
+    std::thread::spawn(move || serve(listener, world, speed, log));
+    path
+}
+
+/// A served world whose time is what it is told. The name of the socket is taken back once it is connected.
+pub(crate) fn remote(habits: Habits) -> Remote {
+    let path = served(world(habits), 0.0, std::io::sink());
+    let mut remote = Remote::connect(&path);
+    remote.news(Time::ZERO).expect("it listens");
+    std::fs::remove_file(path).expect("it was made above");
+    remote
 }
 
 /// A job that takes so many seconds on the fastest kind.
@@ -137,5 +167,48 @@ impl Call {
             }
         };
         format!("{told} next {:?}", engine.next_event())
+    }
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let id = 0..8u64;
+    let gang = |id: u64| if id < 5 { 1 } else { 2 };
+    let enrolled = move |id: u64, seconds: f64| job(id, gang(id), seconds);
+    prop_oneof![
+        2 => (id.clone(), 1.0..300.0).prop_map(move |(id, s)| Call::Enrol(enrolled(id, s))),
+        1 => vec((id.clone(), 1.0..300.0), 0..8)
+            .prop_map(move |jobs| Call::Roll(jobs.into_iter().map(|(id, s)| enrolled(id, s)).collect())),
+        1 => id.clone().prop_map(Call::Dismiss),
+        9 => (id.clone(), 0..40u64, 0..11u32).prop_map(move |(id, fence, gpu)| {
+            let gpus: Vec<u32> = (gpu..gpu + gang(id)).collect();
+            Call::Apply(start(id, fence, &gpus))
+        }),
+        3 => (id, 0..40u64).prop_map(|(id, fence)| Call::Apply(stop(id, fence))),
+        1 => Just(Call::News),
+        3 => Just(Call::Survey),
+    ]
+}
+
+pub(crate) fn habits() -> impl Strategy<Value = Habits> {
+    let seconds = prop_oneof![Just(0.0), 1.0..20.0];
+    (seconds, 10.0..100.0, any::<bool>()).prop_map(|(checkpoint_seconds, every, unused_off)| Habits {
+        checkpoint_seconds,
+        checkpoint_every_seconds: every,
+        unused_off,
+        ..Habits::default()
+    })
+}
+
+/// Calls with the seconds before them, some negative; and now and then a node that falls or returns.
+pub(crate) fn calls() -> impl Strategy<Value = Vec<(f64, Call, Option<u32>)>> {
+    vec((-5.0..30.0, call(), proptest::option::weighted(0.1, 0..4u32)), 1..120)
+}
+
+/// Fences that grow are the rule; the ones drawn are as often as not old.
+pub(crate) fn renew(call: &mut Call, i: usize) {
+    if let Call::Apply(Order::Start(start)) = call
+        && start.fence.0 % 4 != 0
+    {
+        start.fence.0 = 40 + i as u64;
     }
 }
