@@ -16,10 +16,10 @@ import arles
 HEAD = "import arles, os, signal, sys, threading, time\n"
 
 
-def run(code, daemon=None, argv=(), **variables):
+def run(code, daemon=None, argv=()):
     """A Python process of its own, with or without a daemon."""
     env = {v: value for v, value in os.environ.items() if not v.startswith("ARLES_")}
-    env.update(PYTHONPATH=str(SOURCE), **variables)
+    env.update(PYTHONPATH=str(SOURCE), PYTHONWARNINGS="ignore::DeprecationWarning")  # newer ones dislike a fork with threads
     if daemon is not None:
         env.update(ARLES_URL=daemon.url, ARLES_JOB="job-7", ARLES_TOKEN=TOKEN)
     command = [sys.executable, *([code] if str(code).endswith(".py") else ["-c", HEAD + code]), *map(str, argv)]
@@ -152,6 +152,22 @@ class Sigterm(unittest.TestCase):
             self.assertTrue(daemon.reports[-1]["checkpointed"])
         self.assertEqual((heard, calls), ([signal.SIGTERM], [7]))
         self.assertIs(signal.getsignal(signal.SIGTERM), mine)  # given back
+
+    def test_a_handler_that_raises_while_the_last_report_is_under_way(self):
+        def raises(*_):
+            raise RuntimeError("worker is killed by signal: Terminated")
+
+        before = signal.signal(signal.SIGUSR1, raises)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+
+        def answer(report):
+            if report["checkpointed"]:
+                os.kill(os.getpid(), signal.SIGUSR1)
+                time.sleep(0.1)
+            return STOP
+
+        with Daemon(answer) as daemon, under(daemon), self.assertRaises(arles.Preempted):
+            list(arles.track(steps_until(lambda: False), every=0.02, on_stop=lambda: None))
 
     def test_unasked_it_is_left_alone(self):
         with Daemon() as daemon, under(daemon):

@@ -119,6 +119,15 @@ class Body(unittest.TestCase):
         bench.live(5.0)
         self.assertEqual([body["rate"] for _, body in bench.sent], [None, None, None])
 
+    def test_neither_a_moment_nor_a_checkpoint_makes_a_rate(self):
+        bench = Bench()
+        bench.live(6.0)
+        bench.reporter.last(checkpointed=False)  # 1 s after the one before
+        bench.now += 60.0
+        bench.reporter.last(checkpointed=True)
+        self.assertEqual([body["rate"] for _, body in bench.sent], [None, 2.0, None, None])
+        self.assertEqual([body["checkpointed"] for _, body in bench.sent], [False, False, False, True])
+
     def test_a_count_that_is_no_number_is_not_sent(self):
         bench = Bench()
         bench.count = Count(float("nan"), 0)

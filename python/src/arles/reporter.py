@@ -5,8 +5,9 @@ failure in a row the next one waits
 
     max(every, min(5 · 2^(k-1), 300)) seconds
 
-and the first success forgets them all. The rate is (steps - steps at the last report that got through) / (time since); it is null in the
-first report and across a `resume`, where the difference of counts is not work done.
+and the first success forgets them all. The rate is (steps - steps at the last report that got through) / (time since); it is null where
+that would mislead: in the first report; across a `resume`, where the difference of counts is not work done; over less than half of `every`;
+and with a checkpoint, whose time is in it.
 
 Must never: raise into the training thread, keep the process alive, or block it longer than `LAST_SECONDS`, and that only at its end.
 """
@@ -44,7 +45,7 @@ class Delivered(NamedTuple):
     """The last report that got through."""
 
     at: float
-    count: Count
+    reached: Count
 
 
 class Reporter:
@@ -131,9 +132,10 @@ class Reporter:
 
         try:
             threading.Thread(target=send, name="arles-last", daemon=True).start()
-        except RuntimeError:
-            return
-        done.wait(LAST_SECONDS)
+            done.wait(LAST_SECONDS)
+        except Exception:
+            # no thread to be had; or a signal's handler raised here, as torch's does when its workers end before it
+            pass
 
     def close(self) -> None:
         """Ends the thread after a last report, if the last one got through and there is news since; waits at most `LAST_SECONDS`.
@@ -145,7 +147,10 @@ class Reporter:
         self._closing = True
         self._wake.set()
         if self._thread is not None and self._thread.is_alive():
-            self._done.wait(LAST_SECONDS)
+            try:
+                self._done.wait(LAST_SECONDS)
+            except Exception:  # a signal's handler, as in `last`
+                pass
 
     def discard(self) -> None:
         """Ends the thread without a word."""
@@ -162,7 +167,7 @@ class Reporter:
                 self._wake.clear()
             if self._closing and not self._over and self._failures == 0:
                 known = self._delivered
-                if known is None or known.count != self._count():
+                if known is None or known.reached != self._count():
                     self._send(self._clock(), checkpointed=False, timeout_seconds=LAST_SECONDS)
         except BaseException:  # a thread that dies loudly would print into the job's output
             pass
@@ -175,7 +180,7 @@ class Reporter:
             count = self._count()
             if not math.isfinite(count.steps):
                 raise Failure("steps", "the count of steps is not a finite number, so it is not reported")
-            body = {"steps": count.steps, "rate": self._rate(now, count), "checkpointed": checkpointed}
+            body = {"steps": count.steps, "rate": None if checkpointed else self._rate(now, count), "checkpointed": checkpointed}
             answer = self._post(body, timeout_seconds)
             self._failures = 0
             self._delivered = Delivered(now, count)
@@ -192,9 +197,11 @@ class Reporter:
 
     def _rate(self, now: float, count: Count) -> Optional[float]:
         known = self._delivered
-        if known is None or known.count.origin != count.origin or now <= known.at or count.steps < known.count.steps:
+        if known is None or known.reached.origin != count.origin or count.steps < known.reached.steps:
             return None
-        rate = (count.steps - known.count.steps) / (now - known.at)
+        if now - known.at < self.every / 2.0:
+            return None
+        rate = (count.steps - known.reached.steps) / (now - known.at)
         return rate if math.isfinite(rate) else None
 
     def _warn(self, kind: str, sentence: str) -> None:

@@ -47,7 +47,7 @@ class Tracked(Generic[T]):
         return bool(self._arles_loader)
 
     def __contains__(self, item: Any) -> bool:
-        return item in self._arles_loader  # type: ignore[operator]
+        return item in self._arles_loader
 
     def __getitem__(self, key: Any) -> Any:
         return self._arles_loader[key]  # type: ignore[index]
