@@ -35,6 +35,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--output", default="out")
+    parser.add_argument("--cpu", action="store_true", help="several processes without a GPU need to be told")
     parser.add_argument("--every", type=float, default=5.0)
     options = parser.parse_args()
 
@@ -46,6 +47,7 @@ def main():
         logging_steps=50,
         save_steps=100,
         report_to=[],
+        use_cpu=options.cpu,
         disable_tqdm=True,
     )
     callback = ArlesCallback(every=options.every, sigterm=True)

@@ -84,7 +84,8 @@ class End(unittest.TestCase):
         with Daemon() as daemon:
             endings = ["", "sys.exit(3)", "os._exit(4)", "raise KeyError", "threading.Thread(target=time.sleep, args=(0.05,)).start()"]
             for ending, code in zip(endings, [0, 3, 4, 1, 0]):
-                done = run("arles.Tracker.current = arles.Tracker(every=0.001)\nfor _ in range(20): arles.step(); time.sleep(0.002)\n" + ending, daemon)
+                loop = "arles.Tracker.current = arles.Tracker(every=0.001)\nfor _ in range(20): arles.step(); time.sleep(0.002)\n"
+                done = run(loop + ending, daemon)
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertNotIn("arles", done.stderr)
 

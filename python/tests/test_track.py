@@ -130,6 +130,18 @@ class Reports(unittest.TestCase):
         self.assertTrue(all(report["rate"] > 0.0 for report in later[:3]))
         self.assertEqual(sorted(report["steps"] for report in daemon.reports), [report["steps"] for report in daemon.reports])
 
+    def test_a_job_named_in_the_code_and_resumed_before(self):
+        with Daemon() as daemon, environment(ARLES_URL=daemon.url):
+            arles.resume(70)
+            self.assertEqual(list(arles.track([1, 2], job="mine")), [1, 2])
+            self.assertTrue(daemon.wait(lambda reports: reports))
+            self.assertEqual(arles.Tracker.current.steps, 72)
+            with arles.Tracker(job="mine") as tracker:
+                list(arles.track([1], job="mine"))
+                self.assertEqual(tracker.steps, 1)
+        self.assertEqual(daemon.reports[0]["steps"], 70.0)
+        self.assertEqual(daemon.requests[0][0], "/v1/jobs/mine/progress")
+
     def test_what_was_not_yet_reported_is_when_the_tracker_closes(self):
         with Daemon() as daemon, under(daemon):
             with arles.Tracker(every=3600.0) as tracker:

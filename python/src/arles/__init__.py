@@ -57,11 +57,13 @@ def track(
     settings = from_environment(job)
     if settings is None:
         return loader
-    tracker = Tracker.current  # inside `with Tracker()` of the same job, that one: a job has one count
-    if tracker is None or tracker.job != settings.job:
-        tracker = _trackers.get(settings.job)
+    current = Tracker.current
+    # inside `with Tracker()` of the same job, that one: a job has one count
+    tracker = current if current is not None and current.job == settings.job else _trackers.get(settings.job)
     if tracker is None or tracker._closed:
         tracker = _trackers[settings.job] = Tracker(settings=settings, every=every)
+        if current is not None and not current._begun:
+            tracker.resume(current.steps)  # `resume` was called before anybody knew the job's name
     tracker.configure(every, on_stop, sigterm, raise_on_stop, agree, exit_code)
     Tracker.current = tracker
     wrapper = TrackedIterator if hasattr(type(loader), "__next__") else Tracked
