@@ -321,9 +321,11 @@ class Preemption(unittest.TestCase):
 
     def test_a_wish_of_one_rank_waits_for_the_others(self):
         with Daemon() as daemon, under(daemon, RANK="1"):
-            loader = arles.track(range(25), agree=lambda wish: False)
+            arles.track([])
             arles.Tracker.current.request_stop()
-            self.assertEqual(len(list(loader)), 25)
+            wishes = []
+            loader = arles.track(range(25), agree=lambda wish: wishes.append(wish))
+            self.assertEqual((len(list(loader)), wishes), (25, [True] * 3))
             self.assertFalse(arles.should_stop())
 
 

@@ -103,16 +103,16 @@ class Tracker:
         self._on_stop = on_stop or self._on_stop
         self._raise_on_stop = raise_on_stop
         self._exit_code = exit_code
-        self._agree = agree or self._agree
         if self._settings is None:
             return
-        if self._agree is not None:
+        if agree is not None:
+            if self._agree is None and self._wished and not self._stopped:  # a wish from before there was anybody to ask
+                self._asked, self._wished = True, False
+            self._agree = agree
             self._attention = True
         if sigterm and self._sigterm is None:
-            handler = Sigterm(self.request_stop)
-            if handler.install():
-                self._sigterm = handler
-            else:
+            self._sigterm = Sigterm(self.request_stop)
+            if not self._sigterm.install():
                 _warn("sigterm=True works in the main thread only, so SIGTERM is left as it was")
 
     @property
