@@ -9,6 +9,7 @@ use crate::live::{Classes, Jobs, Seats, Slot};
 use crate::{Cluster, GpuId, KindId, Time};
 use std::fmt;
 
+mod matching;
 mod quota;
 mod rounding;
 mod seating;

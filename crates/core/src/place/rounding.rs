@@ -4,12 +4,13 @@
 //! and gets the fastest kind. A job that runs is preferred to one that waits by the service of one turn,
 //! which is long enough that restarts cost no more than a twentieth of the time.
 
+use super::matching::Matching;
 use super::quota::{Claim, Quota, adopt};
 use super::seating::Seating;
 use super::{Placement, Placer, Standing, View};
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Problem};
-use crate::live::{Class, Roster, Slot};
+use crate::live::{Class, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -48,6 +49,26 @@ impl Placer for RoundingPlacer {
 }
 
 impl RoundingPlacer {
+    /// Picks the jobs that share GPUs; returns, by slot, who does (empty if nobody).
+    fn couple(&mut self, view: &View<'_>, quota: &Quota<'_>) -> Vec<bool> {
+        if quota.pairs.is_empty() {
+            return Vec::new();
+        }
+        let mut matching = Matching::new(view, quota);
+        // Whoever shares a GPU already goes on sharing it; only then are new couples made.
+        let mut apart = Vec::new();
+        for &(first, second, kind) in &quota.pairs {
+            match matching.settled(first, second, kind) {
+                Some((a, b)) => self.couples.push((a, b, kind)),
+                None => apart.push((first, second, kind)),
+            }
+        }
+        for (first, second, kind) in apart {
+            self.couples.extend(matching.due(first, second, kind).map(|(a, b)| (a, b, kind)));
+        }
+        matching.into_coupled()
+    }
+
     /// Gangs at once, on average, of every class that is owed any: what [`Placer::standing`] adds up to.
     pub(crate) fn gangs_by_class(&self) -> BTreeMap<ClassId, f64> {
         let mut gangs = BTreeMap::new();
@@ -71,21 +92,7 @@ impl RoundingPlacer {
     fn choose(&mut self, view: &View<'_>, quota: &Quota<'_>) {
         self.chosen.clear();
         self.couples.clear();
-        let mut coupled = vec![false; if quota.pairs.is_empty() { 0 } else { view.jobs.slots() }];
-        // Whoever shares a GPU already goes on sharing it; only then are new couples made.
-        let mut apart = Vec::new();
-        for &(first, second, kind) in &quota.pairs {
-            let classes = (quota.class(first), quota.class(second));
-            match settled(view, classes, kind, &coupled) {
-                Some(pair) => marry(pair, kind, &mut coupled, &mut self.couples),
-                None => apart.push((classes, kind)),
-            }
-        }
-        for (classes, kind) in apart {
-            if let Some(pair) = due(view, classes, kind, &coupled) {
-                marry(pair, kind, &mut coupled, &mut self.couples);
-            }
-        }
+        let coupled = self.couple(view, quota);
         for (class, gangs) in quota.classes() {
             let wanted: u32 = gangs.iter().sum();
             if wanted == 0 {
@@ -117,7 +124,7 @@ fn only_kind(gangs: &[u32]) -> Option<KindId> {
 }
 
 /// Service received, less the advantage of a job that runs (on `kind`, if one is named).
-fn service(view: &View<'_>, slot: Slot, kind: Option<KindId>) -> f64 {
+pub(super) fn service(view: &View<'_>, slot: Slot, kind: Option<KindId>) -> f64 {
     let job = view.jobs.get(slot);
     let stays = job.phase.held().is_some_and(|gang| kind.is_none_or(|k| gang.kind == k));
     let advantage = if stays { view.turn_seconds(job.spec.restart_seconds) } else { 0.0 };
@@ -151,34 +158,4 @@ fn take_turns(
         }
         chosen.extend(turns.drain(..count).map(|(_, slot)| (slot, kind)));
     }
-}
-
-/// Makes two jobs a couple.
-fn marry((a, b): (Slot, Slot), kind: KindId, coupled: &mut [bool], couples: &mut Vec<(Slot, Slot, KindId)>) {
-    coupled[a as usize] = true;
-    coupled[b as usize] = true;
-    couples.push((a, b, kind));
-}
-
-/// Two jobs, one of each class, that share a GPU of the kind already.
-fn settled(view: &View<'_>, classes: (&Class, &Class), kind: KindId, coupled: &[bool]) -> Option<(Slot, Slot)> {
-    let free = |slot: Slot| !coupled[slot as usize] && view.plannable(slot);
-    let second = view.jobs.get(classes.1.jobs.first()).class;
-    classes.0.jobs.iter().filter(|&a| free(a)).find_map(|a| {
-        let gang = view.jobs.get(a).phase.held().filter(|g| g.kind == kind)?;
-        let mut others = view.seats.on(gang.gpus[0]).filter(|&b| b != a && free(b));
-        others.find(|&b| view.jobs.get(b).class == second).map(|b| (a, b))
-    })
-}
-
-/// One job of each class, whoever has received least.
-fn due(view: &View<'_>, classes: (&Class, &Class), kind: KindId, coupled: &[bool]) -> Option<(Slot, Slot)> {
-    let least = |jobs: &Roster, not: Option<Slot>| {
-        let free = |slot: &Slot| Some(*slot) != not && !coupled[*slot as usize] && view.plannable(*slot);
-        let by_service =
-            |x: &Slot, y: &Slot| service(view, *x, Some(kind)).total_cmp(&service(view, *y, Some(kind))).then(x.cmp(y));
-        jobs.iter().filter(free).min_by(by_service)
-    };
-    let a = least(&classes.0.jobs, None)?;
-    Some((a, least(&classes.1.jobs, Some(a))?))
 }
