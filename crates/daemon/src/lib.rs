@@ -10,6 +10,7 @@
 pub mod access;
 pub mod api;
 pub mod desk;
+pub mod http;
 mod refusal;
 
 pub use refusal::Refusal;
