@@ -15,6 +15,7 @@ pub mod desk;
 pub mod entry;
 mod foresee;
 pub mod gauges;
+pub mod http;
 mod machine;
 mod metrics;
 mod refusal;

@@ -1,0 +1,267 @@
+//! The door: the desk over HTTP/1.1, with or without TLS.
+//!
+//! [`ROUTES`] says what there is; `door.rs` makes a response of a request; `gate.rs` knows who may; this file accepts connections.
+//! Nothing here decides or remembers anything of the cluster. Nothing secret is ever written to a log.
+//!
+//! Everything that comes from outside is bounded: connections, headers, bodies, requests per second, listeners, and the time each may
+//! take.
+
+mod assets;
+mod behind;
+mod door;
+mod gate;
+mod given;
+mod limit;
+mod openapi;
+mod race;
+mod routes;
+mod shape;
+mod stream;
+mod tls;
+mod within;
+
+pub use behind::{Behind, Question, Reply};
+pub use given::Given;
+pub use openapi::{markdown, text as openapi};
+pub use routes::{Ask, Body, Content, Parameter, Place, ROUTES, Route, SchemaOf, Verb};
+pub use shape::Shape;
+pub use tls::Tls;
+
+use crate::Refusal;
+use crate::desk::Desk;
+use door::Door;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use race::{First, first};
+use std::convert::Infallible;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+/// How long requests in flight may take once the server stops.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a handshake of TLS may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Request line and headers together.
+const HEAD_LIMIT: usize = 32 * 1024;
+
+/// How the door is set up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Certificate and key, for TLS.
+    pub tls: Option<Tls>,
+    /// Whoever is on this machine needs no token and may do everything. Only with a loopback address in `listen`.
+    pub open_loopback: bool,
+    /// Requests of one token, or of one address without a token, in the long run; infinite for no limit.
+    pub requests_per_second: f64,
+    /// And at once.
+    pub burst: f64,
+    /// Largest body, in bytes.
+    pub body_limit: usize,
+    /// Most connections at once.
+    pub connections: usize,
+    /// Most listeners to events at once.
+    pub listeners: usize,
+    /// How long a connection may be idle, or take for its headers.
+    pub idle: Duration,
+    /// A line on standard error for every request.
+    pub log_requests: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
+            tls: None,
+            open_loopback: false,
+            requests_per_second: 1000.0,
+            burst: 2000.0,
+            body_limit: 64 * 1024,
+            connections: 1024,
+            listeners: 256,
+            idle: Duration::from_secs(60),
+            log_requests: false,
+        }
+    }
+}
+
+/// Why the door does not open.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ServeError {
+    /// The options do not go together, or cannot be.
+    Options(String),
+    /// Certificate or key are of no use.
+    Tls(String),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Options(text) | Self::Tls(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl Options {
+    /// Checks what can be checked before anybody comes.
+    ///
+    /// # Errors
+    /// If the options do not go together.
+    pub fn check(&self, local: SocketAddr) -> Result<(), ServeError> {
+        let refuse = |text: String| Err(ServeError::Options(text));
+        if self.open_loopback && !local.ip().is_loopback() {
+            return refuse(format!(
+                "open_loopback would let everybody who reaches {local} do everything; listen on 127.0.0.1, or use tokens"
+            ));
+        }
+        if self.requests_per_second.is_nan() || self.requests_per_second <= 0.0 {
+            return refuse(format!("requests_per_second is {}; expected more than 0", self.requests_per_second));
+        }
+        if self.burst.is_nan() || self.burst < 1.0 {
+            return refuse(format!("burst is {}; expected at least 1", self.burst));
+        }
+        let most = Semaphore::MAX_PERMITS;
+        for (name, value) in [("connections", self.connections), ("listeners", self.listeners)] {
+            if value == 0 || value > most {
+                return refuse(format!("{name} is {value}; expected a number from 1 to {most}"));
+            }
+        }
+        if self.body_limit == 0 {
+            return refuse("body_limit is 0 bytes; expected at least 1".into());
+        }
+        Ok(())
+    }
+}
+
+/// Something went wrong that is nobody's fault but ours. The sentence goes to the log, not to the caller.
+fn internal(what: &str) -> Refusal {
+    eprintln!("arles: a request failed inside the server: {what}");
+    Refusal {
+        status: 500,
+        code: "internal",
+        message: "the server failed inside".into(),
+        hint: "its log says more; other requests are not affected".into(),
+        retry_after_seconds: None,
+    }
+}
+
+/// Serves the desk until told to stop; then requests in flight have 5 seconds to finish, and event streams end.
+///
+/// # Errors
+/// If the options do not go together or the certificate and key are of no use; nothing was served then.
+pub async fn serve(
+    desk: Desk,
+    options: Options,
+    listener: TcpListener,
+    stop: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    serve_behind(desk, options, listener, stop).await
+}
+
+/// The same for whatever is behind the door.
+///
+/// # Errors
+/// As [`serve`].
+#[allow(clippy::needless_pass_by_value)]
+pub async fn serve_behind<B: Behind>(
+    behind: B,
+    options: Options,
+    listener: TcpListener,
+    stop: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    let local = listener.local_addr().unwrap_or(options.listen);
+    options.check(local)?;
+    let acceptor = options.tls.as_ref().map(tls::acceptor).transpose()?;
+    let door = Arc::new(Door::new(behind, &options, stop.clone()));
+    let seats = Arc::new(Semaphore::new(options.connections));
+    loop {
+        let (stream, from) = match first(listener.accept(), stopped(stop.clone())).await {
+            First::Left(Ok(came)) => came,
+            // Out of file descriptors, or the peer is gone already: neither is a reason to end.
+            First::Left(Err(_)) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+            First::Right(()) => break,
+        };
+        let _ = stream.set_nodelay(true);
+        match Arc::clone(&seats).try_acquire_owned() {
+            Ok(seat) => {
+                let connection = Connection { door: Arc::clone(&door), from: from.ip(), idle: options.idle, seat };
+                tokio::spawn(connection.run(stream, acceptor.clone(), stop.clone()));
+            }
+            Err(_) if acceptor.is_none() => drop(tokio::spawn(turn_away(stream))),
+            Err(_) => {}
+        }
+    }
+    drop(listener);
+    // Every connection ends by itself within the grace; all seats are free when all have.
+    let all = seats.acquire_many(u32::try_from(options.connections).unwrap_or(u32::MAX));
+    let _ = tokio::time::timeout(GRACE + Duration::from_secs(1), all).await;
+    Ok(())
+}
+
+/// Comes back when the server is to stop, also when whoever could say so is gone.
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+struct Connection<B> {
+    door: Arc<Door<B>>,
+    from: IpAddr,
+    idle: Duration,
+    seat: OwnedSemaphorePermit,
+}
+
+impl<B: Behind> Connection<B> {
+    async fn run(self, stream: TcpStream, acceptor: Option<TlsAcceptor>, stop: watch::Receiver<bool>) {
+        let Some(acceptor) = acceptor else { return self.talk(stream, stop).await };
+        let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+        // A peer that cannot finish its handshake hears so from TLS; there is nobody else to tell.
+        if let First::Left(Ok(Ok(stream))) = first(handshake, stopped(stop.clone())).await {
+            self.talk(stream, stop).await;
+        }
+    }
+
+    async fn talk(self, stream: impl AsyncRead + AsyncWrite + Unpin, stop: watch::Receiver<bool>) {
+        let Self { door, from, idle, seat } = self;
+        let service = service_fn(|request| {
+            let door = Arc::clone(&door);
+            async move { Ok::<_, Infallible>(door.serve(request, from).await) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(HEAD_LIMIT).pipeline_flush(true);
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        if let First::Right(()) = first(connection.as_mut(), stopped(stop)).await {
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(GRACE, connection).await;
+        }
+        drop(seat);
+    }
+}
+
+/// Tells a connection that there is no room, in words, and closes it.
+async fn turn_away(mut stream: TcpStream) {
+    let body = r#"{"error":{"code":"too-many-connections","message":"the server has no room for another connection","hint":"try again in a second, and keep connections open"}}"#;
+    let text = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let _ = tokio::time::timeout(Duration::from_secs(1), async {
+        let _ = stream.write_all(text.as_bytes()).await;
+        let _ = stream.shutdown().await;
+    })
+    .await;
+}

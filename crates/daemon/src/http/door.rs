@@ -1,0 +1,299 @@
+//! One request, one response.
+//!
+//! The order of things: is there such a route, may the caller, is the request well formed, what does the desk say. A panic on the
+//! way becomes a response with status 500 and a line on standard error, and the connection goes on.
+
+use super::behind::{Behind, Reply};
+use super::gate::Gate;
+use super::given::{Given, short};
+use super::routes::{self, Ask, Route, Way};
+use super::{Options, assets, internal, openapi, stream};
+use crate::access::Caller;
+use crate::{Refusal, api};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    LOCATION, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use hyper::{Request, Response, StatusCode};
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, watch};
+
+/// How long a body may take to come in.
+const BODY_PATIENCE: Duration = Duration::from_secs(10);
+
+const JSON: &str = "application/json";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const CONTENT_RULES: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
+                             form-action 'self'; frame-ancestors 'none'";
+
+pub(super) type Answer = Response<Either<Full<Bytes>, stream::Frames>>;
+
+/// What all connections share.
+pub(super) struct Door<B> {
+    behind: B,
+    gate: Gate,
+    body_limit: usize,
+    log_requests: bool,
+    openapi: Bytes,
+    listeners: Arc<Semaphore>,
+    stop: watch::Receiver<bool>,
+    /// Responses by the first digit of their status.
+    responses: [AtomicU64; 6],
+}
+
+impl<B: Behind> Door<B> {
+    pub(super) fn new(behind: B, options: &Options, stop: watch::Receiver<bool>) -> Self {
+        Self {
+            behind,
+            gate: Gate::new(options),
+            body_limit: options.body_limit,
+            log_requests: options.log_requests,
+            openapi: openapi::text().into(),
+            listeners: Arc::new(Semaphore::new(options.listeners)),
+            stop,
+            responses: Default::default(),
+        }
+    }
+
+    /// Answers, whatever happens.
+    pub(super) async fn serve(&self, request: Request<Incoming>, from: IpAddr) -> Answer {
+        let began = Instant::now();
+        let line = self.log_requests.then(|| (request.method().clone(), request.uri().path().to_owned()));
+        let mut name = None;
+        let answered = caught(Box::pin(self.answer(request, from, &mut name))).await;
+        let answer = match answered {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(refusal)) => refused(&refusal),
+            Err(()) => refused(&internal("a handler panicked")),
+        };
+        let class = usize::from(answer.status().as_u16() / 100).min(5);
+        self.responses[class].fetch_add(1, Ordering::Relaxed);
+        if let Some((method, path)) = line {
+            let (status, name) = (answer.status().as_u16(), name.as_deref().unwrap_or("-"));
+            eprintln!("{method} {} {status} {:.1} ms {name}", short(&path), began.elapsed().as_secs_f64() * 1e3);
+        }
+        answer
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        from: IpAddr,
+        name: &mut Option<String>,
+    ) -> Result<Answer, Refusal> {
+        let (head, body) = request.into_parts();
+        let (route, segment) = match routes::find(&head.method, head.uri.path()) {
+            Way::To(route, segment) => (route, segment),
+            Way::OtherMethods(allowed) => {
+                self.gate.pass_stranger(from)?;
+                return Ok(wrong_method(&head.method, head.uri.path(), &allowed));
+            }
+            Way::Nowhere => {
+                self.gate.pass_stranger(from)?;
+                return Err(nowhere(head.uri.path()));
+            }
+        };
+        let who = self.gate.pass(&self.behind, route, &head.headers, from)?;
+        *name = who.as_ref().map(|who| who.name.clone());
+        let body = if route.body.is_some() { self.read(&head.headers, body).await? } else { Bytes::new() };
+        let given = Given::read(route, segment, head.uri.query(), &head.headers, body)?;
+        self.ask(route, who, (route.ask)(&given)?).await
+    }
+
+    async fn ask(&self, route: &'static Route, who: Option<Caller>, ask: Ask) -> Result<Answer, Refusal> {
+        match ask {
+            Ask::Health => well(&self.behind.health()),
+            Ask::Ready => well(&self.behind.ready()),
+            Ask::OpenApi => Ok(respond(StatusCode::OK, JSON, self.openapi.clone())),
+            Ask::Asset(name) => page(name),
+            Ask::Metrics => {
+                let mut text = self.behind.metrics().await;
+                self.own_metrics(&mut text);
+                Ok(respond(StatusCode::OK, PROMETHEUS, text.into()))
+            }
+            Ask::Events(after) => self.listen(known(route, who)?, after),
+            Ask::Desk(question) => {
+                let reply = self.behind.answer(known(route, who)?, *question).await?;
+                Ok(replied(reply))
+            }
+        }
+    }
+
+    fn listen(&self, who: Caller, after: Option<u64>) -> Result<Answer, Refusal> {
+        let seat = Arc::clone(&self.listeners).try_acquire_owned().map_err(|_| {
+            let message = "as many listen to events as the server has room for";
+            Refusal::unavailable("too-many-listeners", message, "try again later, or ask every few seconds instead")
+                .retry_after(10.0)
+        })?;
+        let frames = stream::listen(self.behind.clone(), who, after, self.stop.clone(), seat);
+        let mut answer = Response::new(Either::Right(frames));
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        // Proxies that buffer would keep events to themselves.
+        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        Ok(answer)
+    }
+
+    async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, Refusal> {
+        let media_type = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+        if !media_type.is_some_and(is_json) {
+            let message = match media_type {
+                Some(other) => format!("the body is '{}'; expected application/json", short(other)),
+                None => "the body has no Content-Type; expected application/json".to_owned(),
+            };
+            return Err(Refusal::not_json("not-json", message, "send JSON with 'Content-Type: application/json'"));
+        }
+        let limit = self.body_limit;
+        let too_large = || {
+            let message = format!("the body is larger than {limit} bytes");
+            Refusal::too_large("too-large", message, "send less")
+        };
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if length.is_some_and(|length| length > limit as u64) {
+            return Err(too_large());
+        }
+        match tokio::time::timeout(BODY_PATIENCE, Limited::new(body, limit).collect()).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Ok(Err(_)) => {
+                let message = "the body ended before it was whole, or is not framed as HTTP says";
+                Err(Refusal::bad_request("broken-body", message, "send it again"))
+            }
+            Err(_) => Err(Refusal {
+                status: 408,
+                code: "slow-body",
+                message: format!("the body was not there after {} s", BODY_PATIENCE.as_secs()),
+                hint: "send it again, faster".into(),
+                retry_after_seconds: None,
+            }),
+        }
+    }
+
+    fn own_metrics(&self, text: &mut String) {
+        use std::fmt::Write;
+        text.push_str("# HELP arles_http_responses_total Responses by class of status.\n");
+        text.push_str("# TYPE arles_http_responses_total counter\n");
+        for (class, count) in self.responses.iter().enumerate().skip(2) {
+            let count = count.load(Ordering::Relaxed);
+            let _ = writeln!(text, "arles_http_responses_total{{class=\"{class}xx\"}} {count}");
+        }
+    }
+}
+
+fn known(route: &Route, who: Option<Caller>) -> Result<Caller, Refusal> {
+    who.ok_or_else(|| internal(&format!("{} was let in without a name", route.id)))
+}
+
+fn is_json(media_type: &str) -> bool {
+    let (essence, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
+    let utf8 = |parameter: &str| {
+        parameter.trim().split_once('=').is_none_or(|(name, value)| {
+            !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        })
+    };
+    essence.trim().eq_ignore_ascii_case(JSON) && parameters.split(';').all(utf8)
+}
+
+fn well(health: &api::Health) -> Result<Answer, Refusal> {
+    Ok(replied(Reply::json(health)?.status(if health.ok { 200 } else { 503 })))
+}
+
+fn page(name: &str) -> Result<Answer, Refusal> {
+    let asset = assets::find(name).ok_or_else(|| nowhere(name))?;
+    let mut answer = respond(StatusCode::OK, asset.media_type, Bytes::from_static(asset.bytes));
+    let headers = answer.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_RULES));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    Ok(answer)
+}
+
+fn nowhere(path: &str) -> Refusal {
+    let message = format!("there is nothing at '{}'", short(path));
+    Refusal::not_found("no-such-path", message, "see /openapi.json for what there is")
+}
+
+fn wrong_method(method: &hyper::Method, path: &str, allowed: &[&str]) -> Answer {
+    let message = format!("{} cannot be done at '{}'", short(method.as_str()), short(path));
+    let allowed = allowed.join(", ");
+    let hint = format!("expected one of {allowed}");
+    let mut answer = refused(&Refusal::method_not_allowed("wrong-method", message, hint));
+    if let Ok(value) = HeaderValue::try_from(allowed) {
+        answer.headers_mut().insert(ALLOW, value);
+    }
+    answer
+}
+
+fn respond(status: StatusCode, media_type: &'static str, body: Bytes) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::new(body)));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+fn replied(reply: Reply) -> Answer {
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = respond(status, JSON, reply.body);
+    if let Some(location) = reply.location.and_then(|location| HeaderValue::try_from(location).ok()) {
+        answer.headers_mut().insert(LOCATION, location);
+    }
+    answer
+}
+
+/// A refusal as a response.
+pub(super) fn refused(refusal: &Refusal) -> Answer {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = serde_json::to_vec(&refusal.fault()).unwrap_or_default();
+    let mut answer = respond(status, JSON, body.into());
+    let headers = answer.headers_mut();
+    if let Some(seconds) = refusal.retry_after_seconds {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds.ceil().clamp(1.0, 86_400.0) as u64));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    answer
+}
+
+/// Runs a future to its end or to its panic.
+async fn caught<T>(mut future: Pin<Box<impl Future<Output = T>>>) -> Result<T, ()> {
+    std::future::poll_fn(move |context| {
+        // Whatever a handler was changing when it panicked is behind the desk, which looks after itself.
+        match std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+            Err(_) => Poll::Ready(Err(())),
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_json() {
+        for yes in ["application/json", "Application/JSON; charset=utf-8", "application/json;charset=\"UTF-8\"; v=1"] {
+            assert!(is_json(yes), "{yes}");
+        }
+        for no in ["", "text/plain", "application/jsonx", "application/json; charset=latin-1", "application/x-json"] {
+            assert!(!is_json(no), "{no}");
+        }
+    }
+}

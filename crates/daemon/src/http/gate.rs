@@ -1,0 +1,184 @@
+//! Who is asking, whether that is enough, and whether it is too often.
+//!
+//! Secrets come in the header `Authorization` and nowhere else: no cookies, so no page can borrow a browser's rights, and no query
+//! strings, which end up in logs. Where somebody on this machine needs no token, a web page must not become that somebody: only
+//! requests that were addressed to this machine by name are answered, and nothing is changed for a page from elsewhere.
+
+use super::limit::{Buckets, peer};
+use super::routes::{Route, Verb};
+use super::{Behind, Options};
+use crate::Refusal;
+use crate::access::{Caller, Need};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use std::net::IpAddr;
+use std::time::Instant;
+
+/// Failed attempts of one peer, per second and at once.
+const FAILURES: (f64, f64) = (10.0, 20.0);
+
+/// Limits, and what is remembered for them.
+pub(super) struct Gate {
+    open_loopback: bool,
+    by_token: Buckets<String>,
+    by_peer: Buckets<IpAddr>,
+    failures: Buckets<IpAddr>,
+}
+
+impl Gate {
+    pub(super) fn new(options: &Options) -> Self {
+        let (rate, burst) = (options.requests_per_second, options.burst);
+        Self {
+            open_loopback: options.open_loopback,
+            by_token: Buckets::new(rate, burst),
+            by_peer: Buckets::new(rate, burst),
+            failures: Buckets::new(FAILURES.0, FAILURES.1),
+        }
+    }
+
+    /// Refuses what leads nowhere at the same rate as everything else.
+    pub(super) fn pass_stranger(&self, from: IpAddr) -> Result<(), Refusal> {
+        self.by_peer.take(&peer(from), Instant::now()).map_err(too_fast)
+    }
+
+    /// Lets a request through to its route, or not.
+    pub(super) fn pass<B: Behind>(
+        &self,
+        behind: &B,
+        route: &Route,
+        headers: &HeaderMap,
+        from: IpAddr,
+    ) -> Result<Option<Caller>, Refusal> {
+        if self.open_loopback {
+            addressed_to_us(headers)?;
+            if route.verb != Verb::Get {
+                from_our_page(headers)?;
+            }
+        }
+        if route.need == Need::Nobody {
+            self.pass_stranger(from)?;
+            return Ok(None);
+        }
+        let who = self.identify(behind, headers, from)?;
+        self.by_token.take(who.name.as_str(), Instant::now()).map_err(too_fast)?;
+        if !route.need.met_by(who.scope) {
+            return Err(Refusal::forbidden(
+                "scope-too-small",
+                format!("a token of scope {} may not {} {}", who.scope, route.verb.name(), route.path),
+                format!("ask for a token of scope {}", scopes(route.need)),
+            ));
+        }
+        Ok(Some(who))
+    }
+
+    fn identify<B: Behind>(&self, behind: &B, headers: &HeaderMap, from: IpAddr) -> Result<Caller, Refusal> {
+        let failed = |message: &str| {
+            // Only failures are counted, so nobody's bad guesses lock out a good token from the same address.
+            self.failures.take(&peer(from), Instant::now()).map_err(too_fast)?;
+            let hint = "send 'Authorization: Bearer <token>'; an admin makes tokens with 'arles token'";
+            Err(Refusal::unauthorized("no-token", message, hint))
+        };
+        match headers.get(AUTHORIZATION) {
+            None if self.open_loopback && from.to_canonical().is_loopback() => Ok(Caller::loopback()),
+            None => failed("this needs a token, and none was given"),
+            Some(value) => match secret(value.as_bytes()).map(|secret| behind.caller(secret)) {
+                Some(Some(who)) => Ok(who),
+                Some(None) => failed("nobody has this token"),
+                None => failed("the header Authorization is not 'Bearer' and a token"),
+            },
+        }
+    }
+}
+
+fn secret(header: &[u8]) -> Option<&str> {
+    let (scheme, secret) = std::str::from_utf8(header).ok()?.split_once(' ')?;
+    let secret = secret.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !secret.is_empty() && secret.len() <= 512).then_some(secret)
+}
+
+fn too_fast(seconds: f64) -> Refusal {
+    let message = "too many requests in a short time";
+    Refusal::too_many("too-fast", message, format!("try again in {:.1} s", seconds.max(0.1))).retry_after(seconds)
+}
+
+/// Scopes that are enough, in words.
+pub(super) fn scopes(need: Need) -> &'static str {
+    match need {
+        Need::Nobody => "none",
+        Need::Anybody => "any",
+        Need::Read => "read, operator or admin",
+        Need::Submit => "tenant, operator or admin",
+        Need::Operate => "operator or admin",
+        Need::Administer => "admin",
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or("(not ASCII)"))
+}
+
+fn addressed_to_us(headers: &HeaderMap) -> Result<(), Refusal> {
+    let host = text(headers, HOST).unwrap_or_default();
+    if ours(host) {
+        return Ok(());
+    }
+    Err(Refusal::forbidden(
+        "foreign-host",
+        format!(
+            "the request is addressed to '{}'; without tokens only this machine's own name is answered to",
+            shown(host)
+        ),
+        "use http://localhost or http://127.0.0.1, or set the server up with tokens",
+    ))
+}
+
+fn from_our_page(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(origin) = text(headers, ORIGIN) else { return Ok(()) };
+    let own = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    if own.is_some_and(|own| Some(own) == text(headers, HOST) && ours(own)) {
+        return Ok(());
+    }
+    Err(Refusal::forbidden(
+        "foreign-origin",
+        format!("a page from '{}' may change nothing here", shown(origin)),
+        "use the dashboard of this server, or set the server up with tokens",
+    ))
+}
+
+fn shown(text: &str) -> String {
+    super::given::short(text)
+}
+
+/// Whether a host, with or without a port, is this machine under a name that no other can take.
+fn ours(host: &str) -> bool {
+    let bare = match host.rsplit_once(':') {
+        Some((bare, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => bare,
+        _ => host,
+    };
+    bare.eq_ignore_ascii_case("localhost") || bare == "127.0.0.1" || bare == "[::1]"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_ours() {
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:8080"] {
+            assert!(ours(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "localhost.evil.example", "127.0.0.1.nip.io:80", "localhost:", "::1", "localhost:80@x"]
+        {
+            assert!(!ours(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn bearer_and_a_secret() {
+        assert_eq!(secret(b"Bearer abc"), Some("abc"));
+        assert_eq!(secret(b"bearer  abc "), Some("abc"));
+        for wrong in [&b"abc"[..], b"Bearer", b"Bearer ", b"Basic abc", b"Bearer \xff", b""] {
+            assert_eq!(secret(wrong), None);
+        }
+    }
+}

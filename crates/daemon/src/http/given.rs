@@ -1,0 +1,242 @@
+//! What came with a request: parameters and a body, read as its route says.
+//!
+//! Everything is checked here against the same table that the OpenAPI file is made of. A parameter nobody knows is refused rather
+//! than ignored: whoever misspells `limit` should hear of it.
+
+use super::routes::{Parameter, Place, Route};
+use super::shape::{Shape, Value};
+use super::within;
+use crate::Refusal;
+use crate::desk::{JobsQuery, Page};
+use arles_core::library::nearest;
+use bytes::Bytes;
+use hyper::HeaderMap;
+use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+
+/// The parts of a request that its route may ask for.
+pub struct Given {
+    values: Vec<(&'static str, Value)>,
+    body: Bytes,
+    limits: Option<&'static serde_json::Value>,
+}
+
+impl Given {
+    /// Reads path, query and headers; the body is only read when the handler asks for it.
+    pub(super) fn read(
+        route: &'static Route,
+        segment: Option<&str>,
+        query: Option<&str>,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Self, Refusal> {
+        let mut given = Self { values: Vec::new(), body, limits: route.limits() };
+        for parameter in route.parameters {
+            match parameter.place {
+                Place::Path => given.read_segment(parameter, segment.unwrap_or_default())?,
+                Place::Header => {
+                    if let Some(value) = headers.get(parameter.name) {
+                        let text = value.to_str().map_err(|_| wrong(parameter, "(not ASCII)"))?;
+                        given.put(parameter, text)?;
+                    }
+                }
+                Place::Query => {}
+            }
+        }
+        for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            given.read_pair(route, pair)?;
+        }
+        Ok(given)
+    }
+
+    fn read_segment(&mut self, parameter: &'static Parameter, segment: &str) -> Result<(), Refusal> {
+        let text = decode(segment, false)?;
+        if matches!(parameter.shape, Shape::Choice(_)) && parameter.shape.read(&text).is_none() {
+            return Err(Refusal::not_found(
+                "no-such-path",
+                format!("there is no {} '{}' here", parameter.name, short(&text)),
+                parameter.shape.words(),
+            ));
+        }
+        self.put(parameter, &text)
+    }
+
+    fn read_pair(&mut self, route: &'static Route, pair: &str) -> Result<(), Refusal> {
+        let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
+        let (name, text) = (decode(name, true)?, decode(text, true)?);
+        let of_query = || route.parameters.iter().filter(|parameter| parameter.place == Place::Query);
+        let Some(parameter) = of_query().find(|parameter| parameter.name == name) else {
+            let names: Vec<&str> = of_query().map(|parameter| parameter.name).collect();
+            let near = nearest(&name, names.iter().copied()).map_or(String::new(), |n| format!(" (did you mean {n}?)"));
+            let hint = match names.as_slice() {
+                [] => "leave it out: this path has no parameters".to_owned(),
+                _ => format!("expected one of {}", names.join(", ")),
+            };
+            let message = format!("there is no parameter '{}' here{near}", short(&name));
+            return Err(Refusal::bad_request("unknown-parameter", message, hint));
+        };
+        if self.find(parameter.name).is_some() {
+            let message = format!("the parameter {} is given twice", parameter.name);
+            return Err(Refusal::bad_request("repeated-parameter", message, "give it once"));
+        }
+        self.put(parameter, &text)
+    }
+
+    fn put(&mut self, parameter: &'static Parameter, text: &str) -> Result<(), Refusal> {
+        let value = parameter.shape.read(text).ok_or_else(|| wrong(parameter, text))?;
+        self.values.push((parameter.name, value));
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Option<&Value> {
+        self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The job in the path.
+    pub(super) fn id(&self) -> u64 {
+        self.integer("id").unwrap_or(0)
+    }
+
+    pub(super) fn integer(&self, name: &str) -> Option<u64> {
+        match self.find(name)? {
+            Value::Integer(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        match self.find(name)? {
+            Value::Number(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        match self.find(name)? {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
+        match self.find(name)? {
+            Value::Choice(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// A name in the path.
+    pub(super) fn name(&self) -> String {
+        self.text("name").unwrap_or_default()
+    }
+
+    pub(super) fn page(&self) -> Page {
+        Page { cursor: self.text("cursor"), limit: self.integer("limit").and_then(|limit| u32::try_from(limit).ok()) }
+    }
+
+    pub(super) fn jobs(&self) -> JobsQuery {
+        let states = match self.find("state") {
+            Some(Value::Choices(words)) => {
+                crate::api::JobState::ALL.into_iter().filter(|state| words.contains(&state.name())).collect()
+            }
+            _ => Vec::new(),
+        };
+        let Page { cursor, limit } = self.page();
+        JobsQuery {
+            states,
+            tenant: self.text("tenant"),
+            workload: self.text("workload"),
+            oldest_first: self.choice("order") == Some("oldest"),
+            cursor,
+            limit,
+        }
+    }
+
+    /// The body, which must be what the route's schema says.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        let hint = "see /openapi.json for what this path takes";
+        // The typed reading knows lines and columns; the schema knows limits, and is stricter about shapes.
+        let value: T = serde_json::from_slice(&self.body).map_err(|error| {
+            Refusal::bad_request("bad-json", format!("the body cannot be read: {}", short(&error.to_string())), hint)
+        })?;
+        if let Some(schema) = self.limits {
+            let plain: serde_json::Value = serde_json::from_slice(&self.body).map_err(|error| {
+                Refusal::bad_request(
+                    "bad-json",
+                    format!("the body cannot be read: {}", short(&error.to_string())),
+                    hint,
+                )
+            })?;
+            within::check(schema, &plain).map_err(|text| Refusal::unprocessable("out-of-range", text, hint))?;
+        }
+        Ok(value)
+    }
+}
+
+fn wrong(parameter: &Parameter, text: &str) -> Refusal {
+    let message = format!("{} is '{}'; {}", parameter.name, short(text), parameter.shape.words());
+    Refusal::bad_request("bad-parameter", message, "see /openapi.json for what this path takes")
+}
+
+/// As much of somebody's text as fits a sentence, without what would break a terminal.
+pub(super) fn short(text: &str) -> String {
+    let mut out: String = text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(200).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Undoes percent-encoding; in a query a plus is a blank.
+fn decode(text: &str, plus: bool) -> Result<Cow<'_, str>, Refusal> {
+    if !text.bytes().any(|b| b == b'%' || b == b'+' && plus) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let refusal = |what: &str| {
+        let message = format!("'{}' {what}", short(text));
+        Refusal::bad_request(
+            "bad-encoding",
+            message,
+            "write every byte outside of ASCII as % and two hexadecimal digits",
+        )
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        match first {
+            b'%' => {
+                let (pair, tail) = rest.split_at_checked(2).ok_or_else(|| refusal("ends within a percent-encoding"))?;
+                let digit = |b: u8| char::from(b).to_digit(16);
+                let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
+                    return Err(refusal("has a % without two hexadecimal digits"));
+                };
+                bytes.push((high * 16 + low) as u8);
+                rest = tail;
+            }
+            b'+' if plus => bytes.push(b' '),
+            other => bytes.push(*other),
+        }
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| refusal("is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_encoding_is_undone_or_refused() {
+        assert_eq!(decode("a%20b+c%C3%A4", true).unwrap(), "a b cä");
+        assert_eq!(decode("a+b", false).unwrap(), "a+b");
+        for wrong in ["%", "%4", "%zz", "%ff", "a%C3"] {
+            assert_eq!(decode(wrong, true).unwrap_err().code, "bad-encoding", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_is_short_and_harmless() {
+        assert_eq!(short("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
+        assert_eq!(short(&"x".repeat(5000)).chars().count(), 201);
+    }
+}

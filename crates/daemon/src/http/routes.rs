@@ -1,0 +1,276 @@
+//! The table of routes: all that the door knows of the API.
+//!
+//! Routing, the reading of parameters, the OpenAPI file, the list in `docs/api.md` and the tests of who may do what come from
+//! [`ROUTES`]. A route is added by a line there, a [`Question`], and its answer in `behind.rs`.
+
+use super::behind::Question;
+use super::given::Given;
+use super::shape::Shape;
+use crate::access::Need;
+use crate::{Refusal, api};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+mod table;
+pub use table::ROUTES;
+
+/// What a route does with what it names.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verb {
+    /// Reads. `HEAD` goes the same way.
+    Get,
+    /// Makes something, or asks with a body.
+    Post,
+    /// Sets; twice is once.
+    Put,
+    /// Ends something; twice is once.
+    Delete,
+}
+
+impl Verb {
+    /// As HTTP writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    fn named(method: &hyper::Method) -> Option<Self> {
+        match method.as_str() {
+            "GET" | "HEAD" => Some(Self::Get),
+            "POST" => Some(Self::Post),
+            "PUT" => Some(Self::Put),
+            "DELETE" => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// Where a parameter stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// It is a segment of the path.
+    Path,
+    /// After the question mark.
+    Query,
+    /// A header.
+    Header,
+}
+
+/// Something a request may, or in a path must, say besides its body.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it stands.
+    pub place: Place,
+    /// What it looks like.
+    pub shape: Shape,
+    /// What it is for.
+    pub description: &'static str,
+}
+
+/// Makes the schema of a type.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// The JSON that a route takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Body {
+    /// Its schema.
+    pub schema: SchemaOf,
+    /// One that would do.
+    pub example: &'static str,
+}
+
+/// What a route answers with.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// JSON of this schema.
+    Json(SchemaOf),
+    /// Any JSON object: the OpenAPI file.
+    AnyJson,
+    /// Text of these media types.
+    Text(&'static [&'static str]),
+}
+
+/// What a request turned out to ask for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Ask {
+    /// Whether the process is alive.
+    Health,
+    /// Whether it takes requests.
+    Ready,
+    /// The OpenAPI file.
+    OpenApi,
+    /// A file of the dashboard.
+    Asset(&'static str),
+    /// Prometheus text.
+    Metrics,
+    /// To be told what happens, after this event.
+    Events(Option<u64>),
+    /// Something that the desk answers.
+    Desk(Box<Question>),
+}
+
+/// One method on one path.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Its name for programs: `operationId`.
+    pub id: &'static str,
+    /// The method.
+    pub verb: Verb,
+    /// The path; a segment in braces is a parameter. At most one is.
+    pub path: &'static str,
+    /// Who may.
+    pub need: Need,
+    /// In a few words.
+    pub summary: &'static str,
+    /// In more.
+    pub description: &'static str,
+    /// All that it understands.
+    pub parameters: &'static [Parameter],
+    /// What it takes.
+    pub body: Option<Body>,
+    /// The statuses of success, the usual one first.
+    pub statuses: &'static [u16],
+    /// What it answers with.
+    pub content: Content,
+    /// Statuses of failure besides those that its need, its body and its parameters bring with them.
+    pub faults: &'static [u16],
+    /// Makes a question of a request.
+    pub ask: fn(&Given) -> Result<Ask, Refusal>,
+}
+
+/// What a path and a method lead to.
+pub(super) enum Way<'p> {
+    /// To a route, with the segment that is its parameter.
+    To(&'static Route, Option<&'p str>),
+    /// The path is there for other methods.
+    OtherMethods(Vec<&'static str>),
+    /// To nothing.
+    Nowhere,
+}
+
+/// Finds the route.
+pub(super) fn find<'p>(method: &hyper::Method, path: &'p str) -> Way<'p> {
+    let verb = Verb::named(method);
+    let mut allowed = Vec::new();
+    for route in ROUTES {
+        let Some(segment) = fits(route.path, path) else { continue };
+        if Some(route.verb) == verb {
+            return Way::To(route, segment);
+        }
+        allowed.push(route.verb.name());
+        if route.verb == Verb::Get {
+            allowed.push("HEAD");
+        }
+    }
+    if allowed.is_empty() { Way::Nowhere } else { Way::OtherMethods(allowed) }
+}
+
+/// Whether a path is of a pattern, and if so the segment in the place of its parameter.
+fn fits<'p>(pattern: &str, path: &'p str) -> Option<Option<&'p str>> {
+    let Some((before, after)) = pattern.split_once('{') else {
+        return (pattern == path).then_some(None);
+    };
+    let rest = path.strip_prefix(before)?;
+    let after = after.split_once('}')?.1;
+    let segment = rest.strip_suffix(after)?;
+    (!segment.is_empty() && !segment.contains('/')).then_some(Some(segment))
+}
+
+static LIMITS: LazyLock<BTreeMap<&'static str, serde_json::Value>> = LazyLock::new(|| {
+    let inline = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let schema = |body: Body| (body.schema)(&mut inline.clone().into_generator()).to_value();
+    ROUTES.iter().filter_map(|route| route.body.map(|body| (route.id, schema(body)))).collect()
+});
+
+impl Route {
+    /// The schema of its body with everything in place, if it takes one.
+    pub(super) fn limits(&self) -> Option<&'static serde_json::Value> {
+        self.body.and_then(|_| LIMITS.get(self.id))
+    }
+
+    /// Statuses of failure that this route can answer with, in order.
+    #[must_use]
+    pub fn failures(&self) -> Vec<u16> {
+        let mut all = vec![400, 403, 429, 500, 503];
+        if self.need != Need::Nobody {
+            all.push(401);
+        }
+        if self.body.is_some() {
+            all.extend([408, 413, 415, 422]);
+        }
+        all.extend(self.faults);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Schemas of answers are of what is written, those of requests of what is read; the difference is in what may be left out.
+pub(super) fn answer_of(content: Content) -> Option<SchemaOf> {
+    match content {
+        Content::Json(schema) => Some(schema),
+        Content::AnyJson | Content::Text(_) => None,
+    }
+}
+
+/// What every failure looks like.
+pub(super) const FAULT: SchemaOf = of::<api::Fault>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Method;
+
+    #[test]
+    fn every_route_is_found_by_its_own_path_and_only_there() {
+        for route in ROUTES {
+            let path = route.path.replace("{id}", "17").replace("{name}", "x%2Fy").replace("{file}", "app.js");
+            let method: Method = route.verb.name().parse().unwrap();
+            let Way::To(found, segment) = find(&method, &path) else { panic!("{path} leads nowhere") };
+            assert_eq!(found.id, route.id);
+            assert_eq!(segment.is_some(), route.path.contains('{'));
+            assert!(matches!(find(&Method::PATCH, &path), Way::OtherMethods(_)));
+            assert!(matches!(find(&method, &format!("{path}/x/y")), Way::Nowhere));
+            let named = route.parameters.iter().filter(|parameter| parameter.place == Place::Path).count();
+            assert_eq!(named, usize::from(segment.is_some()), "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_are_exact() {
+        for path in ["", "//", "/v1", "/v1/", "/v1/jobs/", "/v1/jobs//explain", "/V1/jobs", "/v1/jobs/1/2", "*"] {
+            assert!(matches!(find(&Method::GET, path), Way::Nowhere), "{path}");
+        }
+        let Way::OtherMethods(allowed) = find(&Method::OPTIONS, "/v1/jobs") else { panic!() };
+        assert_eq!(allowed, ["GET", "HEAD", "POST"]);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut ids: Vec<_> = ROUTES.iter().map(|route| route.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), ROUTES.len());
+    }
+
+    #[test]
+    fn examples_are_what_their_routes_take() {
+        for route in ROUTES {
+            let Some(body) = route.body else { continue };
+            let example = serde_json::from_str(body.example).expect("JSON");
+            assert_eq!(super::super::within::check(route.limits().expect("limits"), &example), Ok(()), "{}", route.id);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Server-sent events: `GET /v1/events`.
+//!
+//! One task a listener reads the desk's events a batch at a time and hands them to the connection through a short queue. A listener
+//! that takes nothing for a while is dropped: it comes back with `Last-Event-ID` and misses nothing. So no listener ever holds more
+//! than a few batches of memory, and nobody waits for one.
+
+use super::behind::Behind;
+use super::race::{First, first};
+use crate::access::Caller;
+use crate::api::Event;
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How long a listener may take nothing.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Events in a batch, and batches in the queue.
+const BATCH: usize = 256;
+const QUEUE: usize = 4;
+
+/// The body of the response: what the task sends, until it ends.
+pub(super) struct Frames {
+    queue: mpsc::Receiver<Bytes>,
+}
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.queue.poll_recv(context).map(|batch| batch.map(|batch| Ok(Frame::data(batch))))
+    }
+}
+
+/// Begins to listen for somebody.
+pub(super) fn listen<B: Behind>(
+    behind: B,
+    who: Caller,
+    after: Option<u64>,
+    stop: watch::Receiver<bool>,
+    seat: OwnedSemaphorePermit,
+) -> Frames {
+    let (sender, queue) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        let _ = first(tell(behind, who, after, &sender), super::stopped(stop)).await;
+        drop(seat);
+    });
+    Frames { queue }
+}
+
+async fn tell<B: Behind>(behind: B, who: Caller, after: Option<u64>, queue: &mpsc::Sender<Bytes>) {
+    let mut after = after.unwrap_or_else(|| behind.last_event(&who));
+    // Headers go out with the first bytes, so that a listener knows that it listens.
+    let mut text = String::from("retry: 2000\n\n");
+    loop {
+        let more = match behind.events(&who, after, BATCH) {
+            Some((events, newest)) if newest >= after => {
+                events.iter().for_each(|event| write_event(&mut text, event));
+                let full = events.len() >= BATCH;
+                after = if full { events.last().map_or(newest, |event| event.id) } else { newest };
+                full
+            }
+            // Forgotten, or from before the journal began anew.
+            _ => {
+                after = behind.last_event(&who);
+                let _ = write!(text, "id: {after}\nevent: reset\ndata: {{}}\n\n");
+                false
+            }
+        };
+        if !text.is_empty() && !send(queue, std::mem::take(&mut text)).await {
+            return;
+        }
+        if more {
+            continue;
+        }
+        let news = tokio::time::timeout(HEARTBEAT, behind.wait_for_event(after));
+        match first(news, queue.closed()).await {
+            First::Left(Ok(())) => {}
+            First::Left(Err(_)) => text.push_str(": still here\n\n"),
+            First::Right(()) => return,
+        }
+    }
+}
+
+async fn send(queue: &mpsc::Sender<Bytes>, text: String) -> bool {
+    matches!(tokio::time::timeout(PATIENCE, queue.send(text.into())).await, Ok(Ok(())))
+}
+
+fn write_event(text: &mut String, event: &Event) {
+    let data = serde_json::to_string(event).unwrap_or_else(|_| "{}".into());
+    // A line break in `what` would end the field; no `what` has one.
+    let _ = write!(text, "id: {}\nevent: {}\ndata: {data}\n\n", event.id, event.what.replace(['\r', '\n'], " "));
+}
