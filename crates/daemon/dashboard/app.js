@@ -271,7 +271,7 @@ async function askToken() {
 
 // Keys.
 
-const KEYS = [["g then c q j f e s d, or 1 to 7", "go to a view"], ["/", "find a job number, a tenant or a workload"], ["j  k", "next and previous row of a list"],
+const KEYS = [["g c, g q, … or 1–7", "go to a view; its letter shows when the pointer rests on its name"], ["/", "find a job number, a tenant or a workload"], ["j  k", "next and previous row of a list"],
   ["Enter", "open the row or GPU"], ["← ↑ ↓ →", "move over the GPUs when the map has the focus"], ["n", "submit a job"], ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
 const help = () => dialog("Keys", h("dl", { class: "keys" }, KEYS.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), [["", "Close", ""]]);
 

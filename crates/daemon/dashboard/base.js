@@ -72,7 +72,8 @@ export function render(root, ...children) {
 
 export const count = (v) => (v == null ? "–" : Math.round(v).toLocaleString("en"));
 const digits = (v) => {
-  const size = Math.abs(v);
+  if (v < 0) return `−${digits(-v)}`;
+  const size = v;
   if (size !== 0 && (size < 0.01 || size >= 1e7)) return v.toExponential(1).replace("e+", "e");
   return size < 10 ? String(+v.toFixed(2)) : size < 100 ? String(+v.toFixed(1)) : Math.round(v).toLocaleString("en");
 };

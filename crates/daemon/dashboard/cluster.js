@@ -6,8 +6,9 @@
 import { all, get } from "./api.js";
 import { count, empty, h, key, percent, plural, render, showTip, speak, watts } from "./base.js";
 
-const SIZES = [44, 38, 34, 30, 26, 22, 18, 16, 14, 12, 11, 10, 9, 8, 7, 6];
+const SIZES = [60, 52, 44, 38, 34, 30, 26, 22, 18, 16, 14, 12, 11, 10, 9, 8, 7];
 const NUMBERED = 34; // and these for the number of the job
+const EDGE = 2; // room for the cursor at the left
 const HEAD = 264; // room for what is said of a kind
 const LABELLED = 18; // cells of this size leave room for the names of nodes
 const [FREE, HELD, SHARED, AWAY] = [0, 1, 2, 3];
@@ -16,12 +17,12 @@ const [FREE, HELD, SHARED, AWAY] = [0, 1, 2, 3];
 function lay(groups, width, c) {
   const label = c >= LABELLED ? 15 : 0;
   const [blocks, heads] = [[], []];
-  let [left, top, tallest] = [0, 0, 0];
+  let [left, top, tallest] = [EDGE, 0, 0];
   for (const { kind, nodes } of groups) {
     let group = shelve(nodes, width - left, c, label);
-    if (left > 0 && (group.rows > 1 || left + Math.max(group.width, HEAD) > width)) {
-      [left, top, tallest] = [0, top + tallest + 14, 0];
-      group = shelve(nodes, width, c, label);
+    if (left > EDGE && (group.rows > 1 || left + Math.max(group.width, HEAD) > width)) {
+      [left, top, tallest] = [EDGE, top + tallest + 14, 0];
+      group = shelve(nodes, width - EDGE, c, label);
     }
     heads.push({ kind, x: left, y: top });
     for (const block of group.blocks) blocks.push({ ...block, x: block.x + left, y: block.y + top + 26 });
@@ -72,11 +73,18 @@ function group(gpus, nodes) {
   return groups.filter((g) => g.nodes.length);
 }
 
-const coloursOf = (root) => {
-  const sheet = getComputedStyle(root);
+/** Colours of the sheet by name, as the paper of now has them: `rgb(r, g, b)`. */
+function coloursOf(root) {
+  const probe = root.appendChild(h("i", { hidden: true }));
   const seen = new Map();
-  return (name) => seen.get(name) ?? (seen.set(name, sheet.getPropertyValue(`--${name}`).trim()), seen.get(name));
-};
+  const colour = (name) => {
+    if (!seen.has(name)) { probe.style.color = `var(--${name})`; seen.set(name, getComputedStyle(probe).color); }
+    return seen.get(name);
+  };
+  return [colour, () => probe.remove()];
+}
+
+const channels = (colour) => colour.match(/\d+/g).map(Number);
 
 function hatch(pen, colour) {
   const tile = new OffscreenCanvas(6, 6);
@@ -89,14 +97,10 @@ function hatch(pen, colour) {
   return pen.createPattern(tile, "repeat");
 }
 
-/** `a` and `b` mixed: `#rrggbb` both. */
-function mix(a, b, part) {
-  const of = (c, i) => parseInt(c.slice(1 + 2 * i, 3 + 2 * i), 16);
-  return `rgb(${[0, 1, 2].map((i) => Math.round(of(a, i) * (1 - part) + of(b, i) * part)).join(" ")})`;
-}
+const mix = (a, b, part) => `rgb(${channels(a).map((v, i) => Math.round(v * (1 - part) + channels(b)[i] * part)).join(", ")})`;
 
 function lightness(colour) {
-  const [r, g, b] = colour[0] === "#" ? [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)) : colour.match(/\d+/g).map(Number);
+  const [r, g, b] = channels(colour);
   return (0.3 * r + 0.59 * g + 0.11 * b) / 255;
 }
 
@@ -129,6 +133,7 @@ export function mount(root, app) {
       const nodesWanted = !it.nodes.length || app.nodesStale;
       const [gpus, kinds, jobs, nodes] = await Promise.all([get("gpus"), get("kinds"), get("jobs", { limit: 1 }),
         nodesWanted ? all("nodes", "nodes", 20_000).catch((fault) => { if (fault.status === 403) return { items: [] }; throw fault; }) : null]);
+      if (!map.isConnected) return; // another view was opened meanwhile
       if (nodes) { it.nodes = nodes.items; app.nodesStale = false; it.plan = null; }
       [it.gpus, it.kinds] = [gpus, kinds.kinds];
       render(tiles, drawTiles(app, kinds.kinds, jobs));
@@ -149,7 +154,7 @@ function drawTiles(app, kinds, jobs) {
   const running = (live.running ?? 0) + (live.starting ?? 0) + (live.stopping ?? 0);
   const tile = (title, value, rest, testid) => h("section", { class: "card tile", "data-testid": testid }, h("h2", null, title), h("p", { class: "value" }, value), h("p", { class: "rest" }, rest));
   return [
-    tile("GPUs held", [count(busy), h("small", null, ` of ${count(gpus)}`)], [percent(gpus ? busy / gpus : 0), shared > 0 && ` · ${count(shared)} shared`, away > 0 && h("span", { class: "wrong" }, ` · ${count(away)} away`)], "tile-gpus"),
+    tile("GPUs held", [count(busy), h("small", null, ` of ${count(gpus)}`)], [percent(gpus ? busy / gpus : 0, 0), shared > 0 && ` · ${count(shared)} shared`, away > 0 && h("span", { class: "wrong" }, ` · ${count(away)} away`)], "tile-gpus"),
     tile("Power", watts(sum("watts")), `of ${watts(kinds.reduce((p, k) => p + k.gpus * k.peak_watts, 0))} at most`, "tile-watts"),
     tile("Live jobs", count(app.server.live_jobs), `${count(running)} hold GPUs`, "tile-jobs"),
     tile("Waiting", count(live.waiting ?? 0), h("a", { href: "#/queue" }, "why"), "tile-waiting"),
@@ -190,7 +195,7 @@ function hueOfGpu(it, gpu, colour) {
   if (gpus.state[gpu] === FREE && it.by !== "power") return colour("unused");
   const name = gpus.tenants[gpus.tenant[gpu]];
   if (it.only && name !== it.only) return colour("unused");
-  if (it.by === "tenant") return name == null ? colour("idle") : app.hueOf(name) === "others" ? colour("others") : colour(app.hueOf(name));
+  if (it.by === "tenant") return colour(name == null ? "idle" : app.hueOf(name));
   if (it.by === "kind") return gpus.kind[gpu] < 10 ? colour(`e${gpus.kind[gpu]}`) : colour("others");
   const kind = it.kindOf.get(gpus.kinds[gpus.kind[gpu]]);
   const part = kind ? (gpus.watts[gpu] - kind.idle_watts) / Math.max(1, kind.peak_watts - kind.idle_watts) : 0;
@@ -207,7 +212,7 @@ function draw(it) {
     size(it, width);
   }
   const started = performance.now();
-  const colour = coloursOf(document.documentElement);
+  const [colour, done] = coloursOf(map);
   it.kindOf = new Map(it.kinds.map((k) => [k.name, k]));
   it.ramp = Array.from({ length: 17 }, (_, i) => mix(colour("unused"), i < 9 ? colour("active") : colour("lost"), i < 9 ? i / 9 : 0.45 + (i - 9) / 13));
   const pen = canvas.getContext("2d");
@@ -229,10 +234,10 @@ function draw(it) {
   drawPairs(pen, pairs, side, colour("card"));
   drawAway(pen, away, side, colour("axis"));
   drawWords(pen, it, colour);
-  if (it.plan.c >= NUMBERED) drawNumbers(pen, it, side, buckets);
+  if (it.plan.c >= NUMBERED) drawNumbers(pen, it, side, colour);
   drawCursor(it);
-  it.drawn = performance.now() - started;
-  map.dataset.drawMs = it.drawn.toFixed(1);
+  done();
+  map.dataset.drawMs = (performance.now() - started).toFixed(1);
 }
 
 function size(it, width) {
@@ -270,17 +275,19 @@ function drawAway(pen, cells, side, colour) {
   for (const [x, y] of cells) pen.fillRect(x, y, side, side);
 }
 
-/** Numbers of jobs, dark or light as the cell asks for. */
-function drawNumbers(pen, it, side, buckets) {
-  pen.font = "11px system-ui, sans-serif";
-  const dark = new Map();
-  for (const [hue, at] of buckets) for (let i = 0; i < at.length; i += 2) dark.set(`${at[i]} ${at[i + 1]}`, lightness(hue) < 0.46);
-  forCells(it.plan, (gpu, x, y) => {
-    const job = it.gpus.job[gpu];
-    if (!job || job > 999_999) return;
-    pen.fillStyle = dark.get(`${x} ${y}`) ? "#ffffff" : "#14171a";
-    pen.fillText(job, x + 3, y + 12, side - 5);
-    if (it.gpus.partner[gpu] > 0) { pen.fillStyle = getComputedStyle(it.map).color; pen.textAlign = "right"; pen.fillText(it.gpus.partner[gpu], x + side - 3, y + side - 4, side - 5); pen.textAlign = "left"; }
+/** Numbers of jobs, and watts in the largest cells; dark or light as the cell asks for. */
+function drawNumbers(pen, it, side, colour) {
+  pen.font = `${side > 48 ? 12 : 11}px system-ui, sans-serif`;
+  const { gpus, plan } = it;
+  forCells(plan, (gpu, x, y) => {
+    if (gpus.state[gpu] === AWAY) return;
+    pen.fillStyle = lightness(hueOfGpu(it, gpu, colour)) < 0.47 ? "#ffffff" : "#14171a";
+    if (gpus.job[gpu] > 0) pen.fillText(gpus.job[gpu], x + 4, y + 14, side - 6);
+    if (gpus.state[gpu] !== SHARED) { if (side > 48) pen.fillText(watts(gpus.watts[gpu]), x + 4, y + side - 5, side - 6); return; }
+    pen.fillStyle = colour("ink");
+    pen.textAlign = "right";
+    if (gpus.partner[gpu] > 0) pen.fillText(gpus.partner[gpu], x + side - 4, y + side - 5, side - 6);
+    pen.textAlign = "left";
   });
 }
 
@@ -340,7 +347,7 @@ function drawCursor(it) {
     const cell = gpu >= 0 && cellOf(it.plan, gpu);
     if (!cell) continue;
     pen.lineWidth = gpu === it.hover || gpu === it.cursor ? 2 : 1.2;
-    pen.strokeRect(cell[0] - 0.5, cell[1] - 0.5, it.plan.c - 1, it.plan.c - 1);
+    pen.strokeRect(cell[0] - 1, cell[1] - 1, it.plan.c, it.plan.c);
     it.drawnCursors.push(cell);
   }
 }

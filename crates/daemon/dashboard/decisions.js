@@ -3,7 +3,7 @@
 // A policy is switched in two steps: first the scheduler plays both policies ahead and says who would get what, then somebody confirms.
 
 import { call, get } from "./api.js";
-import { absolute, card, count, empty, h, key, plural, render, span, speak, table, watts, when } from "./base.js";
+import { card, count, empty, h, key, plural, render, span, speak, table, watts, when } from "./base.js";
 
 const CHANGES = 60;
 const EVENTS = 80;

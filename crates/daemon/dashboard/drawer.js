@@ -41,7 +41,7 @@ function draw(app, job, why) {
   const now = app.now();
   const reason = why?.reason ?? job.reason;
   return [
-    h("p", { class: "lead" }, h("span", { "data-testid": "job-state" }, state(job.state)), " ",
+    h("p", { class: "lead" }, h("b", { "data-testid": "job-state" }, state(job.state)),
       reason && h("span", { "data-testid": "explain-text" }, reason.text)),
     why?.starts_at != null && h("p", null, "Reckoned to start ", when(why.starts_at, now), h("span", { class: "dim" }, ` (${absolute(why.starts_at)})`)),
     progress(job, now),

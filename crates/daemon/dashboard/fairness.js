@@ -38,7 +38,7 @@ function draw(app, tenants, it, past) {
   ];
 }
 
-const verdict = (title, value, bad, good, ill) => h("section", { class: "card tile" }, h("h2", null, title), h("p", { class: bad ? "value wrong" : "value" }, three(value)), h("p", { class: "rest" }, value == null ? "not to be told" : bad ? ill : good));
+const verdict = (title, value, bad, good, ill) => h("section", { class: "card tile" }, h("h2", null, title), h("p", { class: bad ? "value wrong" : "value" }, value?.toFixed(2) ?? "–"), h("p", { class: "rest" }, value == null ? "not to be told" : bad ? ill : good));
 
 const legend = (past) => h("p", { class: "legend" }, h("span", null, h("i", { class: "key tick" }), "entitlement"), h("span", null, key("active"), past ? "granted, on average" : "granted"), !past && h("span", null, key("idle"), "held now"));
 
@@ -53,7 +53,7 @@ function bars(app, shares, held, past) {
   return table("Shares", ["tenant", "", "#entitled", "#granted", ...(past ? [] : ["#held"]), "#sharing ratio"], shares.map((s) => h("tr", { "data-row": "", tabindex: -1, "data-testid": "share-row", "data-tenant": s.tenant, "data-key": s.tenant },
     h("td", null, key(app.hueOf(s.tenant)), s.tenant), h("td", { class: "stretch" }, track(s)), h("td", { class: "n" }, percent(s.entitlement_ratio)), h("td", { class: "n" }, percent(s.granted_ratio)),
     !past && h("td", { class: "n" }, percent(held.get(s.tenant)?.held_ratio)),
-    h("td", { class: s.sharing_ratio != null && s.sharing_ratio < 1 - LEVEL ? "n wrong" : "n", title: s.sharing_ratio == null ? "it wants nothing" : null }, three(s.sharing_ratio)))));
+    h("td", { class: s.sharing_ratio != null && s.sharing_ratio < 1 - LEVEL ? "n wrong" : "n", title: s.sharing_ratio == null ? "it wants nothing" : null }, s.sharing_ratio?.toFixed(2) ?? "–"))));
 }
 
 function matrix(app, it, shares) {

@@ -51,13 +51,13 @@ function draw(root, app, it) {
 function list(app, it) {
   const now = app.now();
   return h("div", { class: "sheet scroll" }, h("table", { class: "rows queue", "aria-label": "Waiting jobs, oldest first" },
-    h("thead", null, h("tr", null, [["#job"], ["tenant"], ["workload"], ["#GPUs"], ["waits since"], ["why"], ["until about"]].map(([t]) => h("th", { scope: "col", class: t[0] === "#" ? "n" : null }, t.replace("#", ""))))),
+    h("thead", null, h("tr", null, [["n", "job"], ["", "tenant"], ["", "workload"], ["n less", "GPUs"], ["less", "waits since"], ["", "why"], ["", "until about"]].map(([kind, t]) => h("th", { scope: "col", class: kind }, t)))),
     h("tbody", null, it.jobs.map((job) => h("tr", { "data-row": "", "data-testid": "queue-row", "data-job": job.id, "data-key": job.id, tabindex: 0, "aria-selected": String(job.id) === app.params.get("job") },
       h("td", { class: "n" }, h("a", { href: app.link("queue", { reason: it.code, job: job.id }) }, job.id)),
-      h("td", null, key(app.hueOf(job.tenant)), job.tenant),
+      h("td", { class: "clip" }, key(app.hueOf(job.tenant)), job.tenant),
       h("td", { class: "clip", title: job.workload }, job.workload),
-      h("td", { class: "n" }, job.gang),
-      h("td", null, when(job.submitted_at, now)),
+      h("td", { class: "n less" }, job.gang),
+      h("td", { class: "less" }, when(job.submitted_at, now)),
       h("td", { class: "why" }, job.reason?.text ?? "–"),
       h("td", null, job.reason?.seconds != null ? h("span", { title: `in ${span(job.reason.seconds)}` }, when(now + job.reason.seconds, now)) : h("span", { class: "dim" }, "not known")))))));
 }
