@@ -104,7 +104,8 @@ export async function listen(after, on, signal) {
   let [last, pause] = [after, 1000];
   while (!signal.aborted) {
     try {
-      const answer = await fetch("/v1/events", { headers: headers({ Accept: "text/event-stream", "Last-Event-ID": String(last) }), cache: "no-store", signal });
+      const answer = await fetch("/v1/events", { headers: headers({ Accept: "text/event-stream", "Last-Event-ID": String(last) }), cache: "no-store",
+        signal });
       if (!answer.ok) throw await faultOf(answer);
       on.connected(true);
       await readStream(answer.body, ({ event, data, id }) => {

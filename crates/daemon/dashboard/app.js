@@ -20,7 +20,7 @@
 //   policy-select policy-preview policy-forecast switch-button change-row event-row decision-round   decisions
 
 import { Fault, get, hasToken, listen, setToken } from "./api.js";
-import { absolute, count, dialog, h, render, span, speak, watts } from "./base.js";
+import { absolute, count, dialog, dim, h, key, render, span, speak, watts } from "./base.js";
 import { mount as cluster } from "./cluster.js";
 import { mount as queue } from "./queue.js";
 import { mount as jobs } from "./jobs.js";
@@ -55,7 +55,9 @@ const app = {
     return scope === "operator" || scope === "admin";
   },
   hueOf: (tenant) => app.hues?.get(tenant) ?? "others",
-  notice, wake, go, link, confirm,
+  /** A tenant's mark and name. */
+  mark: (tenant) => [key(app.hueOf(tenant)), tenant],
+  notice, wake, go, set, link, confirm,
   /** Runs something that may be refused, and says so if it is. */
   attempt: async (work) => {
     try { return await work(); } catch (fault) { report(fault); return null; }
@@ -70,12 +72,15 @@ function link(view, params) {
   return `#/${view}${query.size ? `?${query}` : ""}`;
 }
 
-/** Changes parameters of the address; `replace` keeps them out of the history. */
-function go(changes, view = app.view, replace = false) {
-  const params = view === app.view ? Object.fromEntries(app.params) : {};
-  const target = link(view, { ...params, ...changes });
-  if (target === location.hash) return;
-  if (replace) { history.replaceState(null, "", target); route(); } else location.hash = target;
+/** Changes parameters of the address. */
+function go(changes, view = app.view) {
+  location.hash = link(view, view === app.view ? { ...Object.fromEntries(app.params), ...changes } : changes);
+}
+
+/** The same without a step in the history. */
+function set(changes) {
+  history.replaceState(null, "", link(app.view, { ...Object.fromEntries(app.params), ...changes }));
+  route();
 }
 
 let shown = null;
@@ -103,7 +108,8 @@ function route() {
 
 function drawNav() {
   render($("nav"), VIEWS.map(([name, title, letter], i) =>
-    h("a", { href: `#/${name}`, "data-testid": `nav-${name}`, "aria-current": app.view === name ? "page" : null, title: `${title} (g ${letter}, or ${i + 1})` }, title)));
+    h("a", { href: `#/${name}`, testid: `nav-${name}`, "aria-current": app.view === name ? "page" : null,
+      title: `${title} (g ${letter}, or ${i + 1})` }, title)));
 }
 
 // The rhythm.
@@ -194,9 +200,10 @@ function countdown() {
 function drawStrip() {
   const server = app.server;
   if (!server) return;
-  const fact = (name, value, testid, title) => h("span", { class: "fact", title }, h("span", { class: "dim" }, name), " ", h("b", { "data-testid": testid }, value));
+  const fact = (name, value, testid, title) => h("span", { class: "fact", title }, dim(name), " ", h("b", { testid }, value));
   render($("strip"),
-    h("span", { class: `fact link ${app.connected ? "up" : "down"}`, "data-testid": "connection", title: app.connected ? "changes arrive as they happen" : "no stream of events; asking every few seconds" },
+    h("span", { class: `fact link ${app.connected ? "up" : "down"}`, testid: "connection",
+      title: app.connected ? "changes arrive as they happen" : "no stream of events; asking every few seconds" },
       app.connected ? "live" : "polling"),
     fact("policy", server.policy, "policy-now"),
     fact("round", count(server.round)),
@@ -206,7 +213,7 @@ function drawStrip() {
     fact("drawing", watts(server.watts)),
     fact("live jobs", count(server.live_jobs)),
     h("span", { class: "fact end dim" }, server.tenant ? `tenant ${server.tenant}` : server.scope, ` · ${server.engine} · ${server.version}`),
-    hasToken() && h("button", { type: "button", class: "plain small", "data-testid": "sign-out", onclick: () => { setToken(null); location.reload(); } }, "sign out"));
+    hasToken() && h("button", { class: "plain small", testid: "sign-out", onclick: () => { setToken(null); location.reload(); } }, "sign out"));
 }
 
 function drawNames() {
@@ -230,9 +237,9 @@ function find(event) {
 const notices = new Map();
 function drawNotices() {
   render($("notices"), [...notices].map(([code, { message, hint, good }]) =>
-    h("div", { class: good ? "notice good" : "notice", "data-testid": "notice", "data-key": code },
+    h("div", { class: good ? "notice good" : "notice", testid: "notice", "data-key": code },
       h("div", null, h("b", null, message), hint && h("span", { class: "hint" }, hint)),
-      h("button", { type: "button", class: "plain", "aria-label": "Dismiss", "data-testid": "notice-close", onclick: () => clearNotice(code) }, "✕"))));
+      h("button", { class: "plain", "aria-label": "Dismiss", testid: "notice-close", onclick: () => clearNotice(code) }, "✕"))));
 }
 function notice(code, message, hint, good = false) {
   notices.set(code, { message, hint, good });
@@ -245,7 +252,8 @@ function clearNotice(code) {
 }
 
 function report(fault) {
-  if (!(fault instanceof Fault)) { notice("dashboard", `the dashboard stumbled: ${fault.message}`, "reload the page; if it stays, report it with the address"); console.error(fault); return; }
+  if (!(fault instanceof Fault)) { notice("dashboard", `the dashboard stumbled: ${fault.message}`,
+    "reload the page; if it stays, report it with the address"); console.error(fault); return; }
   if (fault.status === 401) { askToken(); return; }
   if (fault.retryAfter) pauseUntil = performance.now() + fault.retryAfter * 1000;
   notice(fault.code, fault.message, fault.hint);
@@ -260,9 +268,12 @@ async function askToken() {
   if (asking) return;
   asking = true;
   stop?.abort();
-  const field = h("input", { type: "password", name: "token", required: true, autocomplete: "off", maxlength: 500, autofocus: true, "data-testid": "token-input", "aria-label": "Token" });
-  const body = h("div", { "data-testid": "token-form" }, hasToken() && h("p", { class: "wrong" }, "The server does not know this token. It may have been withdrawn."),
-    h("p", null, "This server asks who you are. Whoever runs it makes tokens with ", h("code", null, "arles token"), "; yours is kept until this tab is closed."), field);
+  const field = h("input", { type: "password", name: "token", required: true, autocomplete: "off", maxlength: 500, autofocus: true,
+    testid: "token-input", "aria-label": "Token" });
+  const body = h("div", { testid: "token-form" }, hasToken() && h("p", { class: "wrong" },
+    "The server does not know this token. It may have been withdrawn."),
+    h("p", null, "This server asks who you are. Whoever runs it makes tokens with ", h("code", null, "arles token"),
+      "; yours is kept until this tab is closed."), field);
   await dialog("Token", body, [["ok", "Go in", "primary", "token-submit"]], { class: "narrow" });
   setToken(field.value.trim());
   asking = false;
@@ -271,9 +282,12 @@ async function askToken() {
 
 // Keys.
 
-const KEYS = [["g c, g q, … or 1–7", "go to a view; its letter shows when the pointer rests on its name"], ["/", "find a job number, a tenant or a workload"], ["j  k", "next and previous row of a list"],
-  ["Enter", "open the row or GPU"], ["← ↑ ↓ →", "move over the GPUs when the map has the focus"], ["n", "submit a job"], ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
-const help = () => dialog("Keys", h("dl", { class: "keys" }, KEYS.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), [["", "Close", ""]]);
+const KEYS = [["g c, g q, … or 1–7", "go to a view; its letter shows when the pointer rests on its name"],
+  ["/", "find a job number, a tenant or a workload"], ["j  k", "next and previous row of a list"],
+  ["Enter", "open the row or GPU"], ["← ↑ ↓ →", "move over the GPUs when the map has the focus"], ["n", "submit a job"],
+    ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
+const help = () => dialog("Keys", h("dl", { class: "keys" },
+  KEYS.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), [["", "Close", ""]]);
 
 function moveRow(step) {
   const rows = [...main.querySelectorAll("tr[data-row]")];

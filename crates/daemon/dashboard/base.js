@@ -13,6 +13,7 @@ function build(element, properties, children) {
     if (name === "style") for (const [rule, worth] of Object.entries(value)) element.style.setProperty(rule, worth);
     else if (name.startsWith("on") || PROPERTIES.has(name)) element[name] = value;
     else if (name.startsWith("aria-")) element.setAttribute(name, String(value));
+    else if (name === "testid") element.setAttribute("data-testid", value);
     else element.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children.flat(Infinity)) if (child != null && child !== false) element.append(child);
@@ -21,6 +22,7 @@ function build(element, properties, children) {
 
 /** An HTML element. */
 export const h = (tag, properties, ...children) => {
+  if (tag === "button") properties = { type: "button", ...properties };
   const element = build(document.createElement(tag), tag === "select" ? null : properties, children);
   return tag === "select" ? build(element, properties, []) : element; // its value needs its options first
 };
@@ -104,7 +106,7 @@ export const absolute = (t) => {
 };
 /** A moment relative to `now`; absolute on hover. */
 export function when(t, now) {
-  if (t == null) return h("span", { class: "dim" }, "–");
+  if (t == null) return dim("–");
   const ago = now - t;
   const text = Math.abs(ago) < 1 ? "now" : ago > 0 ? `${span(Math.round(ago))} ago` : `in ${span(Math.round(-ago))}`;
   return h("time", { title: absolute(t) }, text);
@@ -113,21 +115,41 @@ export function when(t, now) {
 /** The mark of a tenant or kind. */
 export const key = (hue) => h("i", { class: `key ${hue}`, "aria-hidden": "true" });
 
-/** A bar of parts `[class, ratio, title]` along a track. */
-export const bar = (parts, testid) => h("div", { class: "bar", "data-testid": testid, "aria-hidden": "true" },
-  parts.map(([hue, ratio, title]) => ratio > 0 && h("i", { class: hue, title, style: { width: `${Math.min(100, ratio * 100).toFixed(2)}%` } })));
+/** A piece of a bar, as long as `ratio` of its track. */
+export const piece = (hue, ratio, title) => ratio > 0 && h("i", { class: hue, title, style: { width: `${Math.min(100, ratio * 100).toFixed(2)}%` } });
+
+/** An entry of a legend. */
+export const entry = (hue, ...text) => h("span", null, key(hue), text);
+
+/** Words of less weight. */
+export const dim = (...children) => h("span", { class: "dim" }, children);
+
+/** A control with its name before it. */
+export const labelled = (name, control) => h("label", null, dim(name), control);
+
+/** A line of a list of facts. */
+export const fact = (name, ...value) => h("div", null, h("dt", null, name), h("dd", null, value));
+
+/** A cell that holds a number. */
+export const num = (...children) => h("td", { class: "n" }, children);
+
+/** A figure with its name above and a remark below. */
+export const tile = (title, value, rest, more) => h("section", { class: "card tile", ...more },
+  h("h2", null, title), h("p", { class: "value" }, value), h("p", { class: "rest" }, rest));
 
 /** A card with a heading. */
 export const card = (title, ...children) => h("section", { class: "card" }, title && h("h2", null, title), children);
 
-/** A table: `heads` are strings, numbers' columns begin with `#`; `rows` are arrays of cells or whole rows. */
-export function table(label, heads, rows, foot) {
-  const numeric = heads.map((head) => head.startsWith("#"));
-  const line = (cells) => cells instanceof Element ? cells
-    : h("tr", null, cells.map((cell, i) => cell instanceof Element && /^T[DH]$/.test(cell.nodeName) ? cell : h("td", { class: numeric[i] && "n" }, cell)));
-  return h("div", { class: "scroll" }, h("table", { "aria-label": label },
-    h("thead", null, h("tr", null, heads.map((head, i) => h("th", { scope: "col", class: numeric[i] && "n" }, head.replace("#", ""))))),
-    h("tbody", null, rows.map(line)), foot && h("tfoot", null, line(foot))));
+/** The head of a table; numbers' columns begin with `#`, what narrow screens leave out with `~`. */
+export const heads = (names) => h("thead", null, h("tr", null, names.map((name) =>
+  h("th", { scope: "col", class: (name.includes("#") ? "n " : "") + (name.includes("~") ? "less" : "") }, name.replace(/[#~]/g, "")))));
+
+/** A table; `rows` are arrays of cells or whole rows. */
+export function table(label, names, rows, foot) {
+  const cell = (it, i) => (/^T[DH]$/.test(it?.nodeName) ? it : h("td", { class: names[i].startsWith("#") && "n" }, it));
+  const line = (cells) => (cells instanceof Element ? cells : h("tr", null, cells.map(cell)));
+  return h("div", { class: "scroll" }, h("table", { "aria-label": label }, heads(names), h("tbody", null, rows.map(line)),
+    foot && h("tfoot", null, line(foot))));
 }
 
 /** What to say where there is nothing. */
@@ -156,7 +178,7 @@ export function dialog(title, body, buttons, options = {}) {
   return new Promise((resolve) => {
     const form = h("form", { method: "dialog" }, h("h2", { id: "dialog-title" }, title), body,
       h("div", { class: "buttons" }, buttons.map(([value, text, kind, testid]) =>
-        h("button", { value, class: kind, "data-testid": testid, formnovalidate: value === "" }, text))));
+        h("button", { type: "submit", value, class: kind, testid, formnovalidate: value === "" }, text))));
     const box = h("dialog", { "aria-labelledby": "dialog-title", class: options.class }, form);
     box.onclose = () => { box.remove(); resolve(box.returnValue); };
     document.body.append(box);

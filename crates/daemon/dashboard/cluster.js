@@ -4,7 +4,7 @@
 // A cell's place is found by arithmetic: nodes of a kind are blocks of the same size in reading order.
 
 import { all, get } from "./api.js";
-import { count, empty, h, key, percent, plural, render, showTip, speak, watts } from "./base.js";
+import { count, dim, empty, entry, h, percent, piece, plural, render, showTip, speak, tile, watts } from "./base.js";
 
 const SIZES = [60, 52, 44, 38, 34, 30, 26, 22, 18, 16, 14, 12, 11, 10, 9, 8, 7];
 const NUMBERED = 34; // and these for the number of the job
@@ -109,8 +109,9 @@ export function mount(root, app) {
   const bar = h("div", { class: "tools" });
   const canvas = h("canvas", { class: "cells", "aria-hidden": "true" });
   const above = h("canvas", { class: "above", "aria-hidden": "true" });
-  const map = h("div", { class: "map", tabindex: 0, role: "application", "aria-label": "GPUs; move with the arrow keys, Enter opens the job", "data-testid": "gpu-map" }, canvas, above);
-  const detail = h("p", { class: "detail", "data-testid": "gpu-detail" });
+  const map = h("div", { class: "map", tabindex: 0, role: "application", "aria-label": "GPUs; move with the arrow keys, Enter opens the job",
+    testid: "gpu-map" }, canvas, above);
+  const detail = h("p", { class: "detail", testid: "gpu-detail" });
   const sheet = h("section", { class: "card" }, bar, map, detail);
   root.append(tiles, sheet);
   const it = { app, map, canvas, above, bar, detail, plan: null, gpus: null, nodes: [], cursor: -1, by: "tenant", only: null, known: new Map() };
@@ -152,39 +153,41 @@ function drawTiles(app, kinds, jobs) {
   const live = Object.fromEntries(jobs.live.map(({ state, jobs: n }) => [state, n]));
   const [gpus, busy, away, shared] = ["gpus", "busy", "away", "shared"].map(sum);
   const running = (live.running ?? 0) + (live.starting ?? 0) + (live.stopping ?? 0);
-  const tile = (title, value, rest, testid) => h("section", { class: "card tile", "data-testid": testid }, h("h2", null, title), h("p", { class: "value" }, value), h("p", { class: "rest" }, rest));
   return [
-    tile("GPUs held", [count(busy), h("small", null, ` of ${count(gpus)}`)], [percent(gpus ? busy / gpus : 0, 0), shared > 0 && ` · ${count(shared)} shared`, away > 0 && h("span", { class: "wrong" }, ` · ${count(away)} away`)], "tile-gpus"),
-    tile("Power", watts(sum("watts")), `of ${watts(kinds.reduce((p, k) => p + k.gpus * k.peak_watts, 0))} at most`, "tile-watts"),
-    tile("Live jobs", count(app.server.live_jobs), `${count(running)} hold GPUs`, "tile-jobs"),
-    tile("Waiting", count(live.waiting ?? 0), h("a", { href: "#/queue" }, "why"), "tile-waiting"),
+    tile("GPUs held", [count(busy), h("small", null, ` of ${count(gpus)}`)], [percent(gpus ? busy / gpus : 0, 0),
+      shared > 0 && ` · ${count(shared)} shared`, away > 0 && h("span", { class: "wrong" }, ` · ${count(away)} away`)], { testid: "tile-gpus" }),
+    tile("Power", watts(sum("watts")), `of ${watts(kinds.reduce((p, k) => p + k.gpus * k.peak_watts, 0))} at most`, { testid: "tile-watts" }),
+    tile("Live jobs", count(app.server.live_jobs), `${count(running)} hold GPUs`, { testid: "tile-jobs" }),
+    tile("Waiting", count(live.waiting ?? 0), h("a", { href: "#/queue" }, "why"), { testid: "tile-waiting" }),
     h("section", { class: "card tile kinds" }, h("h2", null, "Held by kind"), h("div", { class: "kindbars" }, kinds.map((k) => [
       h("span", null, k.name),
       h("div", { class: "bar", title: `${count(k.busy)} of ${count(k.gpus)} held, ${count(k.shared)} shared, ${count(k.away)} away; ${watts(k.watts)}` },
-        h("i", { class: "active", style: { width: `${(100 * k.busy) / Math.max(1, k.gpus)}%` } }), h("i", { class: "gone", style: { width: `${(100 * k.away) / Math.max(1, k.gpus)}%` } })),
+        piece("active", k.busy / k.gpus), piece("gone", k.away / k.gpus)),
       h("span", { class: "n" }, `${count(k.busy)}/${count(k.gpus)}`)]))),
   ];
 }
 
 function drawTools(it) {
   const { app, gpus } = it;
-  const choose = (by) => h("button", { type: "button", class: "chip", "data-testid": "colour-by", "data-by": by, "aria-pressed": it.by === by, onclick: () => { it.by = by; it.only = null; drawTools(it); draw(it); } }, by);
-  render(it.bar, h("span", { class: "dim" }, "colour by"), ["tenant", "kind", "power"].map(choose), h("span", { class: "legend" }, legend(it)));
+  const choose = (by) => h("button", { class: "chip", testid: "colour-by", "data-by": by, "aria-pressed": it.by === by,
+    onclick: () => { it.by = by; it.only = null; drawTools(it); draw(it); } }, by);
+  render(it.bar, dim("colour by"), ["tenant", "kind", "power"].map(choose), h("span", { class: "legend" }, legend(it)));
 
   function legend() {
-    if (it.by === "power") return [h("span", { class: "dim" }, "idle"), h("i", { class: "ramp" }), h("span", { class: "dim" }, "peak of its kind"), marks()];
-    if (it.by === "kind") return [gpus.kinds.map((kind, i) => h("span", null, key(i < 10 ? `e${i}` : "others"), kind)), marks()];
+    if (it.by === "power") return [dim("idle"), h("i", { class: "ramp" }), dim("peak of its kind"), marks()];
+    if (it.by === "kind") return [gpus.kinds.map((kind, i) => entry(i < 10 ? `e${i}` : "others", kind)), marks()];
     const held = new Map();
     for (const t of gpus.tenant) if (t >= 0) held.set(t, (held.get(t) ?? 0) + 1);
     const list = [...held].sort((a, b) => b[1] - a[1]);
     const named = list.filter(([t]) => app.hueOf(gpus.tenants[t]) !== "others").slice(0, 10);
     const rest = list.length - named.length;
-    return [named.map(([t, n]) => h("button", { type: "button", class: "chip quiet", "aria-pressed": it.only === gpus.tenants[t], title: "show this tenant alone",
-      onclick: () => { it.only = it.only === gpus.tenants[t] ? null : gpus.tenants[t]; drawTools(it); draw(it); } }, key(app.hueOf(gpus.tenants[t])), gpus.tenants[t], h("span", { class: "dim" }, ` ${count(n)}`))),
-    rest > 0 && h("span", null, key("others"), plural(rest, "other")), marks()];
+    return [named.map(([t, n]) => h("button", { class: "chip quiet", "aria-pressed": it.only === gpus.tenants[t], title: "show this tenant alone",
+      onclick: () => { it.only = it.only === gpus.tenants[t] ? null : gpus.tenants[t]; drawTools(it); draw(it); } }, app.mark(gpus.tenants[t]),
+        dim(` ${count(n)}`))),
+    rest > 0 && entry("others", plural(rest, "other")), marks()];
   }
   function marks() {
-    return [h("span", null, h("i", { class: "key free" }), "free"), h("span", null, h("i", { class: "key away" }), "away"), gpus.partner.some((p) => p > 0) && h("span", null, h("i", { class: "key pair" }), "two jobs")];
+    return [entry("free", "free"), entry("away", "away"), gpus.state.includes(SHARED) && entry("pair", "two jobs")];
   }
 }
 

@@ -1,7 +1,7 @@
 // One job, beside whatever view is open: what it is, where it runs or why it waits, how fast it is against what was reckoned, what it cost.
 
 import { call, get } from "./api.js";
-import { absolute, bar, count, energy, h, key, plural, rate, render, span, state, table, three, watts, when } from "./base.js";
+import { absolute, fact, count, dim, energy, h, piece, plural, rate, render, span, state, table, three, watts, when } from "./base.js";
 
 const drawer = document.getElementById("drawer");
 let [open, last] = [null, null];
@@ -20,7 +20,8 @@ export function openDrawer(app, id) {
 async function load(app, id) {
   let [job, why] = [null, null];
   try {
-    [job, why] = await Promise.all([get(`jobs/${id}`), get(`jobs/${id}/explain`).catch((fault) => { if (fault.status === 401 || !fault.status) throw fault; return null; })]);
+    [job, why] = await Promise.all([get(`jobs/${id}`),
+      get(`jobs/${id}/explain`).catch((fault) => { if (fault.status === 401 || !fault.status) throw fault; return null; })]);
   } catch (fault) {
     if (fault.status !== 404 || open !== id) throw fault;
     render(drawer, head(app, id, null), h("p", null, fault.message), h("p", { class: "dim" }, fault.hint));
@@ -30,10 +31,8 @@ async function load(app, id) {
 }
 
 const head = (app, id, job) => h("header", null,
-  h("h2", null, `Job ${id}`, job?.name && h("span", { class: "dim" }, ` ${job.name}`)),
-  h("button", { type: "button", class: "plain", "aria-label": "Close", "data-testid": "drawer-close", onclick: () => app.go({ job: null }) }, "✕"));
-
-const fact = (name, ...value) => h("div", null, h("dt", null, name), h("dd", null, value));
+  h("h2", null, `Job ${id}`, job?.name && dim(` ${job.name}`)),
+  h("button", { class: "plain", "aria-label": "Close", testid: "drawer-close", onclick: () => app.go({ job: null }) }, "✕"));
 
 const over = (job) => ["completed", "failed", "cancelled"].includes(job.state);
 
@@ -41,12 +40,12 @@ function draw(app, job, why) {
   const now = app.now();
   const reason = why?.reason ?? job.reason;
   return [
-    h("p", { class: "lead" }, h("b", { "data-testid": "job-state" }, state(job.state)),
-      reason && h("span", { "data-testid": "explain-text" }, reason.text)),
-    why?.starts_at != null && h("p", null, "Reckoned to start ", when(why.starts_at, now), h("span", { class: "dim" }, ` (${absolute(why.starts_at)})`)),
+    h("p", { class: "lead" }, h("b", { testid: "job-state" }, state(job.state)),
+      reason && h("span", { testid: "explain-text" }, reason.text)),
+    why?.starts_at != null && h("p", null, "Reckoned to start ", when(why.starts_at, now), dim(` (${absolute(why.starts_at)})`)),
     progress(job, now),
     h("dl", { class: "facts" },
-      fact("tenant", h("a", { href: app.link("jobs", { tenant: job.tenant }) }, key(app.hueOf(job.tenant)), job.tenant)),
+      fact("tenant", h("a", { href: app.link("jobs", { tenant: job.tenant }) }, app.mark(job.tenant))),
       fact("workload", h("a", { href: app.link("jobs", { workload: job.workload }) }, job.workload)),
       fact("gang", plural(job.gang, "GPU"), job.kinds.length ? ` of ${job.kinds.join(", ")}` : " of any kind"),
       job.place && fact("place", place(app, job.place)),
@@ -56,7 +55,8 @@ function draw(app, job, why) {
       fact("rate", rates(job)),
       job.floor != null && fact("promised", h("span", { class: job.rate != null && job.rate < job.floor * 0.999 ? "wrong" : null }, rate(job.floor))),
       fact("weight", three(job.weight)),
-      fact("restarts", `${count(job.restarts)}, ${span(job.restart_seconds)} each`, job.failures > 0 && h("span", { class: "wrong" }, ` · ${plural(job.failures, "failure")} in a row`)),
+      fact("restarts", `${count(job.restarts)}, ${span(job.restart_seconds)} each`,
+        job.failures > 0 && h("span", { class: "wrong" }, ` · ${plural(job.failures, "failure")} in a row`)),
       fact("GPU time", `${three(job.gpu_seconds / 3600)} h`),
       fact("energy", spent(job.energy))),
     job.reported && h("p", { class: "dim" }, `Its own code reports ${count(job.reported.steps)} steps${job.reported.checkpointed ? ", all saved" : ""}.`),
@@ -64,7 +64,7 @@ function draw(app, job, why) {
     why?.standing.length > 0 && [h("h3", null, "What its class is owed"),
       table("Standing", ["kind", "#gangs at once", "#owed, gang-rounds"], why.standing.map((s) => [s.kind, three(s.gangs), three(s.owed)]))],
     !over(job) && app.can("submit") && h("div", { class: "buttons" },
-      h("button", { type: "button", class: "danger", "data-testid": "cancel-button", onclick: () => cancel(app, job) }, "Cancel the job")),
+      h("button", { class: "danger", testid: "cancel-button", onclick: () => cancel(app, job) }, "Cancel the job")),
   ];
 }
 
@@ -78,8 +78,9 @@ function progress(job, now) {
 }
 
 const place = (app, p) => [`${p.gpus.length} × ${p.kind} on ${p.nodes.slice(0, 4).join(", ")}${p.nodes.length > 4 ? ` and ${p.nodes.length - 4} more` : ""}`,
-  h("span", { class: "dim" }, ` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than it needs",
-  p.shared && [" · shared", p.partner != null && [" with ", h("a", { href: app.link(app.view, { ...Object.fromEntries(app.params), job: p.partner }) }, `job ${p.partner}`)]]];
+  dim(` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than it needs",
+  p.shared && [" · shared", p.partner != null && [" with ", h("a",
+    { href: app.link(app.view, { ...Object.fromEntries(app.params), job: p.partner }) }, `job ${p.partner}`)]]];
 
 /** `0–3, 8` for 0 1 2 3 8. */
 function ranges(numbers) {
@@ -104,9 +105,9 @@ function speeds(why, job) {
   if (!why.rates.length) return null;
   const most = Math.max(...why.rates.map((r) => r.rate));
   return [h("h3", null, "How fast it would be"), table("Rates by kind", ["kind", "", "#rate", "#per GPU", "source"], why.rates.map((r) => [
-    r.kind === job.place?.kind ? h("b", null, r.kind) : r.kind, bar([["active", most > 0 ? r.rate / most : 0]]),
-    h("span", { title: `standard error ${(r.doubt * 100).toFixed(0)} %` }, rate(r.rate), r.doubt > 0 && h("span", { class: "dim" }, ` ±${(r.doubt * 100).toFixed(0)} %`)),
-    watts(r.watts), h("span", { class: "dim" }, r.source)]))];
+    r.kind === job.place?.kind ? h("b", null, r.kind) : r.kind, h("div", { class: "bar" }, piece("active", r.rate / most)),
+    h("span", { title: `standard error ${(r.doubt * 100).toFixed(0)} %` }, rate(r.rate), r.doubt > 0 && dim(` ±${(r.doubt * 100).toFixed(0)} %`)),
+    watts(r.watts), dim(r.source)]))];
 }
 
 async function cancel(app, job) {

@@ -3,7 +3,7 @@
 // An error is |estimated / measured − 1|. Both axes are logarithmic with one scale, so that the diagonal is truth and a distance from it a factor.
 
 import { all } from "./api.js";
-import { card, count, empty, h, percent, plural, rate, render, s, showTip, table, three } from "./base.js";
+import { card, count, dim, empty, entry, h, labelled, num, percent, plural, rate, render, s, showTip, table, three, tile } from "./base.js";
 
 const MOST = 5000; // cells read
 const WORST = 25;
@@ -31,12 +31,12 @@ function draw(app, cells, whole) {
   const first = measured.filter((c) => c.first_rate > 0);
   const before = first.map((c) => off(c.first_rate, c.measured_rate));
   const after = measured.map((c) => off(c.rate, c.measured_rate));
-  const tile = (title, value, rest) => h("section", { class: "card tile" }, h("h2", null, title), h("p", { class: "value" }, value), h("p", { class: "rest" }, rest));
-  const set = (event) => app.go({ workload: event.target.value.trim() || null }, app.view, true);
-  const name = (c) => [c.workload, c.partner && h("span", { class: "dim" }, ` beside ${c.partner}`)];
+  const set = (event) => app.set({ workload: event.target.value.trim() || null });
+  const name = (c) => [c.workload, c.partner && dim(` beside ${c.partner}`)];
   return [
     h("div", { class: "headline" }, h("h1", null, "Estimates ", h("small", null, `by ${app.server.estimator}`)),
-      h("div", { class: "tools" }, h("label", null, h("span", { class: "dim" }, "workload"), h("input", { list: "names", placeholder: "any", maxlength: 200, value: app.params.get("workload") ?? "", onchange: set })))),
+      h("div", { class: "tools" }, labelled("workload", h("input",
+        { list: "names", placeholder: "any", maxlength: 200, value: app.params.get("workload") ?? "", onchange: set })))),
     !measured.length ? empty(cells.length ? `${plural(cells.length, "rate")} estimated, none measured yet. They are compared here once jobs have run for a while.` : "Nothing is estimated yet. Estimates come with the first jobs.") : [
       h("div", { class: "tiles" },
         tile("Cells measured", count(measured.length), `of ${count(cells.length)}${whole ? "" : " read"}: workload, gang, partner, kind`),
@@ -45,8 +45,10 @@ function draw(app, cells, whole) {
       h("div", { class: "columns" },
         card("Estimated against measured", plot(measured)),
         card("Furthest off, steps per second", table("The cells that are furthest off", ["workload", "kind", "#GPUs", "#measured", "#now", "#first", "#off"],
-          [...measured].sort((a, b) => off(b.rate, b.measured_rate) - off(a.rate, a.measured_rate)).slice(0, WORST).map((c) => h("tr", { "data-testid": "estimate-row", title: `${c.source}, measured ${c.measurements} times` },
-            h("td", { class: "clip" }, name(c)), h("td", null, c.kind), h("td", { class: "n" }, c.gang), h("td", { class: "n" }, three(c.measured_rate)), h("td", { class: "n" }, three(c.rate)), h("td", { class: "n dim" }, three(c.first_rate)),
+          [...measured].sort((a, b) => off(b.rate, b.measured_rate) - off(a.rate, a.measured_rate)).slice(0,
+            WORST).map((c) => h("tr", { testid: "estimate-row", title: `${c.source}, measured ${c.measurements} times` },
+            h("td", { class: "clip" }, name(c)), h("td", null, c.kind), num(c.gang), num(three(c.measured_rate)), num(three(c.rate)),
+              h("td", { class: "n dim" }, three(c.first_rate)),
             h("td", { class: off(c.rate, c.measured_rate) > 0.2 ? "n wrong" : "n" }, percent(off(c.rate, c.measured_rate))))))))],
   ];
 }
@@ -61,11 +63,14 @@ function plot(cells) {
   for (let e = Math.ceil(low); e <= high; e++) ticks.push(10 ** e);
   const dots = (of, pick) => of.map((c) => `M${x(c.measured_rate).toFixed(1)} ${y(c[pick]).toFixed(1)}h0`).join("");
   const text = (v) => (v >= 1e4 || v < 1e-3 ? v.toExponential(0).replace("e+", "e") : String(+v.toPrecision(1)));
-  const figure = s("svg", { viewBox: `0 0 ${LEFT + SIDE + 14} ${SIDE + FOOT + 8}`, class: "plot", role: "img", "data-testid": "estimate-plot", "aria-label": `Estimated against measured rates of ${cells.length} cells, both logarithmic; the table beside names those furthest off` },
-    ticks.map((v) => [s("path", { class: "gridline", d: `M${x(v)} 8V${SIDE + 8}M${LEFT} ${y(v)}H${LEFT + SIDE}` }), s("text", { x: x(v), y: SIDE + 24, "text-anchor": "middle" }, text(v)), s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, text(v))]),
+  const figure = s("svg", { viewBox: `0 0 ${LEFT + SIDE + 14} ${SIDE + FOOT + 8}`, class: "plot", role: "img", testid: "estimate-plot",
+    "aria-label": `Estimated against measured rates of ${cells.length} cells, both logarithmic; the table beside names those furthest off` },
+    ticks.map((v) => [s("path", { class: "gridline", d: `M${x(v)} 8V${SIDE + 8}M${LEFT} ${y(v)}H${LEFT + SIDE}` }),
+      s("text", { x: x(v), y: SIDE + 24, "text-anchor": "middle" }, text(v)), s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, text(v))]),
     s("path", { class: "diagonal", d: `M${LEFT} ${SIDE + 8}L${LEFT + SIDE} 8` }),
     s("path", { class: "axisline", d: `M${LEFT} 8V${SIDE + 8}H${LEFT + SIDE}` }),
-    cells.filter((c) => c.first_rate > 0).slice(0, 3000).map((c) => s("circle", { class: "ring", cx: x(c.measured_rate).toFixed(1), cy: y(c.first_rate).toFixed(1), r: 3.2 })),
+    cells.filter((c) => c.first_rate > 0).slice(0, 3000).map((c) => s("circle",
+      { class: "ring", cx: x(c.measured_rate).toFixed(1), cy: y(c.first_rate).toFixed(1), r: 3.2 })),
     s("path", { class: "dots", d: dots(cells, "rate") }),
     s("text", { x: LEFT + SIDE / 2, y: SIDE + 44, "text-anchor": "middle" }, "measured, steps per second"),
     s("text", { x: 12, y: 8 + SIDE / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${8 + SIDE / 2})` }, "estimated"));
@@ -77,9 +82,11 @@ function plot(cells) {
       if (far < least) [near, least] = [c, far];
     }
     if (!near) { showTip(null); return; }
-    showTip(event.clientX, event.clientY, h("b", null, `${near.workload} on ${near.gang} × ${near.kind}`), near.partner && h("div", null, `beside ${near.partner}`),
-      [["measured", near.measured_rate], ["estimated now", near.rate], ["at first", near.first_rate]].map(([what, v]) => h("div", null, `${what}: ${rate(v)}`)), h("div", null, `${near.source}, measured ${near.measurements} times`));
+    showTip(event.clientX, event.clientY, h("b", null, `${near.workload} on ${near.gang} × ${near.kind}`),
+      near.partner && h("div", null, `beside ${near.partner}`),
+      [["measured", near.measured_rate], ["estimated now", near.rate], ["at first", near.first_rate]].map(([what, v]) => h("div", null,
+        `${what}: ${rate(v)}`)), h("div", null, `${near.source}, measured ${near.measurements} times`));
   };
   figure.onpointerleave = () => showTip(null);
-  return [h("p", { class: "legend" }, h("span", null, h("i", { class: "key round active" }), "now"), h("span", null, h("i", { class: "key ringed" }), "before anything was measured"), h("span", { class: "dim" }, "on the line: exact")), figure];
+  return [h("p", { class: "legend" }, entry("round active", "now"), entry("ringed", "before anything was measured"), dim("on the line: exact")), figure];
 }

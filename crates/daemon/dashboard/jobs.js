@@ -5,7 +5,7 @@
 // pages behind it are dropped, since their cursors no longer follow.
 
 import { get } from "./api.js";
-import { absolute, count, empty, h, key, rate, render, state, when } from "./base.js";
+import { absolute, count, dim, empty, h, heads, labelled, num, rate, render, state, when } from "./base.js";
 import { openSubmit } from "./submit.js";
 
 const PAGE = 100;
@@ -18,11 +18,11 @@ const LIVE = STATES.slice(0, 4).join(",");
 export function mount(root, app) {
   const tools = h("div", { class: "tools" });
   const body = h("tbody");
-  const scroller = h("div", { class: "sheet long", tabindex: -1, "data-testid": "jobs-scroll" },
+  const scroller = h("div", { class: "sheet long", tabindex: -1, testid: "jobs-scroll" },
     h("table", { class: "rows jobs", "aria-label": "Jobs" },
-      h("thead", null, h("tr", null, ["#job", "state", "tenant", "workload", "#GPUs", "where", "#done", "#rate", "#submitted", "#ended"].map((t) => h("th", { scope: "col", class: t[0] === "#" ? "n" : null }, t.replace("#", ""))))), body));
+      heads(["#job", "state", "tenant", "workload", "#GPUs", "where", "#done", "#rate", "#submitted", "#ended"]), body));
   root.append(h("div", { class: "headline" }, h("h1", null, "Jobs"),
-    app.can("submit") && h("button", { type: "button", class: "primary", "data-testid": "new-job", onclick: () => openSubmit(app) }, "Submit a job")), tools, scroller);
+    app.can("submit") && h("button", { class: "primary", testid: "new-job", onclick: () => openSubmit(app) }, "Submit a job")), tools, scroller);
   const it = { app, tools, body, scroller, pages: [], generation: 0, loading: new Set() };
   let frame = 0;
   scroller.onscroll = () => { frame ||= requestAnimationFrame(() => { frame = 0; draw(it); }); };
@@ -101,35 +101,40 @@ function draw(it) {
   });
   const spacer = (n, name) => h("tr", { class: "spacer", "data-key": name, "aria-hidden": "true", style: { height: `${n * ROW}px` } });
   const known = it.pages[0]?.jobs != null || row > 0;
-  if (known && row === 0) render(it.body, h("tr", null, h("td", { colspan: 10 }, empty(it.app.params.size ? "No job is like this. Take a filter away." : "No jobs yet. Submit one here, or with “arles submit”."))));
-  else render(it.body, spacer(top, "above"), rows, spacer(Math.max(0, row - top - rows.length), "below"), it.pages.at(-1)?.jobs == null && h("tr", { class: "pending", "data-key": "more" }, h("td", { colspan: 10 }, "…")));
+  if (known && row === 0) render(it.body, h("tr", null, h("td", { colspan: 10 },
+    empty(it.app.params.size ? "No job is like this. Take a filter away." : "No jobs yet. Submit one here, or with “arles submit”."))));
+  else render(it.body, spacer(top, "above"), rows, spacer(Math.max(0, row - top - rows.length), "below"),
+    it.pages.at(-1)?.jobs == null && h("tr", { class: "pending", "data-key": "more" }, h("td", { colspan: 10 }, "…")));
 }
 
 function line(app, job) {
   const now = app.now();
   const where = job.place ? `${job.place.gpus.length} × ${job.place.kind}${job.place.shared ? ", shared" : ""}` : "";
   const low = job.floor != null && job.rate != null && job.rate < job.floor * 0.999;
-  return h("tr", { "data-row": "", "data-testid": "job-row", "data-job": job.id, "data-key": job.id, tabindex: 0, "aria-selected": String(job.id) === app.params.get("job") },
-    h("td", { class: "n" }, h("a", { href: app.link("jobs", { ...Object.fromEntries(app.params), job: job.id }), tabindex: -1 }, job.id)),
-    h("td", null, state(job.state)), h("td", { class: "clip" }, key(app.hueOf(job.tenant)), job.tenant),
-    h("td", { class: "clip wide", title: job.name ? `${job.workload} · ${job.name}` : job.workload }, job.workload, job.name && h("span", { class: "dim" }, ` ${job.name}`)),
-    h("td", { class: "n" }, job.gang),
-    h("td", { class: "clip", title: job.place?.nodes.join(", ") ?? job.reason?.text }, where || h("span", { class: "dim" }, job.reason?.text ?? "")),
-    h("td", { class: "n" }, job.done_ratio == null ? "–" : `${Math.floor(job.done_ratio * 100)} %`),
+  return h("tr", { "data-row": "", testid: "job-row", "data-job": job.id, "data-key": job.id, tabindex: 0,
+    "aria-selected": String(job.id) === app.params.get("job") },
+    num(h("a", { href: app.link("jobs", { ...Object.fromEntries(app.params), job: job.id }), tabindex: -1 }, job.id)),
+    h("td", null, state(job.state)), h("td", { class: "clip" }, app.mark(job.tenant)),
+    h("td", { class: "clip wide", title: job.name ? `${job.workload} · ${job.name}` : job.workload }, job.workload, job.name && dim(` ${job.name}`)),
+    num(job.gang),
+    h("td", { class: "clip", title: job.place?.nodes.join(", ") ?? job.reason?.text }, where || dim(job.reason?.text ?? "")),
+    num(job.done_ratio == null ? "–" : `${Math.floor(job.done_ratio * 100)} %`),
     h("td", { class: low ? "n wrong" : "n", title: low ? "below its promised rate" : null }, rate(job.rate)),
-    h("td", { class: "n" }, when(job.submitted_at, now)), h("td", { class: "n" }, job.ended_at == null ? h("span", { class: "dim" }, "–") : when(job.ended_at, now)));
+    num(when(job.submitted_at, now)), num(job.ended_at == null ? dim("–") : when(job.ended_at, now)));
 }
 
 function drawTools(it) {
   const { app } = it;
-  const set = (name) => (event) => app.go({ [name]: event.target.value.trim() || null }, app.view, true);
-  const pick = (name, label, options) => h("label", null, h("span", { class: "dim" }, label), h("select", { "data-testid": `filter-${name}`, onchange: set(name), value: app.params.get(name) ?? "" }, options.map(([value, text]) => h("option", { value }, text))));
+  const set = (name) => (event) => app.set({ [name]: event.target.value.trim() || null });
+  const pick = (name, label, options) => labelled(label, h("select",
+    { testid: `filter-${name}`, onchange: set(name), value: app.params.get(name) ?? "" }, options.map(([value, text]) => h("option", { value }, text))));
   const own = app.server.scope === "tenant";
   const live = it.live?.filter((c) => c.jobs > 0).map((c) => `${count(c.jobs)} ${c.state}`).join(" · ");
   render(it.tools,
     pick("state", "state", [["", "any"], ["live", "all live"], ...STATES.map((s) => [s, s])]),
     !own && pick("tenant", "tenant", [["", "any"], ...app.tenants.map((t) => [t.name, t.name])]),
-    h("label", null, h("span", { class: "dim" }, "workload"), h("input", { list: "workload-names", "data-testid": "filter-workload", placeholder: "any", maxlength: 200, value: app.params.get("workload") ?? "", onchange: set("workload") })),
+    labelled("workload", h("input", { list: "workload-names", testid: "filter-workload", placeholder: "any", maxlength: 200,
+      value: app.params.get("workload") ?? "", onchange: set("workload") })),
     h("datalist", { id: "workload-names" }, (app.workloads ?? []).map((value) => h("option", { value }))),
     pick("order", "order", [["", "newest first"], ["oldest", "oldest first"]]),
     ["state", "tenant", "workload"].some((p) => app.params.get(p)) && h("a", { href: "#/jobs", class: "chip" }, "clear"),

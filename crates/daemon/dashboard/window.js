@@ -1,8 +1,9 @@
 // Which time is looked at. It stands in the address: `last=3600`, or `from` and `to` in seconds of the scheduler's clock.
 
-import { absolute, h } from "./base.js";
+import { absolute, dim, h, labelled } from "./base.js";
 
-const SPANS = [["3600", "last hour"], ["21600", "last 6 hours"], ["86400", "last day"], ["604800", "last week"], ["all", "all that is known"], ["own", "from … to …"]];
+const SPANS = [["3600", "last hour"], ["21600", "last 6 hours"], ["86400", "last day"], ["604800", "last week"], ["all", "all that is known"],
+  ["own", "from … to …"]];
 
 /** `{from, to}` as asked for; `null` for now. */
 export function windowOf(app, fallback = null) {
@@ -22,10 +23,12 @@ export function picker(app, present, fallback = "") {
   const options = present ? [["", present], ...SPANS] : SPANS;
   const pick = (event) => {
     const last = event.target.value;
-    app.go(last === "own" ? { last, from: Math.floor(app.now() - 86400), to: Math.floor(app.now()) } : { last: last || null, from: null, to: null }, app.view, true);
+    app.set(last === "own" ? { last, from: Math.floor(app.now() - 86400), to: Math.floor(app.now()) } : { last: last || null, from: null, to: null });
   };
-  const end = (name, label) => h("input", { type: "datetime-local", "aria-label": label, value: app.params.get(name) ? toField(Number(app.params.get(name))) : "",
-    onchange: (event) => app.go({ [name]: fromField(event.target.value) }, app.view, true) });
-  return h("div", { class: "tools" }, h("label", null, h("span", { class: "dim" }, "window"), h("select", { "data-testid": "window-select", onchange: pick, value: chosen }, options.map(([value, text]) => h("option", { value }, text)))),
-    chosen === "own" && [end("from", "From"), h("span", { class: "dim" }, "to"), end("to", "To")]);
+  const end = (name, label) => h("input", { type: "datetime-local", "aria-label": label,
+    value: app.params.get(name) ? toField(Number(app.params.get(name))) : "",
+    onchange: (event) => app.set({ [name]: fromField(event.target.value) }) });
+  return h("div", { class: "tools" }, labelled("window", h("select", { testid: "window-select", onchange: pick, value: chosen },
+    options.map(([value, text]) => h("option", { value }, text)))),
+    chosen === "own" && [end("from", "From"), dim("to"), end("to", "To")]);
 }
