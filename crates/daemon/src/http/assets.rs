@@ -10,6 +10,8 @@ pub(super) struct Asset {
 }
 
 const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
 
 macro_rules! asset {
     ($name:literal, $media_type:expr) => {
@@ -18,13 +20,45 @@ macro_rules! asset {
 }
 
 /// All of them.
-pub(super) const ASSETS: &[Asset] = &[asset!("index.html", HTML)];
+pub(super) const ASSETS: &[Asset] = &[
+    asset!("api.js", SCRIPT),
+    asset!("app.js", SCRIPT),
+    asset!("base.js", SCRIPT),
+    asset!("cluster.js", SCRIPT),
+    asset!("decisions.js", SCRIPT),
+    asset!("drawer.js", SCRIPT),
+    asset!("energy.js", SCRIPT),
+    asset!("estimates.js", SCRIPT),
+    asset!("fairness.js", SCRIPT),
+    asset!("index.html", HTML),
+    asset!("jobs.js", SCRIPT),
+    asset!("queue.js", SCRIPT),
+    asset!("style.css", STYLE),
+    asset!("submit.js", SCRIPT),
+    asset!("window.js", SCRIPT),
+];
 
 /// Their names, as the table of routes wants them.
-pub(super) const NAMES: &[&str] = &["index.html"];
+pub(super) const NAMES: &[&str] = &[
+    "api.js",
+    "app.js",
+    "base.js",
+    "cluster.js",
+    "decisions.js",
+    "drawer.js",
+    "energy.js",
+    "estimates.js",
+    "fairness.js",
+    "index.html",
+    "jobs.js",
+    "queue.js",
+    "style.css",
+    "submit.js",
+    "window.js",
+];
 
 /// What they can be.
-pub(super) const TYPES: &[&str] = &[HTML, "text/javascript; charset=utf-8", "text/css; charset=utf-8", "image/svg+xml"];
+pub(super) const TYPES: &[&str] = &[HTML, SCRIPT, STYLE];
 
 /// The file of that name.
 pub(super) fn find(name: &str) -> Option<&'static Asset> {
