@@ -15,8 +15,10 @@ mod learn;
 mod policies;
 mod replay;
 mod reproduce;
+mod serve;
 mod simulate;
 mod workloads;
+mod world;
 
 use crate::fault::EXIT_CODES;
 use anyhow::Result;
@@ -34,6 +36,8 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Demo),
+    Serve(serve::Serve),
+    World(world::World),
     Simulate(simulate::Simulate),
     Compare(compare::Compare),
     Allocate(allocate::Allocate),
@@ -57,6 +61,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match command {
         Command::Demo(command) => command.run(&mut out),
+        Command::Serve(command) => command.run(),
+        Command::World(command) => command.run(),
         Command::Simulate(command) => command.run(&mut out),
         Command::Compare(command) => command.run(&mut out),
         Command::Allocate(command) => command.run(&mut out),

@@ -9,11 +9,14 @@ use crate::progress::Progress;
 use anyhow::{Result, anyhow};
 use arles_core::estimate::Estimator;
 use arles_core::library::nearest;
+use arles_core::{Kind, Library};
 use arles_learn::learned::{self, Numbers};
 use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
 use arles_sim::drive::Scenario;
 use arles_sim::measure::{Guess, Noise};
+use arles_sim::truth::{Oracle, Truth};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The name of the estimator that is always right.
 pub(crate) const ORACLE: &str = "oracle";
@@ -46,6 +49,24 @@ impl Estimation {
             let all: Vec<&str> = names().collect();
             format!("there is no estimator '{name}'{near}; expected one of {}", all.join(", "))
         })
+    }
+
+    /// One for a daemon: it knows the features of these workloads, and `truth` stands in for the oracle.
+    pub(crate) fn for_workloads(
+        self,
+        kinds: &[Kind],
+        workloads: &[String],
+        truth: &Arc<Truth>,
+    ) -> Result<(&'static str, Box<dyn Estimator>)> {
+        let Self::Learned(entry) = self else { return Ok((ORACLE, Box::new(Oracle(Arc::clone(truth))))) };
+        let subject =
+            |name: &String| Subject { name: name.clone(), features: Library::builtin().workload(name).ok().cloned() };
+        let workloads: Vec<Subject> = workloads.iter().map(subject).collect();
+        let progress = Progress::parts(&format!("training {}", entry.name));
+        let (catalog, seed) = (&Catalog::default(), 1);
+        let setting = Setting { kinds, workloads: &workloads, catalog, seed, progress: &|part| progress.at_part(part) };
+        let made = made(entry, &setting).map_err(|unfit| anyhow!("--estimator {}: {unfit}", entry.name))?;
+        Ok((entry.name, made))
     }
 
     /// Trains one for a scenario. It knows the features of the trace's workloads and nothing else about them.

@@ -59,3 +59,13 @@ pub(crate) fn read(path: &Path, what: &str) -> Result<String> {
         anyhow::anyhow!("{}: cannot read this file ({error}); give the path of {what}", path.display())
     })
 }
+
+/// Writes a file that only its owner may read.
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let what = || format!("cannot write '{}'", path.display());
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path).with_context(what)?;
+    file.write_all(text.as_bytes()).with_context(what)?;
+    file.sync_all().with_context(what)
+}

@@ -5,6 +5,7 @@
 //! gave it. The defaults are those of the commented file that `arles check-config --default` prints, and nowhere else.
 
 mod file;
+mod serve;
 
 use crate::cluster::{self, Counts, Outage};
 use crate::estimation::Estimation;
@@ -17,6 +18,8 @@ use arles_sim::trace::Mix;
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{FORMATS, ImportOptions, kind_names};
 use std::path::{Path, PathBuf};
+
+pub(crate) use serve::ServeSettings;
 
 /// The commented file with every default.
 pub(crate) const DEFAULT_FILE: &str = include_str!("settings/default.toml");
@@ -49,6 +52,7 @@ pub(crate) struct Settings {
     pub(crate) load: Option<f64>,
     pub(crate) baseline: &'static PolicyEntry,
     pub(crate) seeds: u64,
+    pub(crate) serve: ServeSettings,
 }
 
 /// One thing that can be set.
@@ -115,6 +119,27 @@ pub(crate) static SETTINGS: &[Setting] = settings![
     "generate.inference-floors" => |s, text| s.generate.inference_floors = parsed(text)?,
     "compare.baseline" => |s, text| s.baseline = policy(text)?,
     "compare.seeds" => |s, text| s.seeds = whole(text, 0)?,
+    "serve.state" => |s, text| s.serve.state = PathBuf::from(text),
+    "serve.listen" => |s, text| s.serve.listen = serve::address(text)?,
+    "serve.engine" => |s, text| s.serve.engine = serve::engine(text)?,
+    "serve.speed" => |s, text| s.serve.speed = number(text, 0.001, 1e6)?,
+    "serve.world" => |s, text| s.serve.world = given(text).map(PathBuf::from),
+    "serve.policy" => |s, text| s.serve.policy = policy(text)?,
+    "serve.tenants" => |s, text| s.serve.tenants = serve::tenants(text)?,
+    "serve.round" => |s, text| s.serve.round_seconds = positive_seconds(text)?,
+    "serve.survey" => |s, text| s.serve.survey_seconds = positive_seconds(text)?,
+    "serve.restart" => |s, text| s.serve.restart_seconds = seconds(text)?,
+    "serve.grace" => |s, text| s.serve.grace_seconds = seconds(text)?,
+    "serve.estimator" => |s, text| s.serve.estimator = Estimation::parse(text)?,
+    "serve.open-loopback" => |s, text| s.serve.open_loopback = truth(text)?,
+    "serve.tls-certificate" => |s, text| s.serve.tls_certificate = given(text).map(PathBuf::from),
+    "serve.tls-key" => |s, text| s.serve.tls_key = given(text).map(PathBuf::from),
+    "serve.requests-per-second" => |s, text| s.serve.requests_per_second = number(text, 0.1, 1e9)?,
+    "serve.burst" => |s, text| s.serve.burst = number(text, 1.0, 1e9)?,
+    "serve.body-limit" => |s, text| s.serve.body_limit = whole(text, 1024)?,
+    "serve.connections" => |s, text| s.serve.connections = whole(text, 1)?,
+    "serve.log-requests" => |s, text| s.serve.log_requests = truth(text)?,
+    "serve.keep-journal" => |s, text| s.serve.keep_journal = truth(text)?,
 ];
 
 impl Settings {
@@ -146,6 +171,7 @@ impl Settings {
             load: None,
             baseline: &POLICIES[0],
             seeds: 0,
+            serve: ServeSettings::blank(),
         };
         file::apply(&mut blank, DEFAULT_FILE, "the built-in settings")?;
         Ok(blank)

@@ -73,6 +73,11 @@ impl<'s> Setup<'s> {
         self.settings.estimator.tutor(scenario, noise)
     }
 
+    /// Saving state, and what is lost when there is no time for it.
+    pub(crate) fn habits(&self) -> Habits {
+        self.options.habits
+    }
+
     /// The measured rates, if there are any.
     pub(crate) fn rates(&self) -> Option<&RateTable> {
         self.rates.as_ref()

@@ -1,0 +1,349 @@
+//! `arles serve`: the scheduler as a service.
+
+use crate::fault::{EXIT_CODES, Failed, remark};
+use crate::settings::{ServeSettings, Settings};
+use crate::setup::Setup;
+use crate::{cluster, files};
+use anyhow::{Context, Result, anyhow};
+use arles_core::engine::Engine;
+use arles_core::scheduler::Settings as Pace;
+use arles_core::{Cluster, Library};
+use arles_daemon::access::Scope;
+use arles_daemon::desk::fresh_token;
+use arles_daemon::entry::Ground;
+use arles_daemon::http::{self, Tls};
+use arles_daemon::service::{Options, Parts, Service};
+use arles_daemon::store::Store;
+use arles_daemon::{api, clock};
+use arles_sim::engine::{Remote, Virtual};
+use arles_sim::measure::Noise;
+use arles_sim::truth::Truth;
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Run the scheduler as a service, with an API and a dashboard
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Serve {
+    /// Settings from a TOML file; 'arles check-config --default' prints one with every default
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder for the journal [default: arles-state]
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<String>,
+    /// Address and port [default: 127.0.0.1:7117]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Requests from this machine need no token
+    #[arg(long)]
+    open_loopback: bool,
+    /// Certificate chain in PEM, for TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<String>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<String>,
+    /// A line on standard error for every request
+    #[arg(long)]
+    log_requests: bool,
+    /// Requests of one token a second, in the long run [default: 1000]
+    #[arg(long, value_name = "N")]
+    requests_per_second: Option<String>,
+    /// Keep every entry of the journal for ever
+    #[arg(long)]
+    keep_journal: bool,
+    /// Who obeys [default: virtual]
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    engine: Option<String>,
+    /// Seconds of the scheduler's clock in one of the wall's [default: 1]
+    #[arg(long, value_name = "RATIO", help_heading = "Cluster")]
+    speed: Option<String>,
+    /// Socket of an 'arles world' to drive
+    #[arg(long, value_name = "SOCKET", help_heading = "Cluster")]
+    world: Option<String>,
+    /// GPUs of each kind, such as v100:36,p100:36,k80:36
+    #[arg(long, value_name = "KIND:COUNT", help_heading = "Cluster")]
+    cluster: Option<String>,
+    /// Most GPUs on one node [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Cluster")]
+    gpus_per_node: Option<String>,
+    /// Measured rates (Gavel's JSON) as the truth of the virtual cluster
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    rates: Option<String>,
+    /// How far the virtual cluster deviates from the performance model [default: 0]
+    #[arg(long, value_name = "RATIO", help_heading = "Cluster")]
+    deviation: Option<String>,
+    /// Policy of a new journal [default: oef-coop]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    policy: Option<String>,
+    /// Who shares the cluster: NAME or NAME:WEIGHT,...
+    #[arg(long, value_name = "TENANTS", help_heading = "Scheduling")]
+    tenants: Option<String>,
+    /// Time between two decisions [default: 60s]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
+    round: Option<String>,
+    /// Time between two looks at the whole cluster [default: 120s]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
+    survey: Option<String>,
+    /// Lost at every start of a job after its first, where it does not say [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
+    restart: Option<String>,
+    /// Who says how fast everything is [default: learned]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    estimator: Option<String>,
+}
+
+impl Serve {
+    fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::builtin()?;
+        if let Some(path) = &self.config {
+            settings.put_file(path)?;
+        }
+        let yes = |flag: bool| flag.then(|| "true".to_owned());
+        let flags = [
+            ("serve.state", "--state", self.state.clone()),
+            ("serve.listen", "--listen", self.listen.clone()),
+            ("serve.open-loopback", "--open-loopback", yes(self.open_loopback)),
+            ("serve.tls-certificate", "--tls-certificate", self.tls_certificate.clone()),
+            ("serve.tls-key", "--tls-key", self.tls_key.clone()),
+            ("serve.log-requests", "--log-requests", yes(self.log_requests)),
+            ("serve.requests-per-second", "--requests-per-second", self.requests_per_second.clone()),
+            ("serve.keep-journal", "--keep-journal", yes(self.keep_journal)),
+            ("serve.engine", "--engine", self.engine.clone()),
+            ("serve.speed", "--speed", self.speed.clone()),
+            ("serve.world", "--world", self.world.clone()),
+            ("cluster.gpus", "--cluster", self.cluster.clone()),
+            ("cluster.gpus-per-node", "--gpus-per-node", self.gpus_per_node.clone()),
+            ("rates.file", "--rates", self.rates.clone()),
+            ("simulation.deviation", "--deviation", self.deviation.clone()),
+            ("serve.policy", "--policy", self.policy.clone()),
+            ("serve.tenants", "--tenants", self.tenants.clone()),
+            ("serve.round", "--round", self.round.clone()),
+            ("serve.survey", "--survey", self.survey.clone()),
+            ("serve.restart", "--restart", self.restart.clone()),
+            ("serve.estimator", "--estimator", self.estimator.clone()),
+        ];
+        for (key, flag, value) in flags {
+            if let Some(value) = value {
+                settings.put(key, &value, flag)?;
+            }
+        }
+        // Whoever allows more in the long run allows it at once too.
+        settings.serve.burst = settings.serve.burst.max(settings.serve.requests_per_second);
+        Ok(settings)
+    }
+
+    pub(crate) fn run(&self) -> Result<()> {
+        let began = Instant::now();
+        let settings = self.settings()?;
+        let setup = Setup::new(&settings)?;
+        let mut store = Store::open(&settings.serve.state)?;
+        let ground = founded(&mut store, &setup.cluster, &settings.serve)?;
+        let token = first_token(&mut store, &settings.serve)?;
+        let truth = Arc::new(setup.truth(&ground.workloads)?);
+        let (estimator_name, estimator) =
+            settings.serve.estimator.for_workloads(ground.cluster.kinds(), &ground.workloads, &truth)?;
+        let parts = Parts {
+            engine: engine(&settings, &setup, &truth),
+            engine_name: settings.serve.engine.to_owned(),
+            estimator,
+            estimator_name: estimator_name.to_owned(),
+        };
+        let options = Options {
+            speed: settings.serve.speed,
+            keep_journal: settings.serve.keep_journal,
+            learn_from_reports: false,
+            grace_seconds: settings.serve.grace_seconds,
+        };
+        let service = Service::start(store, parts, options, log)?;
+        serve(service, &settings.serve, &ground, token.as_deref(), began)
+    }
+}
+
+fn log(line: &str) {
+    remark(format_args!("arles: {line}"));
+}
+
+/// The journal's beginning; of a new journal it is what the settings say.
+fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Result<Ground> {
+    let names: Vec<String> = Library::builtin().workloads().iter().map(|workload| workload.name.clone()).collect();
+    let Some(mut ground) = store.ground()? else {
+        let mut pace = Pace::with_round(settings.round_seconds);
+        pace.survey_seconds = settings.survey_seconds;
+        pace.lease_seconds = 4.0 * settings.survey_seconds;
+        let ground = Ground {
+            cluster: cluster.clone(),
+            settings: pace,
+            tenants: settings.tenants.clone(),
+            policy: settings.policy.name.to_owned(),
+            workloads: names,
+            restart_seconds: settings.restart_seconds,
+            begun: clock::wall(),
+        };
+        store.set_ground(&ground)?;
+        return Ok(ground);
+    };
+    if ground.cluster != *cluster {
+        return Err(anyhow!(
+            "the journal in '{}' is of another cluster ({}), not of {}; give the same with --cluster, or another folder with --state",
+            settings.state.display(),
+            cluster::in_words(&ground.cluster),
+            cluster::in_words(cluster)
+        ));
+    }
+    let fresh: Vec<String> = names.into_iter().filter(|name| !ground.workloads.contains(name)).collect();
+    if !fresh.is_empty() {
+        ground.workloads.extend(fresh);
+        store.set_ground(&ground)?;
+    }
+    if ground.settings.round_seconds != settings.round_seconds {
+        log(&format!("rounds stay {} s long, as when this journal began", ground.settings.round_seconds));
+    }
+    Ok(ground)
+}
+
+/// Makes a token for whoever comes first, unless none is needed or there is one; returns where it is kept.
+fn first_token(store: &mut Store, settings: &ServeSettings) -> Result<Option<PathBuf>> {
+    let path = settings.state.join("admin.token");
+    if !store.tokens()?.is_empty() {
+        return Ok(path.is_file().then_some(path));
+    }
+    let (token, secret) = fresh_token("admin", Scope::Admin, None);
+    files::write_private(&path, &format!("{secret}\n"))?;
+    store.put_token(&token)?;
+    Ok(Some(path))
+}
+
+fn engine(settings: &Settings, setup: &Setup<'_>, truth: &Arc<Truth>) -> Box<dyn Engine> {
+    match &settings.serve.world {
+        Some(path) => Box::new(Remote::connect(path.clone())),
+        None => {
+            let noise = Noise { rate_sd: settings.noise, watts_sd: settings.noise, seed: settings.seed };
+            // Another number at every start: the counters of this cluster begin anew with the process.
+            let boot = clock::wall().0;
+            Box::new(Virtual::new(setup.cluster.clone(), Arc::clone(truth), setup.habits(), noise, boot))
+        }
+    }
+}
+
+fn serve(
+    service: Service,
+    settings: &ServeSettings,
+    ground: &Ground,
+    token: Option<&std::path::Path>,
+    began: Instant,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let options = http::Options {
+        listen: settings.listen,
+        tls: match (&settings.tls_certificate, &settings.tls_key) {
+            (Some(cert), Some(key)) => Some(Tls { cert: cert.clone(), key: key.clone() }),
+            _ => None,
+        },
+        open_loopback: settings.open_loopback,
+        requests_per_second: settings.requests_per_second,
+        burst: settings.burst,
+        body_limit: settings.body_limit,
+        connections: settings.connections,
+        log_requests: settings.log_requests,
+        ..http::Options::default()
+    };
+    let desk = service.desk();
+    let stopped = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind(settings.listen).await.map_err(|e| {
+            Failed(format!("cannot listen on {}: {e}; give another address with --listen", settings.listen))
+        })?;
+        let address = listener.local_addr()?;
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{address}");
+        std::fs::write(settings.state.join("address"), &url).context("cannot write into the state folder")?;
+        add_tenants(&desk, settings).await?;
+        greet(&service, settings, ground, &url, token, began);
+        let (stop, stopping) = tokio::sync::watch::channel(false);
+        let door = tokio::spawn(http::serve(desk, options, listener, stopping));
+        let why = until_stopped(&service).await;
+        log(why);
+        let _ = stop.send(true);
+        door.await.context("the door failed")??;
+        anyhow::Ok(())
+    });
+    let closed = service.stop();
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    stopped?;
+    closed?;
+    log("everything is written; good-bye");
+    Ok(())
+}
+
+/// Tenants of the settings that the journal does not know yet.
+async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) -> Result<()> {
+    let who = arles_daemon::access::Caller::loopback();
+    let known = desk.tenants(&who).map_err(|e| anyhow!("{e}"))?.tenants;
+    for tenant in &settings.tenants {
+        if known.iter().all(|known| known.name != tenant.name) {
+            let request = api::TenantRequest { weight: tenant.weight };
+            desk.set_tenant(&who, &tenant.name, request).await.map_err(|e| anyhow!("{e}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn greet(
+    service: &Service,
+    settings: &ServeSettings,
+    ground: &Ground,
+    url: &str,
+    token: Option<&std::path::Path>,
+    began: Instant,
+) {
+    let desk = service.desk();
+    let server = desk.server(&arles_daemon::access::Caller::loopback());
+    log(&format!(
+        "{} under {}; {} engine at {}×, estimates by {}",
+        cluster::in_words(&ground.cluster),
+        server.policy,
+        server.engine,
+        server.speed,
+        server.estimator
+    ));
+    log(&format!(
+        "{} live jobs; journal in {}, {} entries replayed; up in {:.2} s",
+        server.live_jobs,
+        settings.state.display(),
+        service.replayed,
+        began.elapsed().as_secs_f64()
+    ));
+    match (settings.open_loopback, token) {
+        (true, _) => log("requests from this machine need no token"),
+        (false, Some(path)) => log(&format!("a token of scope admin is in {}", path.display())),
+        (false, None) => {}
+    }
+    log(&format!("ready: dashboard and API at {url}"));
+}
+
+/// Waits for a signal, or for the loop to fail; returns why.
+async fn until_stopped(service: &Service) -> &'static str {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (told, mut heard) = tokio::sync::mpsc::channel(1);
+    let kinds = [
+        (SignalKind::terminate(), "told to stop; finishing what is under way"),
+        (SignalKind::interrupt(), "interrupted; finishing what is under way"),
+    ];
+    for (kind, why) in kinds {
+        let Ok(mut signals) = signal(kind) else { return "signals cannot be heard; stopping" };
+        let told = told.clone();
+        tokio::spawn(async move {
+            signals.recv().await;
+            let _ = told.send(why).await;
+        });
+    }
+    loop {
+        match tokio::time::timeout(Duration::from_millis(200), heard.recv()).await {
+            Ok(why) => return why.unwrap_or("stopping"),
+            Err(_) if service.ended() => return "the journal cannot be written; stopping",
+            Err(_) => {}
+        }
+    }
+}
