@@ -60,7 +60,7 @@ fn measure(name: &str, jobs: u32, gpus: u32, classes: u32) {
     day.round(5);
     day.round(6);
     let few: Vec<JobId> = day.scheduler.waiting().take(100).collect();
-    let (one, _) = timed(|| few.iter().map(|&job| day.scheduler.explain(job)).count());
+    let (one, _) = timed(|| few.iter().map(|&job| day.scheduler.explain(job)).collect::<Vec<_>>());
     let (all, reasons) = timed(|| day.scheduler.explain_all().count());
     println!("  explain {:.0} us, explain_all {all:.1} ms for {reasons} jobs", one * 10.0);
     let (clone, _) = timed(|| day.scheduler.clone());

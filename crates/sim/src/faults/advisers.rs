@@ -29,6 +29,11 @@ impl Solver {
         Self { policy: (entry.make)(), rng, wrong, last: None }
     }
 
+    /// Solves with another policy from now on.
+    pub(super) fn switch(&mut self, entry: &PolicyEntry) {
+        self.policy = (entry.make)();
+    }
+
     /// Answers a problem, perhaps with an old answer besides.
     ///
     /// # Errors

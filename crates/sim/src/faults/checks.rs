@@ -36,6 +36,8 @@ enum End {
 /// The books of all checkers.
 pub(super) struct Checks<'p> {
     plan: &'p Plan,
+    /// Whether some policy so far may have put two jobs on one GPU.
+    pairs: bool,
     pub(super) found: Option<Violation>,
     ledger: Ledger<'p>,
     /// Jobs taken in by the scheduler.
@@ -50,6 +52,7 @@ impl<'p> Checks<'p> {
     pub(super) fn new(plan: &'p Plan) -> Self {
         Self {
             plan,
+            pairs: plan.policy.pairs,
             found: None,
             ledger: Ledger::new(plan),
             submitted: BTreeMap::new(),
@@ -62,6 +65,11 @@ impl<'p> Checks<'p> {
     /// Records a violation, if it is the first.
     pub(super) fn violated(&mut self, at: Time, what: String) {
         self.found.get_or_insert(Violation { at, what });
+    }
+
+    /// Another policy decides. What an earlier one put on one GPU may stay there for a while.
+    pub(super) fn may_pair(&mut self, pairs: bool) {
+        self.pairs |= pairs;
     }
 
     /// Whether a job has ended.
@@ -140,7 +148,7 @@ impl<'p> Checks<'p> {
         let gang = |job: &JobId| world.life(*job).map_or(0, |life| life.spec.gang);
         for (g, jobs) in seated.iter().enumerate().filter(|(_, jobs)| jobs.len() > 1) {
             let kind = cluster.kind(cluster.kind_of(GpuId(g as u32)));
-            let most = if self.plan.policy.pairs { kind.max_jobs.min(2) } else { 1 };
+            let most = if self.pairs { kind.max_jobs.min(2) } else { 1 };
             if jobs.len() > usize::from(most) || jobs.iter().any(|job| gang(job) != 1) {
                 return self.violated(now, format!("gpu-{g} is oversold to {jobs:?}"));
             }

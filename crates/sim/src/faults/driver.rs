@@ -13,6 +13,7 @@ use super::tally::{Fault, Tally};
 use crate::journal::{Journal, digest};
 use crate::rng::Rng;
 use crate::world::World;
+use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::scheduler::{Fence, Order, Report, Survey, Verdict};
 use arles_core::{Input, JobId, JobSpec, NodeId, Output, Scheduler, Time, Work};
 use std::collections::BTreeMap;
@@ -412,7 +413,16 @@ impl<'p> Run<'p> {
         if self.plan.json {
             self.tally.count(Fault::ReplayedFromJson);
         }
-        self.scheduler = self.replayed();
+        let replayed = self.replayed();
+        let [written, again] = [&self.scheduler, &replayed].map(|s| serde_json::to_string(s).expect("plain data"));
+        if written != again {
+            self.checks.violated(self.now, "a snapshot differs from what the journal says".into());
+        }
+        // From its journal, or from its snapshot.
+        self.scheduler = match self.plan.json {
+            true => serde_json::from_str(&written).expect("what was written can be read"),
+            false => replayed,
+        };
     }
 
     /// A new scheduler, told everything that is in the journal.
@@ -465,6 +475,7 @@ impl<'p> Run<'p> {
                 }
             }
             Trouble::Cancel(id) => self.cancel(JobId(id)),
+            Trouble::Switch(policy) => self.switch(&POLICIES[policy]),
             Trouble::Jump(seconds) => {
                 self.tally.count(if seconds > 0.0 { Fault::ClockForward } else { Fault::ClockBack });
                 self.skew += (seconds * 1e6) as i64;
@@ -494,6 +505,16 @@ impl<'p> Run<'p> {
             Verdict::Stops => Fault::CancelStopping,
         });
         self.tell(Input::Cancel(job));
+    }
+
+    /// Somebody wants another policy; whoever finds the daemon away does not ask again.
+    fn switch(&mut self, policy: &'static PolicyEntry) {
+        if self.now >= self.down_until {
+            self.tally.count(Fault::PolicySwitched);
+            self.solver.switch(policy);
+            self.checks.may_pair(policy.pairs);
+            self.tell(Input::Policy(policy.name.into()));
+        }
     }
 
     /// Everything is well again and stays so.

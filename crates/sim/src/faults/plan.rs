@@ -28,6 +28,8 @@ pub(super) enum Trouble {
     Crash,
     /// Somebody cancels a job: the one with this number, if there is one.
     Cancel(u64),
+    /// Somebody wants the policy at this place in the table.
+    Switch(usize),
     /// The daemon's clock jumps by so many seconds.
     Jump(f64),
     /// No faults from here on.
@@ -70,8 +72,11 @@ impl Plan {
             checkpoint_every_seconds: rng.uniform_in(60.0, 900.0),
             ..Habits::default()
         };
+        let mut troubles = draw_troubles(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles"));
+        troubles.extend(draw_switches(quiet_seconds, &mut root.fork("switches")));
+        troubles.sort_by_key(|(at, _)| *at);
         Self {
-            troubles: draw_troubles(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles")),
+            troubles,
             policy: &POLICIES[rng.below(POLICIES.len() as u64) as usize],
             settings: Settings::with_round(ROUND_SECONDS),
             quiet_at: Time::from_seconds(quiet_seconds),
@@ -165,6 +170,16 @@ fn draw_jobs(
         });
     }
     (jobs, bursts)
+}
+
+/// Changes of the policy: none in half of the runs.
+fn draw_switches(quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, Trouble)> {
+    let switches = if rng.chance(0.5) { 0 } else { 1 + rng.below(4) };
+    let switch = |_| {
+        let at = Time::from_seconds(rng.uniform_in(0.0, quiet_seconds));
+        (at, Trouble::Switch(rng.below(POLICIES.len() as u64) as usize))
+    };
+    (0..switches).map(switch).collect()
 }
 
 fn draw_troubles(cluster: &Cluster, jobs: u64, quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, Trouble)> {

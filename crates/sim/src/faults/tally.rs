@@ -65,6 +65,7 @@ faults! {
     EstimateLate = "estimate late",
     EstimateRepeated = "estimate repeated",
     Burst = "burst of arrivals",
+    PolicySwitched = "policy switched",
     SubmitRepeated = "submit repeated",
     CancelWaiting = "cancel of a waiting job",
     CancelStarting = "cancel of a starting job",
