@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod api;
+pub mod client;
 pub mod desk;
 pub mod http;
 mod refusal;
