@@ -10,6 +10,7 @@
 pub mod access;
 pub mod api;
 mod book;
+pub mod client;
 pub mod clock;
 pub mod desk;
 pub mod entry;

@@ -30,6 +30,9 @@ use tokio::sync::{Semaphore, watch};
 /// How long a body may take to come in.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How much of a body that is too large is read nevertheless.
+const POUR_LIMIT: usize = 1 << 20;
+
 const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const CONTENT_RULES: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
@@ -161,6 +164,7 @@ impl<B: Behind> Door<B> {
         };
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         if length.is_some_and(|length| length > limit as u64) {
+            pour_away(body).await;
             return Err(too_large());
         }
         match tokio::time::timeout(BODY_PATIENCE, Limited::new(body, limit).collect()).await {
@@ -193,6 +197,20 @@ impl<B: Behind> Door<B> {
 
 fn known(route: &Route, who: Option<Caller>) -> Result<Caller, Refusal> {
     who.ok_or_else(|| internal(&format!("{} was let in without a name", route.id)))
+}
+
+/// Takes in a little of what is not wanted. A connection that is closed with bytes unread is reset, and the sender would never see why.
+async fn pour_away(mut body: Incoming) {
+    let mut left = POUR_LIMIT;
+    let pour = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(2), pour).await;
 }
 
 fn is_json(media_type: &str) -> bool {

@@ -11,6 +11,7 @@ use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 const SCHEMAS: &str = "#/components/schemas/";
+const RESPONSES: &str = "#/components/responses/";
 
 /// The file, as `/openapi.json` serves it.
 #[must_use]
@@ -44,7 +45,7 @@ fn document() -> Value {
     let mut written = generator(Contract::Serialize);
     let mut read = generator(Contract::Deserialize);
     let mut paths = Map::new();
-    FAULT(&mut written);
+    let failures = common_failures(&mut written);
     written.subschema_for::<crate::api::Event>();
     for route in ROUTES {
         let operation = operation(route, &mut written, &mut read);
@@ -73,6 +74,7 @@ fn document() -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "responses": failures,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "A token that an admin made."},
             },
@@ -192,27 +194,45 @@ fn responses(route: &Route, written: &mut SchemaGenerator) -> Value {
     Value::Object(all)
 }
 
+/// A failure looks the same wherever it happens; only health is told in the words of its success.
 fn failure(route: &Route, status: u16, written: &mut SchemaGenerator) -> Value {
-    let fault = FAULT(written).to_value();
-    let schema = match answer_of(route.content) {
-        // Health is told in the same words whether it is good or bad.
-        Some(schema) if status == 503 && route.need == Need::Nobody => json!({"anyOf": [schema(written), fault]}),
-        _ => fault,
-    };
-    let mut response = json!({"description": words(status), "content": {"application/json": {"schema": schema}}});
-    let header = |text: &str, schema: Value| json!({"description": text, "schema": schema});
-    match status {
-        401 => {
-            let schema = json!({"type": "string", "enum": ["Bearer"]});
-            response["headers"] = json!({"WWW-Authenticate": header("What is missing.", schema)});
+    match answer_of(route.content) {
+        Some(schema) if status == 503 && route.need == Need::Nobody => {
+            let schema = json!({"anyOf": [schema(written), FAULT(written)]});
+            json!({"description": words(status), "content": {"application/json": {"schema": schema}}})
         }
-        429 | 503 => {
-            let schema = json!({"type": "integer", "minimum": 1});
-            response["headers"] = json!({"Retry-After": header("Seconds to wait, where that can be said.", schema)});
-        }
-        _ => {}
+        _ => json!({"$ref": format!("{RESPONSES}{}", name(status))}),
     }
-    response
+}
+
+fn common_failures(written: &mut SchemaGenerator) -> Value {
+    let mut statuses: Vec<u16> = ROUTES.iter().flat_map(Route::failures).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    let mut all = Map::new();
+    for status in statuses {
+        let content = json!({"application/json": {"schema": FAULT(written)}});
+        let mut response = json!({"description": words(status), "content": content});
+        let header = |text: &str, schema: Value| json!({"description": text, "schema": schema});
+        match status {
+            401 => {
+                let schema = json!({"type": "string", "enum": ["Bearer"]});
+                response["headers"] = json!({"WWW-Authenticate": header("What is missing.", schema)});
+            }
+            429 | 503 => {
+                let schema = json!({"type": "integer", "minimum": 1});
+                response["headers"] =
+                    json!({"Retry-After": header("Seconds to wait, where that can be said.", schema)});
+            }
+            _ => {}
+        }
+        all.insert(name(status), response);
+    }
+    Value::Object(all)
+}
+
+fn name(status: u16) -> String {
+    format!("Fault{status}")
 }
 
 fn success(status: u16) -> &'static str {
@@ -261,8 +281,8 @@ mod tests {
         refs(&document, &mut found);
         assert!(found.len() > 50);
         for target in found {
-            let name = target.strip_prefix(SCHEMAS).unwrap_or_else(|| panic!("{target} leads out of the file"));
-            assert!(document["components"]["schemas"].get(name).is_some(), "{target}");
+            let pointer = target.strip_prefix('#').unwrap_or_else(|| panic!("{target} leads out of the file"));
+            assert!(document.pointer(pointer).is_some(), "{target} leads nowhere");
         }
         for route in ROUTES {
             let operation = &document["paths"][route.path][route.verb.name().to_ascii_lowercase()];

@@ -1,0 +1,200 @@
+//! A door with nothing real behind it, and a client that sends bytes as they are told.
+
+#![allow(dead_code, unreachable_pub)] // Each test file uses its own part of it.
+
+use arles_daemon::access::{Caller, Scope};
+use arles_daemon::api::{Event, Health};
+use arles_daemon::http::{Behind, Options, Question, Reply, serve_behind};
+use arles_daemon::{Refusal, api};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+/// Answers every question by repeating it.
+#[derive(Clone, Default)]
+pub struct Fake {
+    pub events: Arc<Mutex<Vec<Event>>>,
+    pub news: Arc<Notify>,
+}
+
+impl Fake {
+    pub fn happen(&self, what: &str, tenant: Option<&str>) {
+        let mut events = self.events.lock().unwrap();
+        let id = events.len() as u64 + 1;
+        let (what, tenant) = (what.to_owned(), tenant.map(str::to_owned));
+        events.push(Event { id, at: 0.0, what, job: None, tenant, text: "it happened\nindeed".into() });
+        self.news.notify_waiters();
+    }
+}
+
+impl Behind for Fake {
+    /// Secrets are the names of scopes.
+    fn caller(&self, secret: &str) -> Option<Caller> {
+        let scope = Scope::named(secret)?;
+        let tenant = (scope == Scope::Tenant).then(|| "vision".to_owned());
+        Some(Caller { name: format!("a-{scope}-token"), scope, tenant })
+    }
+
+    async fn answer(&self, who: Caller, question: Question) -> Result<Reply, Refusal> {
+        match question {
+            Question::Kinds => panic!("on purpose"),
+            Question::Workloads => tokio::time::sleep(Duration::from_millis(300)).await,
+            Question::Tenants => return Err(Refusal::unavailable("busy", "busy", "wait").retry_after(2.5)),
+            Question::Submit(..) => {
+                let reply = Reply::json(&json!({"asked": format!("{question:?}")}))?.status(201);
+                return Ok(Reply { location: Some("/v1/jobs/1".into()), ..reply });
+            }
+            _ => {}
+        }
+        Reply::json(&json!({"who": who.name, "asked": format!("{question:?}")}))
+    }
+
+    fn health(&self) -> Health {
+        Health { ok: true, trouble: vec![] }
+    }
+
+    fn ready(&self) -> Health {
+        Health { ok: false, trouble: vec!["the disk is full".into()] }
+    }
+
+    async fn metrics(&self) -> String {
+        "arles_jobs 1\n".into()
+    }
+
+    fn events(&self, who: &Caller, after: u64, most: usize) -> Option<(Vec<api::Event>, u64)> {
+        let events = self.events.lock().unwrap();
+        let newest = events.len() as u64;
+        // The first ten are forgotten once there are a hundred.
+        if after < 10 && newest >= 100 {
+            return None;
+        }
+        let seen = events.iter().filter(|event| event.id > after);
+        let seen = seen.filter(|event| event.tenant.as_deref().is_none_or(|tenant| who.sees(tenant)));
+        Some((seen.take(most).cloned().collect(), newest))
+    }
+
+    fn last_event(&self, _: &Caller) -> u64 {
+        self.events.lock().unwrap().len() as u64
+    }
+
+    async fn wait_for_event(&self, after: u64) {
+        loop {
+            let news = self.news.notified();
+            if self.events.lock().unwrap().len() as u64 > after {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+/// A server in its own runtime.
+pub struct Server {
+    pub at: SocketAddr,
+    pub fake: Fake,
+    stop: watch::Sender<bool>,
+    runtime: Option<tokio::runtime::Runtime>,
+    task: Option<tokio::task::JoinHandle<Result<(), arles_daemon::http::ServeError>>>,
+}
+
+impl Server {
+    pub fn start(options: Options) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let at = listener.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let fake = Fake::default();
+        let task = runtime.spawn(serve_behind(fake.clone(), options, listener, stopped));
+        Self { at, fake, stop, runtime: Some(runtime), task: Some(task) }
+    }
+
+    pub fn unlimited() -> Options {
+        Options { requests_per_second: f64::INFINITY, ..Options::default() }
+    }
+
+    /// Tells it to stop, and does not wait.
+    pub fn begin_stop(&self) {
+        self.stop.send(true).unwrap();
+    }
+
+    /// Waits until it has stopped.
+    pub fn wait(mut self) {
+        let (runtime, task) = (self.runtime.take().unwrap(), self.task.take().unwrap());
+        runtime.block_on(task).unwrap().unwrap();
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.at).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the server closes.
+    pub fn raw(&self, bytes: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        // The server may close before everything is sent.
+        let _ = stream.write_all(bytes);
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        Answer::read(&all)
+    }
+
+    /// A request with these headers, each a line.
+    pub fn ask(&self, method: &str, target: &str, headers: &str, body: &str) -> Answer {
+        let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let head =
+            format!("{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{length}{headers}\r\n", self.at);
+        self.raw(&[head.as_bytes(), body.as_bytes()].concat())
+    }
+
+    pub fn get(&self, target: &str) -> Answer {
+        self.ask("GET", target, "Authorization: Bearer admin\r\n", "")
+    }
+
+    pub fn post(&self, target: &str, body: &str) -> Answer {
+        self.ask("POST", target, "Authorization: Bearer admin\r\nContent-Type: application/json\r\n", body)
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(known, _)| *known == name).map(|(_, value)| value).next()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The code of a fault, which must be whole.
+    pub fn code(&self) -> String {
+        let json = self.json();
+        let error = &json["error"];
+        assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        assert!(error["hint"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        error["code"].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned()
+    }
+
+    pub fn message(&self) -> String {
+        self.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
+    }
+}
