@@ -4,8 +4,8 @@
 // selection and scrolling survive a refresh every second. Text from the API becomes text nodes and attributes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "required", "indeterminate"]);
-const HANDLERS = ["onclick", "oninput", "onchange", "onsubmit", "onkeydown", "onpointermove", "onpointerleave", "onscroll"];
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "required"]);
+const HANDLERS = ["onclick", "oninput", "onchange", "onsubmit", "onkeydown", "onpointermove", "onpointerleave"];
 
 function build(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {

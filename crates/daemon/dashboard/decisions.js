@@ -5,7 +5,7 @@
 import { call, get } from "./api.js";
 import { card, fact, count, dim, empty, entry, h, labelled, num, piece, plural, render, span, speak, table, watts, when } from "./base.js";
 
-const CHANGES = 60;
+const CHANGES = 25;
 const EVENTS = 80;
 
 export function mount(root, app) {
@@ -35,8 +35,7 @@ function draw(app, it, redraw) {
         decision.failure && h("p", { class: "caution" },
           `The policy gave no usable answer last time: ${decision.failure}. The decision before it stays in force.`),
         h("p", null, h("a", { href: "#/fairness" }, "Who got how much"))),
-        card("What the last rounds changed", changes(app, decision.changes, "Nothing has changed lately: everybody stays where they are.")),
-        card("Events", feed(app, now))),
+        card("What the last rounds changed", changes(app, decision.changes, "Nothing has changed lately: everybody stays where they are."))),
       h("div", null, policies(app, it, redraw))),
   ];
 }
@@ -44,8 +43,8 @@ function draw(app, it, redraw) {
 function changes(app, list, none) {
   if (!list.length) return empty(none);
   return [table("Changes", ["", "#job", "tenant", "from", "to"], list.slice(0,
-    CHANGES).map((c) => h("tr", { "data-row": "", tabindex: 0, testid: "change-row", "data-job": c.job },
-    h("td", null, h("span", { class: `state ${{ start: "p2", stop: "p1", move: "p0" }[c.what] ?? "dim"}` }, c.what)), num(c.job),
+    CHANGES).map((c) => h("tr", { "data-row": "", tabindex: -1, testid: "change-row", "data-job": c.job },
+    h("td", null, h("span", { class: `state ${{ start: "p2", stop: "p1", move: "p0" }[c.what] ?? "dim"}` }, c.what)), num(h("a", { href: app.link("decisions", { job: c.job }) }, c.job)),
     h("td", null, app.mark(c.tenant)), h("td", null, c.from ?? "–"), h("td", null, c.to ?? "–")))),
   list.length > CHANGES && h("p", { class: "note" }, `and ${count(list.length - CHANGES)} more`)];
 }
@@ -89,6 +88,7 @@ function policies(app, it, redraw) {
           title: it.forecast ? null : "look first at what would change", onclick: change }, "Switch …")),
       shown && h("p", { class: "note" }, shown.summary),
       it.forecast && forecast(app, it.forecast)),
+    card("Events", feed(app, app.now())),
     card("All policies", table("Policies", ["policy", "promises and purpose"],
       it.policies.map((p) => h("tr", { class: p.current ? "current" : null, "data-key": p.name },
       h("td", null, p.current ? h("b", null, p.name) : p.name, p.current && h("div", { class: "dim" }, "in force")),

@@ -37,7 +37,9 @@ function draw(app, cells, whole) {
     h("div", { class: "headline" }, h("h1", null, "Estimates ", h("small", null, `by ${app.server.estimator}`)),
       h("div", { class: "tools" }, labelled("workload", h("input",
         { list: "names", placeholder: "any", maxlength: 200, value: app.params.get("workload") ?? "", onchange: set })))),
-    !measured.length ? empty(cells.length ? `${plural(cells.length, "rate")} estimated, none measured yet. They are compared here once jobs have run for a while.` : "Nothing is estimated yet. Estimates come with the first jobs.") : [
+    !measured.length ? empty(cells.length
+      ? `${plural(cells.length, "rate")} estimated, none measured yet. They are compared here once jobs have run for a while.`
+      : "Nothing is estimated yet. Estimates come with the first jobs.") : [
       h("div", { class: "tiles" },
         tile("Cells measured", count(measured.length), `of ${count(cells.length)}${whole ? "" : " read"}: workload, gang, partner, kind`),
         tile("Typical error before measuring", percent(quantile(before, 0.5)), `nine in ten below ${percent(quantile(before, 0.9))}`),

@@ -28,7 +28,8 @@ function draw(app, tenants, it, past) {
   return [
     h("div", { class: "headline" }, h("h1", null, "Fairness ", h("small", null,
       past ? `under ${it.policies.join(", ") || "no policy"}` : `round ${count(it.round)}, ${it.policy}`)), picker(app, "the decision in force")),
-    !shares.length ? empty(past ? "Nothing was divided in this window. Choose a longer one." : "Nothing is divided: no tenant has a live job. Submit one and look again after the next round.") : [
+    !shares.length ? empty(past ? "Nothing was divided in this window. Choose a longer one."
+      : "Nothing is divided: no tenant has a live job. Submit one and look again after the next round.") : [
       h("div", { class: "tiles three" },
         verdict("Strongest envy", worst, worst != null && worst > 1 + LEVEL, "nobody would rather have another's GPUs",
           "somebody would rather have another's GPUs"),
@@ -52,7 +53,7 @@ function bars(app, shares, held, past) {
   const track = (s) => {
     const has = held.get(s.tenant)?.held_ratio;
     return h("div", { class: "share", testid: "share-bar", "data-granted": s.granted_ratio, "aria-hidden": "true" },
-      piece("active", s.granted_ratio / most), !past && piece("idle low", has / most),
+      piece(past ? "active whole" : "active", s.granted_ratio / most), !past && piece("idle low", has / most),
       h("i", { class: "mark", style: { left: `${(100 * s.entitlement_ratio) / most}%` } }));
   };
   return table("Shares", ["tenant", "", "#entitled", "#granted", ...(past ? [] : ["#held"]), "#sharing ratio"],

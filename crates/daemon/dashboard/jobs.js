@@ -111,9 +111,9 @@ function line(app, job) {
   const now = app.now();
   const where = job.place ? `${job.place.gpus.length} × ${job.place.kind}${job.place.shared ? ", shared" : ""}` : "";
   const low = job.floor != null && job.rate != null && job.rate < job.floor * 0.999;
-  return h("tr", { "data-row": "", testid: "job-row", "data-job": job.id, "data-key": job.id, tabindex: 0,
-    "aria-selected": String(job.id) === app.params.get("job") },
-    num(h("a", { href: app.link("jobs", { ...Object.fromEntries(app.params), job: job.id }), tabindex: -1 }, job.id)),
+  return h("tr", { "data-row": "", testid: "job-row", "data-job": job.id, "data-key": job.id, tabindex: -1,
+    "aria-current": app.params.get("job") === String(job.id) || null },
+    num(h("a", { href: app.link("jobs", { ...Object.fromEntries(app.params), job: job.id }) }, job.id)),
     h("td", null, state(job.state)), h("td", { class: "clip" }, app.mark(job.tenant)),
     h("td", { class: "clip wide", title: job.name ? `${job.workload} · ${job.name}` : job.workload }, job.workload, job.name && dim(` ${job.name}`)),
     num(job.gang),
