@@ -273,8 +273,8 @@ async function askToken() {
   stop?.abort();
   const field = h("input", { type: "password", name: "token", required: true, autocomplete: "off", maxlength: 500, autofocus: true,
     testid: "token-input", "aria-label": "Token" });
-  const body = h("div", { testid: "token-form" }, hasToken() && h("p", { class: "wrong" },
-    "The server does not know this token. It may have been withdrawn."),
+  const body = h("div", { testid: "token-form" },
+    hasToken() && h("p", { class: "wrong" }, "The server does not know this token. It may have been withdrawn."),
     h("p", null, "This server asks who you are. Whoever runs it makes tokens with ", h("code", null, "arles token"),
       "; yours is kept until this tab is closed."), field);
   await dialog("Token", body, [["ok", "Go in", "primary", "token-submit"]], { class: "narrow" });
@@ -288,7 +288,7 @@ async function askToken() {
 const KEYS = [["g c, g q, … or 1–7", "go to a view; its letter shows when the pointer rests on its name"],
   ["/", "find a job number, a tenant or a workload"], ["j  k", "next and previous row of a list"],
   ["Enter", "open the row or GPU"], ["← ↑ ↓ →", "move over the GPUs when the map has the focus"], ["n", "submit a job"],
-    ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
+  ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
 const help = () => dialog("Keys", h("dl", { class: "keys" },
   KEYS.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), [["", "Close", ""]]);
 

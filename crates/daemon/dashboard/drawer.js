@@ -83,10 +83,10 @@ function progress(job, now) {
     h("span", null, `${(job.done_ratio * 100).toFixed(1)} % · ${what}`, left > 0 && [" · at this rate done ", when(now + left, now)]));
 }
 
-const place = (app, p) => [`${p.gpus.length} × ${p.kind} on ${p.nodes.slice(0, 4).join(", ")}${p.nodes.length > 4 ? ` and ${p.nodes.length - 4} more` : ""}`,
-  dim(` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than it needs",
-  p.shared && [" · shared", p.partner != null && [" with ", h("a",
-    { href: app.link(app.view, { ...Object.fromEntries(app.params), job: p.partner }) }, `job ${p.partner}`)]]];
+const place = (app, p) => [
+  `${p.gpus.length} × ${p.kind} on ${p.nodes.slice(0, 4).join(", ")}${p.nodes.length > 4 ? ` and ${p.nodes.length - 4} more` : ""}`, dim(` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than it needs",
+  p.shared && " · shared",
+  p.partner != null && [" with ", h("a", { href: app.link(app.view, { ...Object.fromEntries(app.params), job: p.partner }) }, `job ${p.partner}`)]];
 
 /** `0–3, 8` for 0 1 2 3 8. */
 function ranges(numbers) {
