@@ -54,7 +54,7 @@ function morph(old, fresh) {
   if (fresh.hasAttribute("data-keep") && old.hasAttribute("data-keep")) return;
   for (const { name, value } of fresh.attributes)
     if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
-  for (const { name } of [...old.attributes]) if (name !== "style" && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name } of [...old.attributes]) if (!/^(style|open)$/.test(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
   if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
   for (const name of HANDLERS) if (old[name] !== fresh[name]) old[name] = fresh[name];
   morphChildren(old, fresh);
