@@ -114,14 +114,15 @@ function drawNav() {
 
 // The rhythm.
 
-let [timer, running, again, lastRun, pauseUntil, stale] = [null, false, false, 0, 0, true];
+let [timer, running, again, lastRun, pauseUntil, stale, trouble] = [null, false, false, 0, 0, true, null];
 
-/** Asks for a refresh soon; `now` without waiting out the second. */
+const look = () => Promise.all([shown?.refresh(), openDrawer.refresh?.()]);
+
+/** Asks for a refresh soon; `now` waits neither for the second to be over nor for a slow answer to something else. */
 function wake(now = false) {
-  if (running) { again = now || again === "now" ? "now" : "soon"; return; }
+  if (running) { again = true; if (now) app.attempt(look); return; }
   clearTimeout(timer);
-  const pause = Math.max(0, pauseUntil - performance.now(), now ? 0 : lastRun + QUIET_MS - performance.now());
-  timer = setTimeout(refresh, pause);
+  timer = setTimeout(refresh, Math.max(0, pauseUntil - performance.now(), now ? 0 : lastRun + QUIET_MS - performance.now()));
 }
 
 function later() {
@@ -133,14 +134,16 @@ async function refresh() {
   if (running || document.hidden || !app.server) return;
   [running, again, lastRun] = [true, false, performance.now()];
   try {
-    await Promise.all([head(), shown?.refresh(), openDrawer.refresh?.()]);
-    clearNotice("unreachable");
+    await Promise.all([head(), look()]);
+    clearNotice(trouble);
+    trouble = null;
   } catch (fault) {
+    trouble = fault.code;
     report(fault);
   }
   running = false;
   drawStrip();
-  if (again) wake(again === "now"); else later();
+  if (again) wake(); else later();
 }
 
 async function head() {
@@ -202,7 +205,7 @@ function drawStrip() {
   if (!server) return;
   const fact = (name, value, testid, title) => h("span", { class: "fact", title }, dim(name), " ", h("b", { testid }, value));
   render($("strip"),
-    h("span", { class: `fact link ${app.connected ? "up" : "down"}`, testid: "connection",
+    h("span", { class: `fact link ${app.connected ? "up" : ""}`, testid: "connection",
       title: app.connected ? "changes arrive as they happen" : "no stream of events; asking every few seconds" },
       app.connected ? "live" : "polling"),
     fact("policy", server.policy, "policy-now"),
@@ -253,7 +256,7 @@ function clearNotice(code) {
 
 function report(fault) {
   if (!(fault instanceof Fault)) { notice("dashboard", `the dashboard stumbled: ${fault.message}`,
-    "reload the page; if it stays, report it with the address"); console.error(fault); return; }
+    "reload the page; if it stays, report it"); console.error(fault); return; }
   if (fault.status === 401) { askToken(); return; }
   if (fault.retryAfter) pauseUntil = performance.now() + fault.retryAfter * 1000;
   notice(fault.code, fault.message, fault.hint);
@@ -270,8 +273,8 @@ async function askToken() {
   stop?.abort();
   const field = h("input", { type: "password", name: "token", required: true, autocomplete: "off", maxlength: 500, autofocus: true,
     testid: "token-input", "aria-label": "Token" });
-  const body = h("div", { testid: "token-form" }, hasToken() && h("p", { class: "wrong" },
-    "The server does not know this token. It may have been withdrawn."),
+  const body = h("div", { testid: "token-form" },
+    hasToken() && h("p", { class: "wrong" }, "The server does not know this token. It may have been withdrawn."),
     h("p", null, "This server asks who you are. Whoever runs it makes tokens with ", h("code", null, "arles token"),
       "; yours is kept until this tab is closed."), field);
   await dialog("Token", body, [["ok", "Go in", "primary", "token-submit"]], { class: "narrow" });
@@ -285,14 +288,14 @@ async function askToken() {
 const KEYS = [["g c, g q, … or 1–7", "go to a view; its letter shows when the pointer rests on its name"],
   ["/", "find a job number, a tenant or a workload"], ["j  k", "next and previous row of a list"],
   ["Enter", "open the row or GPU"], ["← ↑ ↓ →", "move over the GPUs when the map has the focus"], ["n", "submit a job"],
-    ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
+  ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
 const help = () => dialog("Keys", h("dl", { class: "keys" },
   KEYS.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), [["", "Close", ""]]);
 
 function moveRow(step) {
   const rows = [...main.querySelectorAll("tr[data-row]")];
   if (!rows.length) return;
-  const at = rows.indexOf(document.activeElement?.closest("tr[data-row]"));
+  const at = rows.indexOf(document.activeElement?.closest("tr[data-row]") ?? main.querySelector("tr[aria-current]"));
   const next = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, at + step))];
   next.focus();
   next.scrollIntoView({ block: "nearest" });

@@ -4,8 +4,8 @@
 // selection and scrolling survive a refresh every second. Text from the API becomes text nodes and attributes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "required", "indeterminate"]);
-const HANDLERS = ["onclick", "oninput", "onchange", "onsubmit", "onkeydown", "onpointermove", "onpointerleave", "onscroll"];
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "required"]);
+const HANDLERS = ["onclick", "oninput", "onchange", "onsubmit", "onkeydown", "onpointermove", "onpointerleave"];
 
 function build(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
@@ -54,7 +54,7 @@ function morph(old, fresh) {
   if (fresh.hasAttribute("data-keep") && old.hasAttribute("data-keep")) return;
   for (const { name, value } of fresh.attributes)
     if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
-  for (const { name } of [...old.attributes]) if (name !== "style" && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name } of [...old.attributes]) if (!/^(style|open)$/.test(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
   if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
   for (const name of HANDLERS) if (old[name] !== fresh[name]) old[name] = fresh[name];
   morphChildren(old, fresh);

@@ -1,23 +1,23 @@
 // What runs where: every GPU as a cell, grouped by kind and node, and the figures of the whole cluster above.
 //
-// Cells lie on one canvas and the cursor on another above it, so that moving over 10,000 GPUs draws two rectangles.
-// A cell's place is found by arithmetic: nodes of a kind are blocks of the same size in reading order.
+// Cells lie on one canvas and the cursor on another above it, so that moving over 10,000 GPUs draws none of them anew.
+// A node is a block of cells; blocks follow each other like words, with the largest cells that let the whole fit into the window.
 
 import { all, get } from "./api.js";
 import { count, dim, empty, entry, h, percent, piece, plural, render, showTip, speak, tile, watts } from "./base.js";
 
 const SIZES = [60, 52, 44, 38, 34, 30, 26, 22, 18, 16, 14, 12, 11, 10, 9, 8, 7];
+const LABELLED = 18; // cells of this size leave room for the names of nodes
 const NUMBERED = 34; // and these for the number of the job
 const EDGE = 2; // room for the cursor at the left
 const HEAD = 264; // room for what is said of a kind
-const LABELLED = 18; // cells of this size leave room for the names of nodes
-const [FREE, HELD, SHARED, AWAY] = [0, 1, 2, 3];
+const [FREE, SHARED, AWAY] = [0, 2, 3]; // as /v1/gpus counts states; 1 is held by one job
 
-/** Blocks of nodes for cells of size `c`: `{blocks: [{node, x, y, columns}], heads: [{kind, x, y}], height}`. Kinds stand side by side where they fit. */
+/** Where blocks of nodes and heads of kinds go with cells of size `c`. Kinds stand side by side where they fit. */
 function lay(groups, width, c) {
   const label = c >= LABELLED ? 15 : 0;
   const [blocks, heads] = [[], []];
-  let [left, top, tallest] = [EDGE, 0, 0];
+  let [left, top, tallest, widest] = [EDGE, 0, 0, 0];
   for (const { kind, nodes } of groups) {
     let group = shelve(nodes, width - left, c, label);
     if (left > EDGE && (group.rows > 1 || left + Math.max(group.width, HEAD) > width)) {
@@ -27,9 +27,10 @@ function lay(groups, width, c) {
     heads.push({ kind, x: left, y: top });
     for (const block of group.blocks) blocks.push({ ...block, x: block.x + left, y: block.y + top + 26 });
     tallest = Math.max(tallest, group.height + 26);
+    widest = Math.max(widest, left + group.width);
     left += Math.max(group.width, HEAD) + 28;
   }
-  return { blocks, heads, height: top + tallest, c, label };
+  return { blocks, heads, width: widest, height: top + tallest, c, label };
 }
 
 /** One kind's nodes in rows of this width. */
@@ -53,20 +54,12 @@ function shelve(nodes, width, c, label) {
 function fit(groups, width, height) {
   for (const c of SIZES) {
     const plan = lay(groups, width, c);
-    if (plan.height <= height) return plan;
+    if (plan.height <= height && plan.width <= width) return plan;
   }
   return lay(groups, width, SIZES.at(-1));
 }
 
 function group(gpus, nodes) {
-  if (!nodes.length) { // none to see: blocks of eight in the order of the GPUs
-    for (let i = 0; i < gpus.kind.length;) {
-      let n = 1;
-      while (n < 8 && gpus.kind[i + n] === gpus.kind[i]) n++;
-      nodes.push({ name: "", kind: gpus.kinds[gpus.kind[i]], first_gpu: i, gpus: n });
-      i += n;
-    }
-  }
   const groups = gpus.kinds.map((kind) => ({ kind, nodes: [] }));
   const at = new Map(groups.map((g) => [g.kind, g]));
   for (const node of nodes) at.get(node.kind)?.nodes.push(node);
@@ -99,9 +92,10 @@ function hatch(pen, colour) {
 
 const mix = (a, b, part) => `rgb(${channels(a).map((v, i) => Math.round(v * (1 - part) + channels(b)[i] * part)).join(", ")})`;
 
-function lightness(colour) {
-  const [r, g, b] = channels(colour);
-  return (0.3 * r + 0.59 * g + 0.11 * b) / 255;
+/** Whether white is better read on a colour than black: by its relative luminance, against where both contrasts are equal. */
+function isDark(colour) {
+  const [r, g, b] = channels(colour).map((v) => (v / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.198;
 }
 
 export function mount(root, app) {
@@ -133,7 +127,7 @@ export function mount(root, app) {
     refresh: async () => {
       const nodesWanted = !it.nodes.length || app.nodesStale;
       const [gpus, kinds, jobs, nodes] = await Promise.all([get("gpus"), get("kinds"), get("jobs", { limit: 1 }),
-        nodesWanted ? all("nodes", "nodes", 20_000).catch((fault) => { if (fault.status === 403) return { items: [] }; throw fault; }) : null]);
+        nodesWanted ? all("nodes", "nodes", 20_000) : null]);
       if (!map.isConnected) return; // another view was opened meanwhile
       if (nodes) { it.nodes = nodes.items; app.nodesStale = false; it.plan = null; }
       [it.gpus, it.kinds] = [gpus, kinds.kinds];
@@ -158,7 +152,7 @@ function drawTiles(app, kinds, jobs) {
       shared > 0 && ` · ${count(shared)} shared`, away > 0 && h("span", { class: "wrong" }, ` · ${count(away)} away`)], { testid: "tile-gpus" }),
     tile("Power", watts(sum("watts")), `of ${watts(kinds.reduce((p, k) => p + k.gpus * k.peak_watts, 0))} at most`, { testid: "tile-watts" }),
     tile("Live jobs", count(app.server.live_jobs), `${count(running)} hold GPUs`, { testid: "tile-jobs" }),
-    tile("Waiting", count(live.waiting ?? 0), h("a", { href: "#/queue" }, "why"), { testid: "tile-waiting" }),
+    tile("Waiting", count(live.waiting ?? 0), live.waiting > 0 && h("a", { href: "#/queue" }, "why"), { testid: "tile-waiting" }),
     h("section", { class: "card tile kinds" }, h("h2", null, "Held by kind"), h("div", { class: "kindbars" }, kinds.map((k) => [
       h("span", null, k.name),
       h("div", { class: "bar", title: `${count(k.busy)} of ${count(k.gpus)} held, ${count(k.shared)} shared, ${count(k.away)} away; ${watts(k.watts)}` },
@@ -214,10 +208,9 @@ function draw(it) {
     it.plan = fit(group(gpus, it.nodes), width, Math.max(360, innerHeight - 370));
     size(it, width);
   }
-  const started = performance.now();
   const [colour, done] = coloursOf(map);
   it.kindOf = new Map(it.kinds.map((k) => [k.name, k]));
-  it.ramp = Array.from({ length: 17 }, (_, i) => mix(colour("unused"), i < 9 ? colour("active") : colour("lost"), i < 9 ? i / 9 : 0.45 + (i - 9) / 13));
+  it.ramp = Array.from({ length: 17 }, (_, i) => (i < 8 ? mix(colour("unused"), colour("active"), i / 8) : mix(colour("active"), colour("lost"), i / 8 - 1)));
   const pen = canvas.getContext("2d");
   pen.clearRect(0, 0, width, it.plan.height);
   const [buckets, pairs, away] = [new Map(), [], []];
@@ -240,7 +233,6 @@ function draw(it) {
   if (it.plan.c >= NUMBERED) drawNumbers(pen, it, side, colour);
   drawCursor(it);
   done();
-  map.dataset.drawMs = (performance.now() - started).toFixed(1);
 }
 
 function size(it, width) {
@@ -284,7 +276,7 @@ function drawNumbers(pen, it, side, colour) {
   const { gpus, plan } = it;
   forCells(plan, (gpu, x, y) => {
     if (gpus.state[gpu] === AWAY) return;
-    pen.fillStyle = lightness(hueOfGpu(it, gpu, colour)) < 0.47 ? "#ffffff" : "#14171a";
+    pen.fillStyle = isDark(hueOfGpu(it, gpu, colour)) ? "#ffffff" : "#14171a";
     if (gpus.job[gpu] > 0) pen.fillText(gpus.job[gpu], x + 4, y + 14, side - 6);
     if (gpus.state[gpu] !== SHARED) { if (side > 48) pen.fillText(watts(gpus.watts[gpu]), x + 4, y + side - 5, side - 6); return; }
     pen.fillStyle = colour("ink");

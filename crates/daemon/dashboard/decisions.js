@@ -5,8 +5,9 @@
 import { call, get } from "./api.js";
 import { card, fact, count, dim, empty, entry, h, labelled, num, piece, plural, render, span, speak, table, watts, when } from "./base.js";
 
-const CHANGES = 60;
+const CHANGES = 25;
 const EVENTS = 80;
+const HUES = { start: "p2", stop: "p1", move: "p0" };
 
 export function mount(root, app) {
   const it = { policies: null, chosen: null, forecast: null, busy: false };
@@ -30,31 +31,31 @@ function draw(app, it, redraw) {
           fact("round", h("b", { testid: "decision-round" }, count(decision.round)),
             decision.round !== decision.current_round && dim(` · now in round ${count(decision.current_round)}`)),
           fact("decided", when(decision.decided_at, now)), fact("policy", h("b", null, decision.policy)),
-          fact("solved in", span(decision.solve_seconds)), fact("for",
-            `${plural(decision.tenants.length, "tenant")} on ${plural(decision.kinds.length, "kind")}`)),
+          fact("solved in", span(decision.solve_seconds)),
+          fact("for", `${plural(decision.tenants.length, "tenant")} on ${plural(decision.kinds.length, "kind")}`)),
         decision.failure && h("p", { class: "caution" },
           `The policy gave no usable answer last time: ${decision.failure}. The decision before it stays in force.`),
         h("p", null, h("a", { href: "#/fairness" }, "Who got how much"))),
-        card("What the last rounds changed", changes(app, decision.changes, "Nothing has changed lately: everybody stays where they are.")),
-        card("Events", feed(app, now))),
+        card("What the last rounds changed", changes(app, decision.changes, "Nothing has changed lately: everybody stays where they are."))),
       h("div", null, policies(app, it, redraw))),
   ];
 }
 
 function changes(app, list, none) {
   if (!list.length) return empty(none);
-  return [table("Changes", ["", "#job", "tenant", "from", "to"], list.slice(0,
-    CHANGES).map((c) => h("tr", { "data-row": "", tabindex: 0, testid: "change-row", "data-job": c.job },
-    h("td", null, h("span", { class: `state ${{ start: "p2", stop: "p1", move: "p0" }[c.what] ?? "dim"}` }, c.what)), num(c.job),
-    h("td", null, app.mark(c.tenant)), h("td", null, c.from ?? "–"), h("td", null, c.to ?? "–")))),
+  const line = (c) => h("tr", { "data-row": "", tabindex: -1, testid: "change-row", "data-job": c.job },
+    h("td", null, h("span", { class: `state ${HUES[c.what] ?? "dim"}` }, c.what)),
+    num(h("a", { href: app.link("decisions", { job: c.job }) }, c.job)),
+    h("td", null, app.mark(c.tenant)), h("td", null, c.from ?? "–"), h("td", null, c.to ?? "–"));
+  return [table("Changes", ["", "#job", "tenant", "from", "to"], list.slice(0, CHANGES).map(line)),
   list.length > CHANGES && h("p", { class: "note" }, `and ${count(list.length - CHANGES)} more`)];
 }
 
 function feed(app, now) {
   if (!app.feed.length) return empty(app.connected ? "Nothing has happened since you came." : "The stream of events is not connected; trying again.");
-  return h("ol", { class: "feed" }, app.feed.slice(0, EVENTS).map((e) => h("li",
-    { testid: "event-row", "data-key": `e${e.id}`, "data-job": e.job, class: e.what === "trouble" || e.what === "failed" ? "wrong" : null },
-    dim(when(e.at, now)), h("span", { class: "what" }, e.what), h("span", null, e.text))));
+  const line = (e) => h("li", { testid: "event-row", "data-key": `e${e.id}`, "data-job": e.job, class: /trouble|failed/.test(e.what) && "wrong" },
+    dim(when(e.at, now)), h("span", { class: "what" }, e.what), h("span", null, e.text));
+  return h("ol", { class: "feed" }, app.feed.slice(0, EVENTS).map(line));
 }
 
 function policies(app, it, redraw) {
@@ -75,20 +76,24 @@ function policies(app, it, redraw) {
       `From the next round on, ${chosen} divides the GPUs instead of ${current}. ${plural(it.forecast.changed, "job")} would start, stop or move.`,
       "Switch"))) return;
     const done = await app.attempt(() => call("PUT", "policy", { body: { policy: chosen } }));
-    if (done) { Object.assign(it, { chosen: null, forecast: null }); app.notice("switched", `${done.name} is in force from the next round on`, "", true); }
+    if (done) {
+      Object.assign(it, { chosen: null, forecast: null });
+      app.notice("switched", `${done.name} is in force from the next round on`, "", true);
+    }
     app.wake(true);
   };
   return [
     app.can("read") && card("Another policy",
-      h("div", { class: "tools" }, labelled("policy", h("select",
-        { testid: "policy-select", value: chosen, onchange: (event) => choose(event.target.value) },
-        it.policies.map((p) => h("option", { value: p.name }, p.name, p.current ? " (in force)" : "")))),
+      h("div", { class: "tools" },
+        labelled("policy", h("select", { testid: "policy-select", value: chosen, onchange: (event) => choose(event.target.value) },
+          it.policies.map((p) => h("option", { value: p.name }, p.name, p.current ? " (in force)" : "")))),
         h("button", { testid: "policy-preview", disabled: chosen === current || it.busy, onclick: preview },
           it.busy ? "playing ahead …" : "What would change?"),
         app.can("operate") && h("button", { class: "primary", testid: "switch-button", disabled: !it.forecast || it.forecast.to !== chosen,
           title: it.forecast ? null : "look first at what would change", onclick: change }, "Switch …")),
       shown && h("p", { class: "note" }, shown.summary),
       it.forecast && forecast(app, it.forecast)),
+    card("Events", feed(app, app.now())),
     card("All policies", table("Policies", ["policy", "promises and purpose"],
       it.policies.map((p) => h("tr", { class: p.current ? "current" : null, "data-key": p.name },
       h("td", null, p.current ? h("b", null, p.name) : p.name, p.current && h("div", { class: "dim" }, "in force")),
@@ -98,8 +103,9 @@ function policies(app, it, redraw) {
 
 function forecast(app, f) {
   const sum = (list) => list.reduce((a, b) => a + b, 0);
-  const rows = f.shares.map((s) => ({ tenant: s.tenant, before: sum(s.before), after: sum(s.after), s })).sort((a,
-    b) => Math.abs(b.after - b.before) - Math.abs(a.after - a.before)).slice(0, 40);
+  const gain = (r) => r.after - r.before;
+  const rows = f.shares.map((s) => ({ tenant: s.tenant, before: sum(s.before), after: sum(s.after), s }))
+    .sort((a, b) => Math.abs(gain(b)) - Math.abs(gain(a))).slice(0, 40);
   const most = Math.max(1e-9, ...rows.flatMap((r) => [r.before, r.after]));
   const by = (list) => f.kinds.map((k, i) => [k, list[i]]).filter(([, n]) => n > 0.005).map(([k, n]) => `${n.toFixed(1)} ${k}`).join(", ");
   const change = (n) => (Math.abs(n) < 0.05 ? "±0" : `${n > 0 ? "+" : "−"}${Math.abs(n).toFixed(1)}`);
@@ -110,6 +116,6 @@ function forecast(app, f) {
     table("Shares before and after", ["tenant", "", "#before", "#after", "#change"],
       rows.map((r) => h("tr", { title: `${by(r.s.before)} → ${by(r.s.after)}` }, h("td", null, app.mark(r.tenant)),
       h("td", { class: "stretch" }, h("div", { class: "share" }, piece("idle", r.before / most), piece("active low", r.after / most))),
-      num(r.before.toFixed(1)), num(r.after.toFixed(1)), num(change(r.after - r.before))))),
+      num(r.before.toFixed(1)), num(r.after.toFixed(1)), num(change(gain(r)))))),
     f.changes.length > 0 && h("details", null, h("summary", null, "Which jobs"), changes(app, f.changes, "")));
 }

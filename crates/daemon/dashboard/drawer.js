@@ -1,20 +1,23 @@
 // One job, beside whatever view is open: what it is, where it runs or why it waits, how fast it is against what was reckoned, what it cost.
 
 import { call, get } from "./api.js";
-import { absolute, fact, count, dim, energy, h, piece, plural, rate, render, span, state, table, three, watts, when } from "./base.js";
+import { absolute, fact, count, dim, energy, h, piece, plural, rate, render, span, speak, state, table, three, watts, when } from "./base.js";
 
 const drawer = document.getElementById("drawer");
-let [open, last] = [null, null];
+let [open, last, told] = [null, null, null];
 
 /** Shows this job, or closes the drawer for `null`. */
 export function openDrawer(app, id) {
   if (id === open) return;
-  [open, last] = [id, id ? document.activeElement : last];
+  const fresh = id && !open;
+  if (fresh) last = document.activeElement;
+  open = id;
   drawer.hidden = !id;
   drawer.setAttribute("data-testid", "drawer");
   openDrawer.refresh = id ? () => load(app, id) : null;
   if (!id) { drawer.replaceChildren(); last?.isConnected && last.focus({ preventScroll: true }); return; }
   render(drawer, head(app, id, null), h("p", { class: "dim" }, "…"));
+  if (fresh) drawer.focus({ preventScroll: true });
 }
 
 async function load(app, id) {
@@ -27,7 +30,10 @@ async function load(app, id) {
     render(drawer, head(app, id, null), h("p", null, fault.message), h("p", { class: "dim" }, fault.hint));
     return;
   }
-  if (open === id) render(drawer, head(app, id, job), draw(app, job, why));
+  if (open !== id) return;
+  if (told !== id) speak(`job ${id} of ${job.tenant}: ${job.state}. ${(why?.reason ?? job.reason)?.text ?? ""}`);
+  told = id;
+  render(drawer, head(app, id, job), draw(app, job, why));
 }
 
 const head = (app, id, job) => h("header", null,
@@ -77,10 +83,10 @@ function progress(job, now) {
     h("span", null, `${(job.done_ratio * 100).toFixed(1)} % · ${what}`, left > 0 && [" · at this rate done ", when(now + left, now)]));
 }
 
-const place = (app, p) => [`${p.gpus.length} × ${p.kind} on ${p.nodes.slice(0, 4).join(", ")}${p.nodes.length > 4 ? ` and ${p.nodes.length - 4} more` : ""}`,
-  dim(` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than it needs",
-  p.shared && [" · shared", p.partner != null && [" with ", h("a",
-    { href: app.link(app.view, { ...Object.fromEntries(app.params), job: p.partner }) }, `job ${p.partner}`)]]];
+const place = (app, p) => [
+  `${p.gpus.length} × ${p.kind} on ${p.nodes.slice(0, 4).join(", ")}${p.nodes.length > 4 ? ` and ${p.nodes.length - 4} more` : ""}`, dim(` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than it needs",
+  p.shared && " · shared",
+  p.partner != null && [" with ", h("a", { href: app.link(app.view, { ...Object.fromEntries(app.params), job: p.partner }) }, `job ${p.partner}`)]];
 
 /** `0–3, 8` for 0 1 2 3 8. */
 function ranges(numbers) {

@@ -24,32 +24,33 @@ export function mount(root, app) {
 }
 
 const off = (estimate, measured) => Math.abs(estimate / measured - 1);
+const now = (cell) => off(cell.rate, cell.measured_rate);
 const quantile = (values, q) => (values.length ? [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(q * values.length))] : null);
 
 function draw(app, cells, whole) {
   const measured = cells.filter((c) => c.measured_rate > 0 && c.rate > 0);
   const first = measured.filter((c) => c.first_rate > 0);
   const before = first.map((c) => off(c.first_rate, c.measured_rate));
-  const after = measured.map((c) => off(c.rate, c.measured_rate));
+  const after = measured.map(now);
   const set = (event) => app.set({ workload: event.target.value.trim() || null });
-  const name = (c) => [c.workload, c.partner && dim(` beside ${c.partner}`)];
+  const line = (c) => h("tr", { testid: "estimate-row", title: `${c.source}, measured ${c.measurements} times` },
+    h("td", { class: "clip" }, c.workload, c.partner && dim(` beside ${c.partner}`)), h("td", null, c.kind), num(c.gang),
+    num(three(c.measured_rate)), num(three(c.rate)), num(dim(three(c.first_rate))), h("td", { class: now(c) > 0.2 ? "n wrong" : "n" }, percent(now(c))));
   return [
     h("div", { class: "headline" }, h("h1", null, "Estimates ", h("small", null, `by ${app.server.estimator}`)),
-      h("div", { class: "tools" }, labelled("workload", h("input",
-        { list: "names", placeholder: "any", maxlength: 200, value: app.params.get("workload") ?? "", onchange: set })))),
-    !measured.length ? empty(cells.length ? `${plural(cells.length, "rate")} estimated, none measured yet. They are compared here once jobs have run for a while.` : "Nothing is estimated yet. Estimates come with the first jobs.") : [
+      h("div", { class: "tools" }, labelled("workload",
+        h("input", { list: "names", placeholder: "any", maxlength: 200, value: app.params.get("workload") ?? "", onchange: set })))),
+    !measured.length ? empty(cells.length
+      ? `${plural(cells.length, "rate")} estimated, none measured yet. They are compared here once jobs have run for a while.`
+      : "Nothing is estimated yet. Estimates come with the first jobs.") : [
       h("div", { class: "tiles" },
         tile("Cells measured", count(measured.length), `of ${count(cells.length)}${whole ? "" : " read"}: workload, gang, partner, kind`),
         tile("Typical error before measuring", percent(quantile(before, 0.5)), `nine in ten below ${percent(quantile(before, 0.9))}`),
         tile("Typical error now", percent(quantile(after, 0.5)), `nine in ten below ${percent(quantile(after, 0.9))}`)),
       h("div", { class: "columns" },
         card("Estimated against measured", plot(measured)),
-        card("Furthest off, steps per second", table("The cells that are furthest off", ["workload", "kind", "#GPUs", "#measured", "#now", "#first", "#off"],
-          [...measured].sort((a, b) => off(b.rate, b.measured_rate) - off(a.rate, a.measured_rate)).slice(0,
-            WORST).map((c) => h("tr", { testid: "estimate-row", title: `${c.source}, measured ${c.measurements} times` },
-            h("td", { class: "clip" }, name(c)), h("td", null, c.kind), num(c.gang), num(three(c.measured_rate)), num(three(c.rate)),
-              h("td", { class: "n dim" }, three(c.first_rate)),
-            h("td", { class: off(c.rate, c.measured_rate) > 0.2 ? "n wrong" : "n" }, percent(off(c.rate, c.measured_rate))))))))],
+        card("Furthest off, steps per second", table("Furthest off", ["workload", "kind", "#GPUs", "#measured", "#now", "#first", "#off"],
+          [...measured].sort((a, b) => now(b) - now(a)).slice(0, WORST).map(line))))],
   ];
 }
 
@@ -69,13 +70,13 @@ function plot(cells) {
       s("text", { x: x(v), y: SIDE + 24, "text-anchor": "middle" }, text(v)), s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, text(v))]),
     s("path", { class: "diagonal", d: `M${LEFT} ${SIDE + 8}L${LEFT + SIDE} 8` }),
     s("path", { class: "axisline", d: `M${LEFT} 8V${SIDE + 8}H${LEFT + SIDE}` }),
-    cells.filter((c) => c.first_rate > 0).slice(0, 3000).map((c) => s("circle",
-      { class: "ring", cx: x(c.measured_rate).toFixed(1), cy: y(c.first_rate).toFixed(1), r: 3.2 })),
+    cells.filter((c) => c.first_rate > 0).slice(0, 3000).map((c) =>
+      s("circle", { class: "ring", cx: x(c.measured_rate).toFixed(1), cy: y(c.first_rate).toFixed(1), r: 3.2 })),
     s("path", { class: "dots", d: dots(cells, "rate") }),
     s("text", { x: LEFT + SIDE / 2, y: SIDE + 44, "text-anchor": "middle" }, "measured, steps per second"),
     s("text", { x: 12, y: 8 + SIDE / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${8 + SIDE / 2})` }, "estimated"));
   figure.onpointermove = (event) => {
-    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(figure.getScreenCTM().inverse());
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(event.currentTarget.getScreenCTM().inverse());
     let [near, least] = [null, 100];
     for (const c of cells) for (const pick of ["rate", "first_rate"]) {
       const far = c[pick] > 0 ? (x(c.measured_rate) - at.x) ** 2 + (y(c[pick]) - at.y) ** 2 : 1e9;
@@ -84,8 +85,9 @@ function plot(cells) {
     if (!near) { showTip(null); return; }
     showTip(event.clientX, event.clientY, h("b", null, `${near.workload} on ${near.gang} × ${near.kind}`),
       near.partner && h("div", null, `beside ${near.partner}`),
-      [["measured", near.measured_rate], ["estimated now", near.rate], ["at first", near.first_rate]].map(([what, v]) => h("div", null,
-        `${what}: ${rate(v)}`)), h("div", null, `${near.source}, measured ${near.measurements} times`));
+      [["measured", near.measured_rate], ["estimated now", near.rate], ["at first", near.first_rate]]
+        .map(([what, v]) => h("div", null, `${what}: ${rate(v)}`)),
+      h("div", null, `${near.source}, measured ${near.measurements} times`));
   };
   figure.onpointerleave = () => showTip(null);
   return [h("p", { class: "legend" }, entry("round active", "now"), entry("ringed", "before anything was measured"), dim("on the line: exact")), figure];

@@ -26,10 +26,11 @@ function draw(app, tenants, it, past) {
   const ratios = it.shares.map((s) => s.sharing_ratio).filter((r) => r != null);
   const least = past ? it.least_sharing : ratios.length ? Math.min(...ratios) : null;
   return [
-    h("div", { class: "headline" }, h("h1", null, "Fairness ", h("small", null,
-      past ? `under ${it.policies.join(", ") || "no policy"}` : `round ${count(it.round)}, ${it.policy}`)), picker(app, "the decision in force")),
-    !shares.length ? empty(past ? "Nothing was divided in this window. Choose a longer one." : "Nothing is divided: no tenant has a live job. Submit one and look again after the next round.") : [
-      h("div", { class: "tiles three" },
+    h("div", { class: "headline" }, h("h1", null, "Fairness ",
+      h("small", null, past ? `under ${it.policies.join(", ") || "no policy"}` : `round ${count(it.round)}, ${it.policy}`)), picker(app, "the decision in force")),
+    !shares.length ? empty(past ? "Nothing was divided in this window. Choose a longer one."
+      : "Nothing is divided: no tenant has a live job. Submit one and look again after the next round.") : [
+      h("div", { class: "tiles" },
         verdict("Strongest envy", worst, worst != null && worst > 1 + LEVEL, "nobody would rather have another's GPUs",
           "somebody would rather have another's GPUs"),
         verdict("Least sharing ratio", least, least != null && least < 1 - LEVEL, "everybody has at least an equal division's worth",
@@ -52,7 +53,7 @@ function bars(app, shares, held, past) {
   const track = (s) => {
     const has = held.get(s.tenant)?.held_ratio;
     return h("div", { class: "share", testid: "share-bar", "data-granted": s.granted_ratio, "aria-hidden": "true" },
-      piece("active", s.granted_ratio / most), !past && piece("idle low", has / most),
+      piece(past ? "active whole" : "active", s.granted_ratio / most), !past && piece("idle low", has / most),
       h("i", { class: "mark", style: { left: `${(100 * s.entitlement_ratio) / most}%` } }));
   };
   return table("Shares", ["tenant", "", "#entitled", "#granted", ...(past ? [] : ["#held"]), "#sharing ratio"],

@@ -101,8 +101,8 @@ function draw(it) {
   });
   const spacer = (n, name) => h("tr", { class: "spacer", "data-key": name, "aria-hidden": "true", style: { height: `${n * ROW}px` } });
   const known = it.pages[0]?.jobs != null || row > 0;
-  if (known && row === 0) render(it.body, h("tr", null, h("td", { colspan: 10 },
-    empty(it.app.params.size ? "No job is like this. Take a filter away." : "No jobs yet. Submit one here, or with “arles submit”."))));
+  if (known && row === 0) render(it.body, h("tr", null,
+    h("td", { colspan: 10 }, empty(it.app.params.size ? "No job is like this. Take a filter away." : "No jobs yet. Submit one here, or with “arles submit”."))));
   else render(it.body, spacer(top, "above"), rows, spacer(Math.max(0, row - top - rows.length), "below"),
     it.pages.at(-1)?.jobs == null && h("tr", { class: "pending", "data-key": "more" }, h("td", { colspan: 10 }, "…")));
 }
@@ -111,9 +111,9 @@ function line(app, job) {
   const now = app.now();
   const where = job.place ? `${job.place.gpus.length} × ${job.place.kind}${job.place.shared ? ", shared" : ""}` : "";
   const low = job.floor != null && job.rate != null && job.rate < job.floor * 0.999;
-  return h("tr", { "data-row": "", testid: "job-row", "data-job": job.id, "data-key": job.id, tabindex: 0,
-    "aria-selected": String(job.id) === app.params.get("job") },
-    num(h("a", { href: app.link("jobs", { ...Object.fromEntries(app.params), job: job.id }), tabindex: -1 }, job.id)),
+  return h("tr", { "data-row": "", testid: "job-row", "data-job": job.id, "data-key": job.id, tabindex: -1,
+    "aria-current": app.params.get("job") === String(job.id) || null },
+    num(h("a", { href: app.link("jobs", { ...Object.fromEntries(app.params), job: job.id }) }, job.id)),
     h("td", null, state(job.state)), h("td", { class: "clip" }, app.mark(job.tenant)),
     h("td", { class: "clip wide", title: job.name ? `${job.workload} · ${job.name}` : job.workload }, job.workload, job.name && dim(` ${job.name}`)),
     num(job.gang),
@@ -126,17 +126,17 @@ function line(app, job) {
 function drawTools(it) {
   const { app } = it;
   const set = (name) => (event) => app.set({ [name]: event.target.value.trim() || null });
-  const pick = (name, label, options) => labelled(label, h("select",
-    { testid: `filter-${name}`, onchange: set(name), value: app.params.get(name) ?? "" }, options.map(([value, text]) => h("option", { value }, text))));
+  const pick = (name, options) => labelled(name,
+    h("select", { testid: `filter-${name}`, onchange: set(name), value: app.params.get(name) ?? "" }, options.map(([value, text]) => h("option", { value }, text))));
   const own = app.server.scope === "tenant";
   const live = it.live?.filter((c) => c.jobs > 0).map((c) => `${count(c.jobs)} ${c.state}`).join(" · ");
   render(it.tools,
-    pick("state", "state", [["", "any"], ["live", "all live"], ...STATES.map((s) => [s, s])]),
-    !own && pick("tenant", "tenant", [["", "any"], ...app.tenants.map((t) => [t.name, t.name])]),
+    pick("state", [["", "any"], ["live", "all live"], ...STATES.map((s) => [s, s])]),
+    !own && pick("tenant", [["", "any"], ...app.tenants.map((t) => [t.name, t.name])]),
     labelled("workload", h("input", { list: "workload-names", testid: "filter-workload", placeholder: "any", maxlength: 200,
       value: app.params.get("workload") ?? "", onchange: set("workload") })),
     h("datalist", { id: "workload-names" }, (app.workloads ?? []).map((value) => h("option", { value }))),
-    pick("order", "order", [["", "newest first"], ["oldest", "oldest first"]]),
+    pick("order", [["", "newest first"], ["oldest", "oldest first"]]),
     ["state", "tenant", "workload"].some((p) => app.params.get(p)) && h("a", { href: "#/jobs", class: "chip" }, "clear"),
     h("span", { class: "dim end", title: `as of ${absolute(app.now())}` }, live));
 }

@@ -48,7 +48,8 @@ function draw(root, app, it) {
     h("h1", null, "Queue ", h("small", null, plural(waiting, "job"), waiting === 1 ? " waits" : " wait")),
     h("div", { class: "tools", role: "group", "aria-label": "Reasons" }, chip(null, "all", waiting),
       [...it.reasons].sort((a, b) => b.jobs - a.jobs).map((r) => chip(r.code, NAMES[r.code] ?? r.code, r.jobs))),
-    it.jobs.length ? list(app, it) : empty(waiting ? "Nobody waits for this reason any more." : "Nobody waits. Submit a job with “n”, or with “arles submit”."),
+    it.jobs.length ? list(app, it) : empty(waiting ? "Nobody waits for this reason any more."
+      : "Nobody waits. Submit a job with “n”, or with “arles submit”."),
     pager(app, it));
 }
 
@@ -56,8 +57,8 @@ function list(app, it) {
   const now = app.now();
   return h("div", { class: "sheet scroll" }, h("table", { class: "rows queue", "aria-label": "Waiting jobs, oldest first" },
     heads(["#job", "tenant", "workload", "#~GPUs", "~waits since", "why", "until about"]),
-    h("tbody", null, it.jobs.map((job) => h("tr", { "data-row": "", testid: "queue-row", "data-job": job.id, "data-key": job.id, tabindex: 0,
-      "aria-selected": String(job.id) === app.params.get("job") },
+    h("tbody", null, it.jobs.map((job) => h("tr", { "data-row": "", testid: "queue-row", "data-job": job.id, "data-key": job.id, tabindex: -1,
+      "aria-current": app.params.get("job") === String(job.id) || null },
       num(h("a", { href: app.link("queue", { reason: it.code, job: job.id }) }, job.id)),
       h("td", { class: "clip" }, app.mark(job.tenant)),
       h("td", { class: "clip", title: job.workload }, job.workload),
