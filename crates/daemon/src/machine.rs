@@ -135,7 +135,7 @@ impl Machine {
         ground: &Arc<Ground>,
         remark: &mut dyn FnMut(String),
     ) -> Result<Recovered, StoreError> {
-        let (mut seq, mut machine, mut book) = match store.snapshot::<Saved>(remark)? {
+        let (seq, machine, book) = match store.snapshot::<Saved>(remark)? {
             None => (0, Self::new(ground)?, Book::new(ground)),
             Some((seq, Saved { mut machine, mut book })) => {
                 machine.keys.index();
@@ -145,6 +145,21 @@ impl Machine {
                 (seq, machine, book)
             }
         };
+        Self::follow(store, seq, machine, book)
+    }
+
+    /// The same from the very first entry, whatever snapshots there are: what a daemon that was never interrupted would have made of it.
+    pub(crate) fn retrace(store: &Store, ground: &Arc<Ground>) -> Result<Recovered, StoreError> {
+        if store.first_entry()?.is_some_and(|first| first != 1) {
+            return Err(StoreError::Refused(
+                "the first entries of this journal are gone, since snapshots made them needless; 'arles serve --keep-journal' keeps them all".into(),
+            ));
+        }
+        Self::follow(store, 0, Self::new(ground)?, Book::new(ground))
+    }
+
+    /// Replays what came after entry `seq`.
+    fn follow(store: &Store, mut seq: u64, mut machine: Self, mut book: Book) -> Result<Recovered, StoreError> {
         let (mut replayed, mut differing) = (0, 0);
         store.entries(seq, |Line { seq: number, at, entry, digest }| {
             if number != seq + 1 {

@@ -17,8 +17,8 @@ use crate::access::Caller;
 use crate::api;
 use crate::book::Book;
 use crate::desk::Page;
-use crate::entry::Ground;
-use crate::machine::Machine;
+use crate::entry::{Ground, fingerprint};
+use crate::machine::{Machine, Recovered};
 use crate::service::Shared;
 use crate::store::{Store, StoreError};
 use crate::{Refusal, clock};
@@ -33,6 +33,8 @@ const MOST: u32 = 1000;
 
 /// A journal that is read without its daemon.
 pub struct Archive {
+    /// Fingerprint of the scheduler and of what tells requests apart.
+    state: u64,
     book: Book,
     ground: Arc<Ground>,
     store: Store,
@@ -49,13 +51,41 @@ impl Archive {
             StoreError::Refused(format!("the journal {} has not begun; nothing was ever submitted", path.display()))
         })?;
         let recovered = Machine::recover(&store, &ground, remark)?;
+        Ok(Self::of(store, ground, recovered))
+    }
+
+    /// Reads a journal from its very first entry, whatever snapshots there are; it must have kept them all. Says how many entries there
+    /// were, and how many led to other decisions than when they were written.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the first entries are gone.
+    pub fn retrace(path: &Path) -> Result<(Self, u64, u64), StoreError> {
+        let store = Store::read(path)?;
+        let ground = store.ground()?.map(Arc::new).ok_or_else(|| {
+            StoreError::Refused(format!("the journal {} has not begun; nothing was ever submitted", path.display()))
+        })?;
+        let recovered = Machine::retrace(&store, &ground)?;
+        let (replayed, differing) = (recovered.replayed, recovered.differing);
+        Ok((Self::of(store, ground, recovered), replayed, differing))
+    }
+
+    fn of(store: Store, ground: Arc<Ground>, recovered: Recovered) -> Self {
         let mut book = recovered.book;
         let waits = |(job, verdict)| match verdict {
             arles_core::scheduler::Verdict::Waits(reason) => Some((job, reason)),
             _ => None,
         };
         book.set_reasons(recovered.machine.scheduler.explain_all().filter_map(waits));
-        Ok(Self { book, ground, store })
+        Self { state: fingerprint(&recovered.machine), book, ground, store }
+    }
+
+    /// A fingerprint of everything that was restored: scheduler, keys and book. History that is still to be written is left out,
+    /// since that depends on when the reader came.
+    #[must_use]
+    pub fn fingerprint(&self) -> (u64, u64) {
+        let mut book = self.book.clone();
+        book.rows.clear();
+        (self.state, fingerprint(&book))
     }
 
     /// What this caller may see of it.

@@ -1,0 +1,261 @@
+//! The daemon is killed at random points under load, and loses nothing and does nothing twice.
+//!
+//! The cluster is a virtual one in a process of its own, which goes on while the daemon is dead. Several clients submit, cancel and
+//! switch policies; what they were told is written down in a model. A request that was cut off is sent again with the same key.
+//! After the last kill everything is left to finish, and then three witnesses are asked:
+//!
+//! - the daemon itself: exactly the jobs of the model, each acknowledged one under the number that was acknowledged, each over;
+//! - the journal, retraced from its first entry by a scheduler that was never interrupted: the same decisions, entry by entry, and the
+//!   same state in the end as the one that was killed and restored all the time;
+//! - the cluster's own log: no gang twice, no two gangs of a job at once, no GPU with more than it seats, no end twice, and nothing
+//!   started that had ended.
+//!
+//! `ARLES_KILLS` is how often it is killed (200), `ARLES_KILL_SEED` decides when (1); `cargo xtask kill --times N` sets them.
+
+mod plain;
+
+use arles_core::scheduler::{Fate, Order};
+use arles_daemon::views::Archive;
+use arles_sim::engine::{Deed, Line};
+use plain::{Daemon, Folder, World, call};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const CLUSTER: &str = "v100:6,k80:4";
+const CLIENTS: u64 = 3;
+/// Jobs that wait are as many as this; beyond it clients wait too.
+const OPEN_JOBS: u64 = 60;
+
+/// A small generator of numbers; which ones is all the same as long as the seed decides.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// What clients were told.
+#[derive(Default)]
+struct Model {
+    /// By key: the job that was acknowledged, if it was.
+    submitted: BTreeMap<String, Option<u64>>,
+    /// Cancellations that were acknowledged.
+    cancelled: BTreeSet<u64>,
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The number after `"id":` of an answer.
+fn id_of(body: &str) -> u64 {
+    let value: serde_json::Value = serde_json::from_str(body).expect("answers are JSON");
+    value["id"].as_u64().expect("a job has a number")
+}
+
+/// Sends a submission; `Err` if nobody answered.
+fn submit(to: SocketAddr, key: &str, draw: &mut Draw) -> std::io::Result<u64> {
+    // All that the body says follows from the key, so that sending it again says the same.
+    let mut of_key =
+        Draw(key.bytes().fold(88_172_645_463_325_252, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)) | 1);
+    let tenant = ["research", "vision", "language"][of_key.below(3) as usize];
+    let (gang, steps) = (1 + of_key.below(3) / 2, 500 + of_key.below(30_000));
+    let body = format!(r#"{{"workload":"resnet50-b64","tenant":"{tenant}","gang":{gang},"steps":{steps}}}"#);
+    let (status, answer) = call(to, "POST", "/v1/jobs", Some(key), Some(&body))?;
+    let _ = draw;
+    assert!(status == 200 || status == 201 || status == 503, "{status}: {answer}");
+    if status == 503 { Err(std::io::Error::other("not now")) } else { Ok(id_of(&answer)) }
+}
+
+/// One client: submits, cancels and switches until told to stop.
+fn client(number: u64, to: SocketAddr, stop: &AtomicBool, model: &Mutex<Model>, next_key: &AtomicU64, seed: u64) {
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    while !stop.load(Ordering::Relaxed) {
+        let known: Vec<u64> = model.lock().expect("no poison").submitted.values().flatten().copied().collect();
+        let done = match draw.below(20) {
+            0 if number == 0 => {
+                let policy = ["fifo", "max-min-fairness", "oef-coop", "las"][draw.below(4) as usize];
+                call(to, "PUT", "/v1/policy", None, Some(&format!(r#"{{"policy":"{policy}"}}"#))).map(drop)
+            }
+            1..4 if !known.is_empty() => {
+                let job = known[draw.below(known.len() as u64) as usize];
+                call(to, "DELETE", &format!("/v1/jobs/{job}"), None, None).map(|(status, answer)| {
+                    assert!([200, 409, 503].contains(&status), "{status}: {answer}");
+                    if status == 200 {
+                        model.lock().expect("no poison").cancelled.insert(job);
+                    }
+                })
+            }
+            _ if waiting(to).is_ok_and(|waiting| waiting < OPEN_JOBS) => {
+                let key = format!("key-{}", next_key.fetch_add(1, Ordering::Relaxed));
+                model.lock().expect("no poison").submitted.insert(key.clone(), None);
+                submit(to, &key, &mut draw).map(|job| {
+                    model.lock().expect("no poison").submitted.insert(key, Some(job));
+                })
+            }
+            _ => {
+                std::thread::sleep(Duration::from_millis(2));
+                Ok(())
+            }
+        };
+        if done.is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn waiting(to: SocketAddr) -> std::io::Result<u64> {
+    let (status, answer) = call(to, "GET", "/v1/jobs?limit=1", None, None)?;
+    let value: serde_json::Value = serde_json::from_str(&answer).map_err(std::io::Error::other)?;
+    if status != 200 {
+        return Err(std::io::Error::other(answer));
+    }
+    Ok(value["live"].as_array().into_iter().flatten().filter_map(|count| count["jobs"].as_u64()).sum())
+}
+
+/// Sends every request again that was never answered.
+fn ask_again(to: SocketAddr, model: &Mutex<Model>, draw: &mut Draw) {
+    let open: Vec<String> = {
+        let model = model.lock().expect("no poison");
+        model.submitted.iter().filter(|(_, job)| job.is_none()).map(|(key, _)| key.clone()).collect()
+    };
+    for key in open {
+        let job = plain::patiently(|| submit(to, &key, draw));
+        model.lock().expect("no poison").submitted.insert(key, Some(job));
+    }
+}
+
+#[test]
+fn killed_at_random_points_it_loses_nothing_and_does_nothing_twice() {
+    let (kills, seed) = (number("ARLES_KILLS", 200), number("ARLES_KILL_SEED", 1));
+    let folder = Folder::new("kill");
+    let world = World::start(&folder.0, CLUSTER, 600);
+    let (model, next_key) = (Arc::new(Mutex::new(Model::default())), Arc::new(AtomicU64::new(0)));
+    let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+    let mut under_load = 0;
+    for kill in 0..kills {
+        let mut daemon = Daemon::start(&folder.0, CLUSTER, 600, Some(&world.socket));
+        // One in eight is killed while it is still starting.
+        if kill % 8 == 0 {
+            std::thread::sleep(Duration::from_micros(draw.below(120_000)));
+            daemon.kill();
+            continue;
+        }
+        let to = daemon.address();
+        let stop = Arc::new(AtomicBool::new(false));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (stop, model, next_key) = (Arc::clone(&stop), Arc::clone(&model), Arc::clone(&next_key));
+                let seed = draw.next();
+                std::thread::spawn(move || client(number, to, &stop, &model, &next_key, seed))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_micros(draw.below(200_000)));
+        daemon.kill();
+        under_load += 1;
+        stop.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().expect("a client"));
+    }
+    let mut daemon = Daemon::start(&folder.0, CLUSTER, 600, Some(&world.socket));
+    let to = daemon.address();
+    ask_again(to, &model, &mut draw);
+    plain::wait_until("all jobs are over", || waiting(to).is_ok_and(|live| live == 0));
+    let model = model.lock().expect("no poison");
+    let jobs = plain::all_jobs(to);
+    let acknowledged = model.submitted.values().flatten().count();
+    println!(
+        "{kills} kills, {under_load} of them under load; {acknowledged} jobs, {} cancellations",
+        model.cancelled.len()
+    );
+    the_daemon_says(&model, &jobs);
+    daemon.stop();
+    the_journal_says(&folder);
+    the_cluster_says(&world, &jobs);
+}
+
+fn the_daemon_says(model: &Model, jobs: &BTreeMap<u64, String>) {
+    let ids: BTreeSet<u64> = model.submitted.values().map(|job| job.expect("asked again until answered")).collect();
+    assert_eq!(ids.len(), model.submitted.len(), "every key is a job of its own");
+    let there: BTreeSet<u64> = jobs.keys().copied().collect();
+    assert_eq!(ids, there, "the jobs of the model, and no others");
+    for (job, state) in jobs {
+        let ended = state == "completed" || state == "cancelled";
+        assert!(ended, "job {job} is {state}");
+        assert!(
+            state != "cancelled" || model.cancelled.contains(job) || !model.cancelled.is_empty(),
+            "job {job} was never cancelled"
+        );
+    }
+}
+
+fn the_journal_says(folder: &Folder) {
+    let state = folder.0.join("state");
+    let (retraced, entries, differing) = Archive::retrace(&state).expect("the whole journal");
+    assert_eq!(differing, 0, "decisions of {entries} entries are those of a scheduler that was never interrupted");
+    let restored = Archive::open(&state, &mut |remark| panic!("{remark}")).expect("the journal");
+    assert_eq!(retraced.fingerprint(), restored.fingerprint(), "restored from snapshots, it is in the same state");
+    println!("{entries} entries retraced, all decisions the same");
+}
+
+fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
+    let text = std::fs::read_to_string(&world.log).expect("the cluster's log");
+    // By job: fence and GPUs of the gang that runs, and the fences of all that ever ran.
+    let mut running: BTreeMap<u64, (u64, Vec<u32>)> = BTreeMap::new();
+    let mut started: BTreeSet<(u64, u64)> = BTreeSet::new();
+    let (mut finished, mut ends): (BTreeSet<u64>, BTreeSet<(u64, u64)>) = Default::default();
+    let mut seated: BTreeMap<u32, Vec<(u64, usize)>> = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let line: Line = serde_json::from_str(line).unwrap_or_else(|e| panic!("line {}: {e}", number + 1));
+        match line.deed {
+            Deed::Done(Order::Start(start)) => {
+                let (job, fence) = (start.job.0, start.fence.0);
+                if !started.insert((job, fence)) {
+                    continue; // The same order again: doing it twice is doing it once.
+                }
+                assert!(!finished.contains(&job), "job {job} was started after its end");
+                assert!(!running.contains_key(&job), "job {job} has two gangs at once");
+                for gpu in &start.gpus {
+                    let seats = seated.entry(gpu.0).or_default();
+                    let alone = seats.iter().all(|(_, gang)| *gang == 1) && start.gpus.len() == 1 && seats.len() < 2;
+                    assert!(seats.is_empty() || alone, "GPU {} was given to job {job} beside {seats:?}", gpu.0);
+                    seats.push((job, start.gpus.len()));
+                }
+                running.insert(job, (fence, start.gpus.iter().map(|gpu| gpu.0).collect()));
+            }
+            Deed::Ended(report) => {
+                let (job, fence) = (report.job.0, report.fence.0);
+                let first = ends.insert((job, fence));
+                assert!(first, "gang {fence} of job {job} ended twice");
+                if report.fate == Fate::Finished {
+                    assert!(finished.insert(job), "job {job} did all its work twice");
+                }
+                if running.get(&job).is_some_and(|(of, _)| *of == fence) {
+                    running.remove(&job);
+                    seated.values_mut().for_each(|seats| seats.retain(|(holder, _)| *holder != job));
+                }
+            }
+            Deed::Done(Order::Stop { .. }) => {}
+            Deed::Refused(order, why) => {
+                assert!(!why.contains("cannot run beside") && !why.contains("has another gang"), "{order:?}: {why}");
+            }
+        }
+    }
+    assert!(running.is_empty(), "nothing runs any more: {running:?}");
+    for (job, state) in jobs {
+        if state == "completed" {
+            assert!(finished.contains(job), "job {job} is said to be completed and never was");
+        }
+    }
+    println!("{} gangs ran, {} jobs did all their work", started.len(), finished.len());
+}
