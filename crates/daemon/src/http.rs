@@ -66,6 +66,8 @@ pub struct Options {
     pub requests_per_second: f64,
     /// And at once.
     pub burst: f64,
+    /// Requests of one address without a good token, twice as many at once. They never hold up a good token.
+    pub failures_per_second: f64,
     /// Largest body, in bytes.
     pub body_limit: usize,
     /// Most connections at once.
@@ -86,6 +88,7 @@ impl Default for Options {
             open_loopback: false,
             requests_per_second: 1000.0,
             burst: 2000.0,
+            failures_per_second: 10.0,
             body_limit: 64 * 1024,
             connections: 1024,
             listeners: 256,
@@ -126,8 +129,10 @@ impl Options {
                 "open_loopback would let everybody who reaches {local} do everything; listen on 127.0.0.1, or use tokens"
             ));
         }
-        if self.requests_per_second.is_nan() || self.requests_per_second <= 0.0 {
-            return refuse(format!("requests_per_second is {}; expected more than 0", self.requests_per_second));
+        let rates =
+            [("requests_per_second", self.requests_per_second), ("failures_per_second", self.failures_per_second)];
+        if let Some((name, rate)) = rates.into_iter().find(|(_, rate)| rate.is_nan() || *rate <= 0.0) {
+            return refuse(format!("{name} is {rate}; expected more than 0"));
         }
         if self.burst.is_nan() || self.burst < 1.0 {
             return refuse(format!("burst is {}; expected at least 1", self.burst));

@@ -13,9 +13,6 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Failed attempts of one peer, per second and at once.
-const FAILURES: (f64, f64) = (10.0, 20.0);
-
 /// Limits, and what is remembered for them.
 pub(super) struct Gate {
     open_loopback: bool,
@@ -31,7 +28,7 @@ impl Gate {
             open_loopback: options.open_loopback,
             by_token: Buckets::new(rate, burst),
             by_peer: Buckets::new(rate, burst),
-            failures: Buckets::new(FAILURES.0, FAILURES.1),
+            failures: Buckets::new(options.failures_per_second, (2.0 * options.failures_per_second).max(1.0)),
         }
     }
 

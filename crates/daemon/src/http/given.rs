@@ -155,21 +155,23 @@ impl Given {
     /// The body, which must be what the route's schema says.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         let hint = "see /openapi.json for what this path takes";
-        // The typed reading knows lines and columns; the schema knows limits, and is stricter about shapes.
-        let value: T = serde_json::from_slice(&self.body).map_err(|error| {
+        let unreadable = |error: &serde_json::Error| {
             Refusal::bad_request("bad-json", format!("the body cannot be read: {}", short(&error.to_string())), hint)
-        })?;
-        if let Some(schema) = self.limits {
-            let plain: serde_json::Value = serde_json::from_slice(&self.body).map_err(|error| {
-                Refusal::bad_request(
-                    "bad-json",
-                    format!("the body cannot be read: {}", short(&error.to_string())),
-                    hint,
-                )
-            })?;
-            within::check(schema, &plain).map_err(|text| Refusal::unprocessable("out-of-range", text, hint))?;
+        };
+        // The typed reading knows lines, columns and repetitions; the schema knows limits, and is stricter about shapes.
+        let typed: Result<T, _> = serde_json::from_slice(&self.body);
+        let mut plain: serde_json::Value = serde_json::from_slice(&self.body).map_err(|error| unreadable(&error))?;
+        let checked = self.limits.map_or(Ok(()), |schema| within::check(schema, &plain));
+        match (typed, checked) {
+            (Ok(value), Ok(())) => Ok(value),
+            (Ok(_), Err(text)) => Err(Refusal::unprocessable("out-of-range", text, hint)),
+            // 4.0 is whole to JSON Schema, and not to serde.
+            (Err(error), Ok(())) if !error.to_string().starts_with("duplicate field") => {
+                within::make_whole(&mut plain);
+                serde_json::from_value(plain).map_err(|_| unreadable(&error))
+            }
+            (Err(error), _) => Err(unreadable(&error)),
         }
-        Ok(value)
     }
 }
 

@@ -75,7 +75,7 @@ fn kind(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
         | ("string", Value::String(_))
         | ("array", Value::Array(_))
         | ("object", Value::Object(_)) => true,
-        ("integer", Value::Number(number)) => number.is_u64() || number.is_i64(),
+        ("integer", Value::Number(number)) => !number.is_f64() || number.as_f64().is_some_and(|x| x.fract() == 0.0),
         _ => false,
     };
     let fits = match schema.get("type") {
@@ -119,6 +119,23 @@ fn name(path: &str) -> &str {
 
 fn quoted(value: &Value) -> String {
     super::given::short(&value.to_string())
+}
+
+/// Writes 4.0 as 4, everywhere.
+pub(super) fn make_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            // All whole numbers up to here are exact.
+            const EXACT: f64 = 9_007_199_254_740_992.0;
+            let whole = number.as_f64().filter(|x| x.fract() == 0.0 && x.abs() < EXACT);
+            if let Some(x) = whole {
+                *value = Value::from(x as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(fields) => fields.values_mut().for_each(make_whole),
+        _ => {}
+    }
 }
 
 /// Keywords of a schema that this module would pass over although they forbid something.

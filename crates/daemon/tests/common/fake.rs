@@ -112,7 +112,7 @@ impl Server {
     }
 
     pub fn unlimited() -> Options {
-        Options { requests_per_second: f64::INFINITY, ..Options::default() }
+        Options { requests_per_second: f64::INFINITY, failures_per_second: f64::INFINITY, ..Options::default() }
     }
 
     /// Tells it to stop, and does not wait.
