@@ -1,6 +1,7 @@
 //! Tasks of this repository that are not part of the program: `cargo xtask TASK`.
 
 mod chaos;
+mod kill;
 mod test;
 
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { name: "test", usage: test::USAGE, run: test::run },
     Task { name: "chaos", usage: chaos::USAGE, run: chaos::run },
+    Task { name: "kill", usage: kill::USAGE, run: kill::run },
 ];
 
 fn main() -> ExitCode {

@@ -139,6 +139,7 @@ pub(crate) static SETTINGS: &[Setting] = settings![
     "serve.body-limit" => |s, text| s.serve.body_limit = whole(text, 1024)?,
     "serve.connections" => |s, text| s.serve.connections = whole(text, 1)?,
     "serve.log-requests" => |s, text| s.serve.log_requests = truth(text)?,
+    "serve.snapshot-entries" => |s, text| s.serve.snapshot_entries = whole(text, 1)?,
     "serve.keep-journal" => |s, text| s.serve.keep_journal = truth(text)?,
 ];
 

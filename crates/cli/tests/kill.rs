@@ -70,7 +70,7 @@ fn submit(to: SocketAddr, key: &str, draw: &mut Draw) -> std::io::Result<u64> {
     let mut of_key =
         Draw(key.bytes().fold(88_172_645_463_325_252, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)) | 1);
     let tenant = ["research", "vision", "language"][of_key.below(3) as usize];
-    let (gang, steps) = (1 + of_key.below(3) / 2, 500 + of_key.below(30_000));
+    let (gang, steps) = (1 + of_key.below(3) / 2, 100 + of_key.below(2_000));
     let body = format!(r#"{{"workload":"resnet50-b64","tenant":"{tenant}","gang":{gang},"steps":{steps}}}"#);
     let (status, answer) = call(to, "POST", "/v1/jobs", Some(key), Some(&body))?;
     let _ = draw;

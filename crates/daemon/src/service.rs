@@ -55,6 +55,8 @@ pub struct Options {
     pub speed: f64,
     /// Keep every entry for ever, for `arles replay` and tests.
     pub keep_journal: bool,
+    /// Entries after which a snapshot is due; also after some time of replaying, whichever is first.
+    pub snapshot_entries: u64,
     /// Believe rates that jobs report of themselves.
     pub learn_from_reports: bool,
     /// Seconds that a job is given to save its state, as training code is told.
@@ -63,7 +65,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { speed: 1.0, keep_journal: false, learn_from_reports: false, grace_seconds: 30.0 }
+        Self {
+            speed: 1.0,
+            keep_journal: false,
+            snapshot_entries: 20_000,
+            learn_from_reports: false,
+            grace_seconds: 30.0,
+        }
     }
 }
 

@@ -79,12 +79,12 @@ impl Archive {
         Self { state: fingerprint(&recovered.machine), book, ground, store }
     }
 
-    /// A fingerprint of everything that was restored: scheduler, keys and book. History that is still to be written is left out,
-    /// since that depends on when the reader came.
+    /// A fingerprint of everything that was restored: scheduler, keys and book, as it is once all history is written.
     #[must_use]
     pub fn fingerprint(&self) -> (u64, u64) {
         let mut book = self.book.clone();
-        book.rows.clear();
+        let rows = book.rows_to_write();
+        book.rows_written(&rows);
         (self.state, fingerprint(&book))
     }
 

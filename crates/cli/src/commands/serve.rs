@@ -54,6 +54,9 @@ pub(crate) struct Serve {
     /// Keep every entry of the journal for ever
     #[arg(long)]
     keep_journal: bool,
+    /// Entries after which a snapshot is written, if time does not come first [default: 20000]
+    #[arg(long, value_name = "N")]
+    snapshot_entries: Option<String>,
     /// Who obeys [default: virtual]
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     engine: Option<String>,
@@ -111,6 +114,7 @@ impl Serve {
             ("serve.log-requests", "--log-requests", yes(self.log_requests)),
             ("serve.requests-per-second", "--requests-per-second", self.requests_per_second.clone()),
             ("serve.keep-journal", "--keep-journal", yes(self.keep_journal)),
+            ("serve.snapshot-entries", "--snapshot-entries", self.snapshot_entries.clone()),
             ("serve.engine", "--engine", self.engine.clone()),
             ("serve.speed", "--speed", self.speed.clone()),
             ("serve.world", "--world", self.world.clone()),
@@ -154,6 +158,7 @@ impl Serve {
         let options = Options {
             speed: settings.serve.speed,
             keep_journal: settings.serve.keep_journal,
+            snapshot_entries: settings.serve.snapshot_entries,
             learn_from_reports: false,
             grace_seconds: settings.serve.grace_seconds,
         };

@@ -29,6 +29,7 @@ pub(crate) struct ServeSettings {
     pub(crate) body_limit: usize,
     pub(crate) connections: usize,
     pub(crate) log_requests: bool,
+    pub(crate) snapshot_entries: u64,
     pub(crate) keep_journal: bool,
 }
 
@@ -56,6 +57,7 @@ impl ServeSettings {
             body_limit: 0,
             connections: 0,
             log_requests: false,
+            snapshot_entries: 0,
             keep_journal: false,
         }
     }

@@ -69,7 +69,10 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) fn start(folder: &Path, cluster: &str, speed: u32, world: Option<&Path>) -> Self {
-        let mut flags: Vec<String> = ["--keep-journal", "--round", "60s", "--survey", "60s"].map(str::to_owned).into();
+        let mut flags: Vec<String> =
+            ["--keep-journal", "--snapshot-entries", "150", "--round", "60s", "--survey", "60s"]
+                .map(str::to_owned)
+                .into();
         if let Some(world) = world {
             flags.extend(["--world".to_owned(), world.to_string_lossy().into_owned()]);
         }

@@ -26,8 +26,6 @@ pub(crate) use super::admit::Change;
 const BATCH: usize = 1024;
 /// Stepping time after which a snapshot is due: about as long a restart takes to do it again.
 const SNAPSHOT_COST: Duration = Duration::from_millis(300);
-/// Entries after which one is due in any case.
-const SNAPSHOT_ENTRIES: u64 = 20_000;
 
 /// Told when the change is safe on disk and in the book, or why it is not made.
 pub(crate) type Reply = Box<dyn FnOnce(Result<(JobId, bool), Refusal>) + Send>;
@@ -279,7 +277,7 @@ impl Keeper {
     }
 
     fn consider_snapshot(&mut self, staff: &Staff) {
-        if self.cost < SNAPSHOT_COST && self.entries < SNAPSHOT_ENTRIES {
+        if self.cost < SNAPSHOT_COST && self.entries < self.shared.options.snapshot_entries {
             return;
         }
         let (machine, book, seq) = (self.machine.clone(), self.shared.book().clone(), self.seq);

@@ -1,0 +1,154 @@
+//! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`.
+//!
+//! The daemon is a process of its own with 10,000 virtual GPUs that are kept busy; this process is the clients. First each kind of
+//! request alone, as fast as it goes; then both together at a steady pace (2,000 submits and 10,000 reads a second), with latencies
+//! counted from when a request was due, so that a server that falls behind cannot hide it. The figures to stand beside: Slurm on
+//! one machine takes about 50 `sbatch` a second, and slurmrestd lists 1,000 jobs in 0.17 s.
+
+#[path = "../tests/plain/mod.rs"]
+mod plain;
+
+use plain::{Daemon, Folder, head_of};
+use std::io::{BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A connection that is kept.
+struct Line {
+    reader: BufReader<TcpStream>,
+    to: SocketAddr,
+    body: Vec<u8>,
+}
+
+impl Line {
+    fn open(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect(to).expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
+        Self { reader: BufReader::new(stream), to, body: Vec::new() }
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> u16 {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.to,
+            body.len()
+        );
+        self.reader.get_mut().write_all(head.as_bytes()).expect("sent");
+        let (status, length) = head_of(&mut self.reader).expect("an answer");
+        self.body.resize(length, 0);
+        self.reader.read_exact(&mut self.body).expect("a body");
+        status
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    Submit,
+    Read,
+}
+
+/// Asks the n-th thing.
+fn ask(line: &mut Line, what: What, n: u64) {
+    let status = match what {
+        What::Submit => {
+            let tenant = ["research", "vision", "language"][(n % 3) as usize];
+            let workload = ["resnet50-b64", "resnet18-b64", "transformer-b64", "lm-b20"][(n % 4) as usize];
+            let steps = 20_000 + (n * 7919) % 100_000;
+            let body = format!(r#"{{"workload":"{workload}","tenant":"{tenant}","gang":1,"steps":{steps}}}"#);
+            line.ask("POST", "/v1/jobs", &body)
+        }
+        What::Read => {
+            let path = match n % 4 {
+                0 => format!("/v1/jobs/{}", 1 + (n * 31) % 1000),
+                1 => "/v1/tenants".to_owned(),
+                2 => "/v1/queue?limit=10".to_owned(),
+                _ => "/v1/server".to_owned(),
+            };
+            line.ask("GET", &path, "")
+        }
+    };
+    assert!(status == 200 || status == 201, "{status}: {}", String::from_utf8_lossy(&line.body));
+}
+
+/// `connections` clients ask for `seconds`, together `per_second` times a second (0: as fast as it goes); latencies in seconds, sorted.
+fn drive(to: SocketAddr, what: What, connections: u64, per_second: f64, seconds: f64) -> (Vec<f64>, f64) {
+    let next = Arc::new(AtomicU64::new(0));
+    let began = Instant::now();
+    let clients: Vec<_> = (0..connections)
+        .map(|_| {
+            let next = Arc::clone(&next);
+            std::thread::spawn(move || {
+                let (mut line, mut took) = (Line::open(to), Vec::new());
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let due = if per_second > 0.0 { n as f64 / per_second } else { began.elapsed().as_secs_f64() };
+                    if due > seconds {
+                        return took;
+                    }
+                    let early = due - began.elapsed().as_secs_f64();
+                    if early > 0.0 {
+                        std::thread::sleep(Duration::from_secs_f64(early));
+                    }
+                    ask(&mut line, what, n);
+                    took.push(began.elapsed().as_secs_f64() - due);
+                }
+            })
+        })
+        .collect();
+    let mut took: Vec<f64> = clients.into_iter().flat_map(|client| client.join().expect("a client")).collect();
+    let elapsed = began.elapsed().as_secs_f64();
+    took.sort_by(f64::total_cmp);
+    (took, elapsed)
+}
+
+fn tell(name: &str, took: &[f64], elapsed: f64) {
+    let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize] * 1e3;
+    println!(
+        "{name:<34} {:>8.0}/s   p50 {:>7.2} ms   p99 {:>7.2} ms   p99.9 {:>7.2} ms   worst {:>7.2} ms",
+        took.len() as f64 / elapsed,
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(1.0)
+    );
+}
+
+fn memory_mib(process: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+}
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<f64>().ok());
+    let (seconds, gpus) = (numbers.next().unwrap_or(10.0), numbers.next().unwrap_or(10_000.0) as u64);
+    let folder = Folder::new("load");
+    let cluster = format!("v100:{},p100:{},k80:{}", gpus * 2 / 5, gpus * 3 / 10, gpus * 3 / 10);
+    let flags: Vec<String> = ["--round", "60s", "--policy", "max-min-fairness"].map(str::to_owned).into();
+    let mut daemon = Daemon::start_with(&folder.0, &cluster, 60, &flags);
+    let to = daemon.address();
+    println!("{gpus} GPUs ({cluster}), rounds of 60 s at 60×: one decision a second; {seconds} s each");
+    // Fills the cluster, and a queue behind it.
+    let (took, elapsed) = drive(to, What::Submit, 64, 0.0, seconds);
+    tell("submits alone, 64 connections", &took, elapsed);
+    let (took, elapsed) = drive(to, What::Read, 64, 0.0, seconds);
+    tell("reads alone, 64 connections", &took, elapsed);
+    let submits = std::thread::spawn(move || drive(to, What::Submit, 32, 2000.0, seconds));
+    let (took, elapsed) = drive(to, What::Read, 64, 10_000.0, seconds);
+    tell("10,000 reads/s, and beside them", &took, elapsed);
+    let (took, elapsed) = submits.join().expect("submits");
+    tell("2,000 submits/s", &took, elapsed);
+    let mut line = Line::open(to);
+    let began = Instant::now();
+    let listed = line.ask("GET", "/v1/jobs?limit=1000", "");
+    println!(
+        "a list of 1,000 jobs: {:.1} ms ({listed}, {} kB)",
+        began.elapsed().as_secs_f64() * 1e3,
+        line.body.len() / 1000
+    );
+    line.ask("GET", "/v1/server", "");
+    println!("{}", String::from_utf8_lossy(&line.body));
+    println!("memory of the daemon: {:.0} MiB", memory_mib(daemon.id()));
+}

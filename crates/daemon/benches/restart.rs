@@ -1,0 +1,97 @@
+//! How long a restart takes: `cargo bench -p arles-daemon --bench restart`.
+//!
+//! A journal is filled with past jobs and a number of live ones, as if they had been there; the time is from opening the file until the
+//! service is ready to take requests. The rival is the same journal without its snapshots: everything is replayed.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use arles_core::{JobId, Time};
+use arles_daemon::access::Caller;
+use arles_daemon::desk::JobsQuery;
+use arles_daemon::service::Options;
+use arles_daemon::store::{Row, Store};
+use common::{Folder, block, cluster, ground, request, start};
+use std::time::Instant;
+
+fn main() {
+    println!("{:>12} {:>10} {:>14} {:>14} {:>12}", "past jobs", "live jobs", "journal MiB", "snapshot, s", "replay, s");
+    for (past, live) in
+        [(10_000_u64, 1_000), (100_000, 1_000), (1_000_000, 1_000), (1_000_000, 10_000), (1_000_000, 50_000)]
+    {
+        let folder = Folder::new();
+        let ground = ground(cluster(&[("v100", 400), ("k80", 400)]), &["a", "b"], "max-min-fairness");
+        let who = Caller::loopback();
+        let options = Options { speed: 60.0, keep_journal: true, snapshot_entries: u64::MAX, ..Options::default() };
+        let service = start(&folder.0, &ground, options.clone());
+        let desk = service.desk();
+        block(async {
+            for chunk in 0..live / 100 {
+                let submits: Vec<_> = (0..100)
+                    .map(|i| {
+                        let (desk, who) = (desk.clone(), who.clone());
+                        let tenant = if (chunk + i) % 2 == 0 { "a" } else { "b" };
+                        tokio::spawn(
+                            async move { desk.submit(&who, None, request(tenant, "resnet50-b64", 1, 1e9)).await },
+                        )
+                    })
+                    .collect();
+                for submit in submits {
+                    submit.await.expect("a task").expect("taken in");
+                }
+            }
+        });
+        let example = desk.jobs(&who, &JobsQuery::default()).expect("jobs").jobs.len();
+        assert!(example > 0);
+        let record = past_record(&folder);
+        service.stop().expect("a clean end");
+        fill(&folder, &record, past, live);
+        let bytes = std::fs::metadata(folder.0.join("journal.db")).map_or(0, |file| file.len());
+        let with = restart(&folder, &ground, &options, live);
+        drop_snapshots(&folder);
+        let without = restart(&folder, &ground, &options, live);
+        println!("{past:>12} {live:>10} {:>14.0} {with:>14.3} {without:>12.3}", bytes as f64 / 1_048_576.0);
+    }
+}
+
+/// A plausible line of history: what a job of this size is written as.
+fn past_record(_: &Folder) -> String {
+    r#"{"spec":{"id":0,"tenant":0,"workload":0,"gang":1,"work":{"steps":1000.0},"floor":null,"weight":1.0,"restart_seconds":10.0,"kinds":[],"arrived":0},"state":"completed","started":0,"ended":0,"steps":1000.0,"rate":null,"estimated_rate":9.5,"starts":1,"failures":0,"gpu_seconds":100.0,"charge":{"active_joules":1.0,"idle_joules":1.0,"restart_joules":0.0},"last_fence":1,"last_stop":0,"metered":true}"#.to_owned()
+}
+
+fn fill(folder: &Folder, record: &str, past: u64, live: u64) {
+    let mut store = Store::open(&folder.0).expect("the journal");
+    let first = live * 10;
+    for chunk in (0..past).collect::<Vec<_>>().chunks(10_000) {
+        let row = |n: &u64| Row::Past {
+            id: JobId(first + n),
+            tenant: if n % 2 == 0 { "a".into() } else { "b".into() },
+            workload: "resnet50-b64".into(),
+            state: "completed".into(),
+            ended: Time(*n),
+            record: record.replacen("\"id\":0", &format!("\"id\":{}", first + n), 1),
+        };
+        store.append(&[], &chunk.iter().map(row).collect::<Vec<_>>()).expect("written");
+    }
+}
+
+fn restart(folder: &Folder, ground: &arles_daemon::entry::Ground, options: &Options, live: u64) -> f64 {
+    let began = Instant::now();
+    let service = start(&folder.0, ground, options.clone());
+    let desk = service.desk();
+    assert!(desk.server(&Caller::loopback()).live_jobs == live);
+    let page = desk.jobs(&Caller::loopback(), &JobsQuery::default()).expect("jobs");
+    assert_eq!(page.jobs.len(), 100);
+    let took = began.elapsed().as_secs_f64();
+    // Left as it is: a clean end would write a snapshot.
+    std::mem::forget(service);
+    took
+}
+
+fn drop_snapshots(folder: &Folder) {
+    let copy = folder.0.join("journal.db");
+    let connection = rusqlite::Connection::open(copy).expect("the journal");
+    connection.execute_batch("DELETE FROM snapshot; DELETE FROM snapshot_part").expect("dropped");
+    // The first daemon is still there; the lock is its own.
+    let _ = std::fs::remove_file(folder.0.join("lock"));
+}
