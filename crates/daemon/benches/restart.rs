@@ -71,7 +71,7 @@ fn fill(folder: &Folder, record: &str, past: u64, live: u64) {
             ended: Time(*n),
             record: record.replacen("\"id\":0", &format!("\"id\":{}", first + n), 1),
         };
-        store.append(&[], &chunk.iter().map(row).collect::<Vec<_>>()).expect("written");
+        store.append(&[], &chunk.iter().map(row).collect::<Vec<_>>(), None).expect("written");
     }
 }
 

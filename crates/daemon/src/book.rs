@@ -58,6 +58,9 @@ pub(crate) struct MeasuredCell {
     pub(crate) first_estimate: Option<f64>,
 }
 
+/// How many of each tenant wait for which reason.
+pub(crate) type Reasons = BTreeMap<(u32, &'static str), u64>;
+
 /// Key of a measured cell.
 pub(crate) type CellKey = (Ask, KindId, bool);
 
@@ -83,7 +86,7 @@ pub(crate) struct Book {
     pub(crate) nodes: Vec<NodeSight>,
     /// How many of each tenant wait for which reason, as of the last round.
     #[serde(skip)]
-    pub(crate) reasons: BTreeMap<(u32, &'static str), u64>,
+    pub(crate) reasons: Reasons,
     #[serde(with = "pairs")]
     pub(crate) estimates: BTreeMap<Ask, Rates>,
     #[serde(with = "pairs")]
@@ -314,13 +317,14 @@ impl Book {
         self.nodes = nodes.to_vec();
     }
 
-    /// Why everybody waits, as of this round.
-    pub(crate) fn set_reasons(&mut self, reasons: impl Iterator<Item = (JobId, Reason)>) {
-        self.reasons.clear();
+    /// Why some of those who wait do, as of this round; counted in.
+    pub(crate) fn set_reasons(&mut self, reasons: &[(JobId, Reason)], counts: &mut Reasons) {
         for (job, reason) in reasons {
-            if let Some(record) = self.jobs.get_mut(&job) {
-                *self.reasons.entry((record.spec.tenant.0, reason.code())).or_default() += 1;
-                record.reason = Some(reason);
+            if let Some(record) = self.jobs.get_mut(job)
+                && record.state == JobState::Waiting
+            {
+                *counts.entry((record.spec.tenant.0, reason.code())).or_default() += 1;
+                record.reason = Some(reason.clone());
             }
         }
     }

@@ -102,6 +102,8 @@ pub(crate) enum Message {
     RolledCall(Vec<JobMeter>),
     /// The engine could not be talked to and now can: tell it everything.
     Reconnected,
+    /// A snapshot as of an entry, written down.
+    Parts(u64, Vec<u8>),
     /// End.
     Stop,
 }
@@ -272,7 +274,7 @@ impl Service {
         let solver = advisers::start_solver(Arc::clone(&shared));
         let estimator = advisers::start_estimator(parts.estimator, Arc::clone(&shared));
         *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
-        let archivist = archivist::start(store.side_writer()?, Arc::clone(&shared));
+        let archivist = archivist::start(Arc::clone(&shared));
         let keeper = keeper::Keeper::new(Arc::clone(&shared), store, machine, seq);
         let keeper = keeper.start(messages, keeper::Staff { hands, solver, estimator, archivist });
         Ok(Self { shared, keeper, replayed })

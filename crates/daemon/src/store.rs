@@ -13,27 +13,25 @@
 
 mod history;
 mod schema;
+mod snapshots;
 mod tokens;
 
-use crate::entry::{Entry, Fingerprint, Ground};
+use crate::entry::{Entry, Ground};
 use arles_core::Time;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use history::{PastFilter, Row};
+pub use snapshots::Chore;
+pub(crate) use snapshots::pieces;
 pub use tokens::StoredToken;
 
 /// Name of the database in the state folder.
 pub const FILE: &str = "journal.db";
-
-/// Bytes of a snapshot in one commit: so many are written in a few milliseconds.
-const PART_BYTES: usize = 1 << 20;
 
 /// Why the journal cannot be used.
 #[derive(Debug)]
@@ -204,11 +202,11 @@ impl Store {
         Ok(())
     }
 
-    /// Writes entries, and rows of history that earlier ones led to, in one commit that is on disk when this returns.
+    /// Writes entries, rows of history that earlier ones led to, and a chore, in one commit that is on disk when this returns.
     ///
     /// # Errors
     /// When it cannot be written; then none of it is.
-    pub fn append(&mut self, lines: &[Line], rows: &[Row]) -> Done<()> {
+    pub fn append(&mut self, lines: &[Line], rows: &[Row], chore: Option<&Chore>) -> Done<()> {
         let doing = StoreError::sqlite("writing an entry");
         let transaction = self.connection.transaction().map_err(&doing)?;
         {
@@ -222,6 +220,9 @@ impl Store {
             }
         }
         history::write(&transaction, rows).map_err(&doing)?;
+        if let Some(chore) = chore {
+            snapshots::write(&transaction, chore).map_err(&doing)?;
+        }
         transaction.commit().map_err(doing)
     }
 
@@ -256,82 +257,6 @@ impl Store {
         Ok(first.map(|seq| seq as u64))
     }
 
-    /// Keeps the whole state as of entry `seq`; entries that the two newest snapshots make needless go, unless `keep` says otherwise.
-    ///
-    /// # Errors
-    /// When it cannot be written; older snapshots stay.
-    pub(crate) fn keep_snapshot(&mut self, seq: u64, state: &impl Serialize, keep: bool) -> Done<u64> {
-        let doing = StoreError::sqlite("writing a snapshot");
-        let bytes = serde_json::to_vec(state).expect("plain data");
-        for (part, piece) in bytes.chunks(PART_BYTES).enumerate() {
-            let sql = "INSERT OR REPLACE INTO snapshot_part (seq, part, body) VALUES (?1, ?2, ?3)";
-            self.connection.execute(sql, params![seq as i64, part as i64, piece]).map_err(&doing)?;
-        }
-        let sql = "INSERT OR REPLACE INTO snapshot (seq, bytes, checksum) VALUES (?1, ?2, ?3)";
-        self.connection.execute(sql, params![seq as i64, bytes.len() as i64, checksum(&bytes)]).map_err(&doing)?;
-        self.drop_needless(keep)?;
-        Ok(bytes.len() as u64)
-    }
-
-    fn drop_needless(&mut self, keep: bool) -> Done<()> {
-        let doing = StoreError::sqlite("dropping old entries");
-        let sql = "SELECT seq FROM snapshot ORDER BY seq DESC LIMIT 1 OFFSET 1";
-        let older: Option<i64> = self.connection.query_row(sql, [], |row| row.get(0)).optional().map_err(&doing)?;
-        let Some(older) = older else { return Ok(()) };
-        for table in ["snapshot", "snapshot_part"] {
-            let sql = format!("DELETE FROM {table} WHERE seq < ?1");
-            self.connection.execute(&sql, [older]).map_err(&doing)?;
-        }
-        // In pieces, so that the loop's commits get their turn in between.
-        let sql = "DELETE FROM journal WHERE seq IN (SELECT seq FROM journal WHERE seq <= ?1 ORDER BY seq LIMIT 2000)";
-        while !keep && self.connection.execute(sql, [older]).map_err(&doing)? > 0 {}
-        Ok(())
-    }
-
-    /// The newest snapshot that is whole, and the entry it stands for. Damaged ones are told to `remark`.
-    ///
-    /// # Errors
-    /// When there are snapshots and none can be read, although entries before them are gone.
-    pub(crate) fn snapshot<T: DeserializeOwned>(&self, remark: &mut dyn FnMut(String)) -> Done<Option<(u64, T)>> {
-        let doing = StoreError::sqlite("reading a snapshot");
-        let mut select =
-            self.connection.prepare("SELECT seq, bytes, checksum FROM snapshot ORDER BY seq DESC").map_err(&doing)?;
-        let found = select
-            .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(&doing)?;
-        for &(seq, bytes, sum) in &found {
-            let mut body = Vec::with_capacity(bytes as usize);
-            let mut parts = self
-                .connection
-                .prepare_cached("SELECT body FROM snapshot_part WHERE seq = ?1 ORDER BY part")
-                .map_err(&doing)?;
-            let mut rows = parts.query([seq]).map_err(&doing)?;
-            while let Some(row) = rows.next().map_err(&doing)? {
-                let piece = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(&doing)?;
-                body.write_all(piece).expect("memory");
-            }
-            if body.len() as i64 == bytes && checksum(&body) == sum {
-                match serde_json::from_slice(&body) {
-                    Ok(state) => return Ok(Some((seq as u64, state))),
-                    Err(e) => {
-                        remark(format!("the snapshot of entry {seq} cannot be understood ({e}); trying an older one"))
-                    }
-                }
-            } else {
-                remark(format!("the snapshot of entry {seq} is damaged; trying an older one"));
-            }
-        }
-        match self.first_entry()? {
-            Some(1) | None if found.is_empty() => Ok(None),
-            Some(1) => Ok(None),
-            _ => Err(StoreError::Refused(format!(
-                "no snapshot in {} can be read and the entries before them are gone; restore a copy made by 'arles backup'",
-                self.path.display()
-            ))),
-        }
-    }
-
     /// Writes a copy that is consistent, while the daemon goes on writing.
     ///
     /// # Errors
@@ -363,12 +288,6 @@ impl Store {
 fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
-}
-
-fn checksum(bytes: &[u8]) -> i64 {
-    let mut print = Fingerprint::default();
-    print.write_all(bytes).expect("a fingerprint takes anything");
-    print.0 as i64
 }
 
 fn parsed<T: DeserializeOwned>(text: &str, what: &str) -> Done<T> {

@@ -75,7 +75,10 @@ impl Archive {
             arles_core::scheduler::Verdict::Waits(reason) => Some((job, reason)),
             _ => None,
         };
-        book.set_reasons(recovered.machine.scheduler.explain_all().filter_map(waits));
+        let reasons: Vec<_> = recovered.machine.scheduler.explain_all().filter_map(waits).collect();
+        let mut counts = crate::book::Reasons::new();
+        book.set_reasons(&reasons, &mut counts);
+        book.reasons = counts;
         Self { state: fingerprint(&recovered.machine), book, ground, store }
     }
 

@@ -1,9 +1,11 @@
 //! Snapshots: the whole state now and then, so that a restart need not do everything again.
+//!
+//! Here the state is written down; the loop puts it into the journal piece by piece ([`Chore`](crate::store::Chore)), so that nobody
+//! competes with it for the file.
 
-use super::Shared;
+use super::{Message, Shared};
 use crate::book::Book;
 use crate::machine::{Machine, SavedRef};
-use crate::store::{Store, StoreError};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 
@@ -14,17 +16,15 @@ pub(crate) struct Work {
     pub(crate) seq: u64,
 }
 
-pub(super) fn start(mut store: Store, shared: Arc<Shared>) -> Sender<Work> {
+pub(super) fn start(shared: Arc<Shared>) -> Sender<Work> {
     let (sender, inbox) = mpsc::channel::<Work>();
     let run = move || {
-        while let Ok(mut work) = inbox.recv() {
-            // Should one have come while the last was written, only the newest is worth writing.
-            while let Ok(newer) = inbox.try_recv() {
-                work = newer;
-            }
-            if let Err(error) = keep(&mut store, &work, &shared) {
-                let cause = std::error::Error::source(&error).map(|e| format!(": {e}")).unwrap_or_default();
-                (shared.log)(&format!("{error}{cause}; the journal is still whole, a restart will take longer"));
+        while let Ok(work) = inbox.recv() {
+            let bytes = written(&work.machine, &work.book);
+            let seq = work.seq;
+            drop(work);
+            if shared.send(Message::Parts(seq, bytes)).is_err() {
+                return;
             }
         }
     };
@@ -32,10 +32,7 @@ pub(super) fn start(mut store: Store, shared: Arc<Shared>) -> Sender<Work> {
     sender
 }
 
-pub(super) fn keep(store: &mut Store, work: &Work, shared: &Shared) -> Result<(), StoreError> {
-    let saved = SavedRef { machine: &work.machine, book: &work.book };
-    let bytes = store.keep_snapshot(work.seq, &saved, shared.options.keep_journal)?;
-    shared.gauges.snapshot_bytes.set(bytes);
-    shared.gauges.snapshots.add(1);
-    Ok(())
+/// The state as it is kept.
+pub(super) fn written(machine: &Machine, book: &Book) -> Vec<u8> {
+    serde_json::to_vec(&SavedRef { machine, book }).expect("plain data")
 }

@@ -2,19 +2,24 @@
 //!
 //!   take what has come → step the scheduler → **sync the journal** → publish → act, and acknowledge
 //!
+//! What is heavy (a round, a look at the whole cluster) is a batch of its own, so that nobody's request waits for it twice; chores
+//! (pieces of a snapshot, entries that are no longer needed) ride along with commits, a little with each; and what only makes reading
+//! nicer is done less often the longer it takes.
+//!
 //! A batch is whatever has gathered while the last one was synced, so one sync serves many requests when there are many and one
 //! when there is one. If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
 //! restart is back at the last sync.
 
 use super::{Condition, Message, Shared, advisers, archivist, hands};
 use crate::Refusal;
-use crate::book::Book;
+use crate::book::Reasons;
 use crate::entry::{self, Entry};
 use crate::machine::{Effects, Machine};
-use crate::store::{Line, Row, Store, StoreError};
-use arles_core::engine::Enrolled;
+use crate::store::{Chore, Line, Row, Store, StoreError, pieces};
+use arles_core::engine::{Enrolled, Sighting};
 use arles_core::scheduler::{Event, Verdict};
 use arles_core::{Input, JobId, Output, Time};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -22,8 +27,14 @@ use std::time::{Duration, Instant};
 
 pub(crate) use super::admit::Change;
 
+/// Jobs whose reasons are set while readers wait.
+const REASONS_AT_ONCE: usize = 2048;
 /// Most messages in one batch.
 const BATCH: usize = 1024;
+/// What only readers want, or what only makes restarts faster, may take this part of the loop's time.
+const SIDELINE: u32 = 100;
+/// Pause before the next chore when nothing else is to be done.
+const CHORE_PAUSE: Duration = Duration::from_millis(2);
 /// Stepping time after which a snapshot is due: about as long a restart takes to do it again.
 const SNAPSHOT_COST: Duration = Duration::from_millis(300);
 
@@ -44,7 +55,6 @@ struct Batch {
     lines: Vec<Line>,
     effects: Vec<Effects>,
     replies: Vec<(Reply, JobId, bool, Instant)>,
-    ticked: bool,
     stop: bool,
 }
 
@@ -58,12 +68,28 @@ pub(crate) struct Keeper {
     /// Since the last snapshot.
     cost: Duration,
     entries: u64,
+    /// Not before then: the next snapshot, and the next look at why everybody waits.
+    next_snapshot: Instant,
+    next_reasons: Instant,
+    chores: VecDeque<Chore>,
 }
 
 impl Keeper {
     pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: Machine, seq: u64) -> Self {
         let now = shared.clock.now();
-        Self { shared, store, machine, seq, next_tick: now, next_survey: now, cost: Duration::ZERO, entries: 0 }
+        Self {
+            shared,
+            store,
+            machine,
+            seq,
+            next_tick: now,
+            next_survey: now,
+            cost: Duration::ZERO,
+            entries: 0,
+            next_snapshot: Instant::now(),
+            next_reasons: Instant::now(),
+            chores: VecDeque::new(),
+        }
     }
 
     pub(crate) fn start(mut self, inbox: Receiver<Message>, staff: Staff) -> JoinHandle<Result<(), StoreError>> {
@@ -84,7 +110,11 @@ impl Keeper {
     fn run(&mut self, inbox: &Receiver<Message>, staff: &Staff) -> Result<(), StoreError> {
         self.greet(staff);
         loop {
-            let first = match inbox.recv_timeout(self.shared.clock.until(self.next_tick)) {
+            let mut pause = self.shared.clock.until(self.next_tick);
+            if !self.chores.is_empty() {
+                pause = pause.min(CHORE_PAUSE);
+            }
+            let first = match inbox.recv_timeout(pause) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -93,18 +123,38 @@ impl Keeper {
             let mut batch = Batch::default();
             let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
             for message in first.into_iter().chain(more) {
-                self.take(now, message, &mut batch, staff);
-            }
-            if now >= self.next_tick {
-                self.tick(now, &mut batch, staff);
+                match message {
+                    Message::Sighted(sighting) => {
+                        self.commit(std::mem::take(&mut batch), staff)?;
+                        self.sighted(now, *sighting, staff)?;
+                    }
+                    message => self.take(now, message, &mut batch, staff),
+                }
             }
             let stop = batch.stop;
             self.commit(batch, staff)?;
             if stop {
-                return self.close(staff);
+                return self.close();
+            }
+            if now >= self.next_tick {
+                self.tick(now, staff)?;
             }
             self.consider_snapshot(staff);
         }
+    }
+
+    /// A look at the whole cluster, in batches of its own.
+    fn sighted(&mut self, now: Time, sighting: Sighting, staff: &Staff) -> Result<(), StoreError> {
+        let mut entries = vec![Entry::Input(Input::Surveyed(sighting.survey)), Entry::Meters(sighting.meters)];
+        if !sighting.observations.is_empty() {
+            entries.push(Entry::Measured(sighting.observations));
+        }
+        for entry in entries {
+            let mut batch = Batch::default();
+            self.step(now, entry, &mut batch);
+            self.commit(batch, staff)?;
+        }
+        Ok(())
     }
 
     /// Tells engine and advisers where things stand, after a start or when the engine is back.
@@ -142,13 +192,6 @@ impl Keeper {
                     self.step(now, Entry::Input(input), batch);
                 }
             }
-            Message::Sighted(sighting) => {
-                self.step(now, Entry::Input(Input::Surveyed(sighting.survey)), batch);
-                self.step(now, Entry::Meters(sighting.meters), batch);
-                if !sighting.observations.is_empty() {
-                    self.step(now, Entry::Measured(sighting.observations), batch);
-                }
-            }
             Message::Dismissed(jobs) => {
                 for (job, meter) in jobs {
                     self.step(now, Entry::Dismissed(job, meter), batch);
@@ -157,13 +200,17 @@ impl Keeper {
             Message::RolledCall(meters) => self.step(now, Entry::RollCall(meters), batch),
             Message::Reconnected => self.greet(staff),
             Message::Stop => batch.stop = true,
+            Message::Parts(seq, bytes) => self.chores = pieces(seq, bytes, self.shared.options.keep_journal),
+            Message::Sighted(_) => unreachable!("a batch of its own"),
         }
     }
 
-    fn tick(&mut self, now: Time, batch: &mut Batch, staff: &Staff) {
+    fn tick(&mut self, now: Time, staff: &Staff) -> Result<(), StoreError> {
         let settings = self.machine.scheduler.settings();
-        self.step(now, Entry::Input(Input::Tick), batch);
-        batch.ticked = true;
+        let mut batch = Batch::default();
+        self.step(now, Entry::Input(Input::Tick), &mut batch);
+        self.commit(batch, staff)?;
+        self.consider_reasons();
         let round = Time::from_seconds(settings.round_seconds).0.max(1);
         // Rounds that were missed are not made up for.
         self.next_tick = Time((self.next_tick.0 + round).max(now.0 + 1));
@@ -171,6 +218,7 @@ impl Keeper {
             self.next_survey = Time(now.0 + Time::from_seconds(settings.survey_seconds).0);
             let _ = staff.hands.send(hands::Deed::Survey(self.machine.scheduler.now()));
         }
+        Ok(())
     }
 
     fn step(&mut self, now: Time, entry: Entry, batch: &mut Batch) {
@@ -188,9 +236,10 @@ impl Keeper {
 
     fn commit(&mut self, batch: Batch, staff: &Staff) -> Result<(), StoreError> {
         let rows = if batch.lines.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
-        if !batch.lines.is_empty() || !rows.is_empty() {
+        let chore = self.chores.pop_front();
+        if !batch.lines.is_empty() || !rows.is_empty() || chore.is_some() {
             let began = Instant::now();
-            if let Err(error) = self.store.append(&batch.lines, &rows) {
+            if let Err(error) = self.store.append(&batch.lines, &rows, chore.as_ref()) {
                 let refusal = super::unavailable("journal", "the journal cannot be written");
                 batch.replies.into_iter().for_each(|(reply, ..)| reply(Err(refusal.clone())));
                 return Err(error);
@@ -198,6 +247,10 @@ impl Keeper {
             self.shared.gauges.commit.add(began.elapsed());
             self.shared.gauges.entries.add(batch.lines.len() as u64);
             self.shared.gauges.entries_since_snapshot.set(self.entries);
+        }
+        if let Some(Chore::Finish { bytes, .. }) = chore {
+            self.shared.gauges.snapshot_bytes.set(bytes as u64);
+            self.shared.gauges.snapshots.add(1);
         }
         self.publish(&batch, &rows);
         for (line, effects) in batch.lines.iter().zip(&batch.effects) {
@@ -212,21 +265,14 @@ impl Keeper {
     }
 
     fn publish(&self, batch: &Batch, rows: &[Row]) {
-        let reasons = batch.ticked.then(|| {
-            let waits = |(job, verdict)| match verdict {
-                Verdict::Waits(reason) => Some((job, reason)),
-                _ => None,
-            };
-            self.machine.scheduler.explain_all().filter_map(waits).collect::<Vec<_>>()
-        });
+        if batch.lines.is_empty() && rows.is_empty() {
+            return;
+        }
         let mut book = self.shared.book_mut();
         for (line, effects) in batch.lines.iter().zip(&batch.effects) {
             book.record(line.at, &line.entry, effects);
         }
         book.rows_written(rows);
-        if let Some(reasons) = reasons {
-            book.set_reasons(reasons.into_iter());
-        }
         let last = book.last_event;
         drop(book);
         self.shared.news.send_if_modified(|known| std::mem::replace(known, last) != last);
@@ -276,28 +322,48 @@ impl Keeper {
         }
     }
 
+    /// Says anew why everybody waits, unless that was just done.
+    fn consider_reasons(&mut self) {
+        let began = Instant::now();
+        if began < self.next_reasons {
+            return;
+        }
+        let waits = |(job, verdict)| match verdict {
+            Verdict::Waits(reason) => Some((job, reason)),
+            _ => None,
+        };
+        let reasons: Vec<_> = self.machine.scheduler.explain_all().filter_map(waits).collect();
+        let mut counts = Reasons::new();
+        for some in reasons.chunks(REASONS_AT_ONCE) {
+            self.shared.book_mut().set_reasons(some, &mut counts);
+        }
+        self.shared.book_mut().reasons = counts;
+        self.next_reasons = Instant::now() + began.elapsed() * SIDELINE;
+    }
+
     fn consider_snapshot(&mut self, staff: &Staff) {
-        if self.cost < SNAPSHOT_COST && self.entries < self.shared.options.snapshot_entries {
+        let due = self.cost >= SNAPSHOT_COST || self.entries >= self.shared.options.snapshot_entries;
+        let began = Instant::now();
+        if !due || !self.chores.is_empty() || began < self.next_snapshot {
             return;
         }
         let (machine, book, seq) = (self.machine.clone(), self.shared.book().clone(), self.seq);
-        let work = archivist::Work { machine, book, seq };
-        if staff.archivist.send(work).is_ok() {
+        if staff.archivist.send(archivist::Work { machine, book, seq }).is_ok() {
             (self.cost, self.entries) = (Duration::ZERO, 0);
+            self.next_snapshot = Instant::now() + began.elapsed() * SIDELINE;
         }
     }
 
     /// Writes everything that is not yet written.
-    fn close(&mut self, _staff: &Staff) -> Result<(), StoreError> {
+    fn close(&mut self) -> Result<(), StoreError> {
         let rows = self.shared.book_mut().rows_to_write();
-        self.store.append(&[], &rows)?;
+        self.store.append(&[], &rows, None)?;
         self.shared.book_mut().rows_written(&rows);
-        let book: Book = self.shared.book().clone();
-        archivist::keep(
-            &mut self.store,
-            &archivist::Work { machine: self.machine.clone(), book, seq: self.seq },
-            &self.shared,
-        )
+        let bytes = archivist::written(&self.machine, &self.shared.book());
+        for chore in pieces(self.seq, bytes, self.shared.options.keep_journal) {
+            self.store.append(&[], &[], Some(&chore))?;
+        }
+        Ok(())
     }
 
     pub(super) fn machine(&mut self) -> &mut Machine {
