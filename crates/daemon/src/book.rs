@@ -58,6 +58,14 @@ pub(crate) struct MeasuredCell {
     pub(crate) first_estimate: Option<f64>,
 }
 
+/// Jobs by number. Shared with copies until one of them changes it, so that a copy of a large book is cheap.
+pub(crate) type Jobs = BTreeMap<JobId, Arc<Record>>;
+
+/// A job's line, to be changed.
+pub(crate) fn edit<'a>(jobs: &'a mut Jobs, job: &JobId) -> Option<&'a mut Record> {
+    jobs.get_mut(job).map(Arc::make_mut)
+}
+
 /// How many of each tenant wait for which reason.
 pub(crate) type Reasons = BTreeMap<(u32, &'static str), u64>;
 
@@ -74,7 +82,7 @@ pub(crate) struct Book {
     pub(crate) policy: String,
     pub(crate) tenants: Vec<TenantLine>,
     #[serde(with = "pairs")]
-    pub(crate) jobs: BTreeMap<JobId, Record>,
+    pub(crate) jobs: Jobs,
     /// Live jobs that wait, oldest first.
     pub(crate) waiting: BTreeSet<JobId>,
     /// Over, and not yet metered or written.
@@ -216,7 +224,7 @@ impl Book {
     fn ordered(&mut self, order: &Order) {
         match order {
             Order::Start(start) => {
-                let Some(record) = self.jobs.get_mut(&start.job) else { return };
+                let Some(record) = edit(&mut self.jobs, &start.job) else { return };
                 if record.last_fence < start.fence.0 {
                     record.last_fence = start.fence.0;
                     record.starts += 1;
@@ -226,7 +234,7 @@ impl Book {
                 }
             }
             Order::Stop { job, fence } => {
-                let Some(record) = self.jobs.get_mut(job) else { return };
+                let Some(record) = edit(&mut self.jobs, job) else { return };
                 if record.last_stop < fence.0 {
                     record.last_stop = fence.0;
                     let from = record.held.as_ref().map(|held| (held.kind, held.gpus.len()));
@@ -320,13 +328,21 @@ impl Book {
     /// Why some of those who wait do, as of this round; counted in.
     pub(crate) fn set_reasons(&mut self, reasons: &[(JobId, Reason)], counts: &mut Reasons) {
         for (job, reason) in reasons {
-            if let Some(record) = self.jobs.get_mut(job)
+            if let Some(record) = edit(&mut self.jobs, job)
                 && record.state == JobState::Waiting
             {
                 *counts.entry((record.spec.tenant.0, reason.code())).or_default() += 1;
                 record.reason = Some(reason.clone());
             }
         }
+    }
+
+    /// A copy for a snapshot: without what a snapshot does not hold.
+    pub(crate) fn copy(&mut self) -> Self {
+        let events = std::mem::take(&mut self.events);
+        let copy = self.clone();
+        self.events = events;
+        copy
     }
 
     /// Rows that are to be written with the next commit.
@@ -354,7 +370,7 @@ impl Book {
 
     fn touch(&mut self, at: Time, touched: &Touched) {
         let Some(glance) = &touched.now else { return };
-        let Some(record) = self.jobs.get_mut(&touched.job) else { return };
+        let Some(record) = edit(&mut self.jobs, &touched.job) else { return };
         if record.state.over() {
             return;
         }

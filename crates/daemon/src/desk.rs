@@ -153,7 +153,7 @@ impl Desk {
         if state.over() {
             return Err(over(job));
         }
-        if let Some(record) = self.shared.book_mut().jobs.get_mut(&JobId(job)) {
+        if let Some(record) = crate::book::edit(&mut self.shared.book_mut().jobs, &JobId(job)) {
             record.said = Some(said);
         }
         let stop = state == JobState::Stopping;

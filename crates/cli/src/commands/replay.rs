@@ -6,6 +6,7 @@ use crate::quantity;
 use anyhow::{Result, anyhow};
 use arles_core::scheduler::{Event, Order, Verdict};
 use arles_core::{Output, Scheduler, Time};
+use arles_daemon::views::Archive;
 use arles_sim::journal;
 use clap::Args;
 use serde::Serialize;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Replay {
-    /// The journal, as 'arles simulate --journal' writes it
+    /// The journal: a file of 'arles simulate --journal', or the folder of 'arles serve --keep-journal'
     file: PathBuf,
     /// Print every order and event
     #[arg(long)]
@@ -58,6 +59,9 @@ struct Document {
 impl Replay {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let path = self.file.display();
+        if self.file.is_dir() {
+            return self.retrace(out);
+        }
         let file = File::open(&self.file)
             .map_err(|error| anyhow!("{path}: cannot read this file ({error}); give the path of a journal"))?;
         let mut events = self.events.then(Vec::new);
@@ -88,6 +92,32 @@ impl Replay {
                 let sentence = format!("{path}: the decision at line {line} differs from the recorded one");
                 Err(Failed(sentence).into())
             }
+        }
+    }
+}
+
+/// What a daemon's journal shows when a scheduler that was never interrupted goes through it.
+#[derive(Serialize)]
+struct Retraced {
+    entries: u64,
+    differing: u64,
+}
+
+impl Replay {
+    fn retrace(&self, out: &mut dyn Write) -> Result<()> {
+        if self.events || self.queue_at.is_some() {
+            return Err(anyhow!(
+                "--events and --queue-at are for journals of simulations; 'arles queue --journal {}' shows a daemon's queue",
+                self.file.display()
+            ));
+        }
+        let (_, entries, differing) = Archive::retrace(&self.file)?;
+        let mut table = Table::new(vec![Column::right("entries", "entries"), Column::right("differing", "differing")]);
+        table.row(vec![entries.into(), differing.into()]);
+        output::print(out, self.output.output, &table, &Retraced { entries, differing })?;
+        match differing {
+            0 => Ok(()),
+            n => Err(Failed(format!("{n} of {entries} decisions differ from the recorded ones")).into()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Energy accounts and measured rates.
 
-use super::{Book, CellKey, MeasuredCell};
+use super::{Book, CellKey, MeasuredCell, edit};
 use crate::store::Row;
 use arles_core::engine::{JobMeter, KindMeter, Meters};
 use arles_core::estimate::{Ask, Observation};
@@ -97,7 +97,7 @@ impl Book {
 
     /// Books what a job's meter shows more than the last time.
     fn job_meter(&mut self, boot: u64, meter: &JobMeter) {
-        let Some(record) = self.jobs.get_mut(&meter.job) else { return };
+        let Some(record) = edit(&mut self.jobs, &meter.job) else { return };
         let (was, was_seconds) = match &record.reading {
             Some((of, last)) if *of == boot => (last.charge, last.gpu_seconds),
             _ => (Charge::default(), 0.0),

@@ -1,6 +1,6 @@
 //! One job's line in the book.
 
-use super::Book;
+use super::{Book, edit};
 use crate::api::{JobState, Progress};
 use crate::entry::Submission;
 use crate::machine::Glimpse;
@@ -10,6 +10,7 @@ use arles_core::meter::Charge;
 use arles_core::scheduler::Reason;
 use arles_core::{JobId, JobSpec, KindId, Time, Work};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// GPUs that a job holds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -111,7 +112,7 @@ impl Book {
     pub(super) fn submitted(&mut self, at: Time, submission: &Submission) {
         let (id, tenant) = (submission.spec.id, submission.spec.tenant.index());
         self.counts.submitted += 1;
-        self.jobs.insert(id, Record::new(submission));
+        self.jobs.insert(id, Arc::new(Record::new(submission)));
         self.waiting.insert(id);
         self.tenants[tenant].live[JobState::Waiting as usize] += 1;
         let workload = &self.ground().workloads[submission.spec.workload.index()];
@@ -121,7 +122,7 @@ impl Book {
     }
 
     pub(super) fn over(&mut self, at: Time, job: JobId, state: JobState, why: Option<String>) {
-        let Some(record) = self.jobs.get_mut(&job) else { return };
+        let Some(record) = edit(&mut self.jobs, &job) else { return };
         let (was, tenant) = (record.state, record.spec.tenant.index());
         if was.over() {
             return;
@@ -168,7 +169,7 @@ impl Book {
 
     /// Nobody will meter this job any more.
     pub(super) fn finalise(&mut self, job: JobId) {
-        if let Some(record) = self.jobs.get_mut(&job)
+        if let Some(record) = edit(&mut self.jobs, &job)
             && record.state.over()
             && !record.metered
         {

@@ -347,7 +347,7 @@ impl Keeper {
         if !due || !self.chores.is_empty() || began < self.next_snapshot {
             return;
         }
-        let (machine, book, seq) = (self.machine.clone(), self.shared.book().clone(), self.seq);
+        let (machine, book, seq) = (self.machine.clone(), self.shared.book_mut().copy(), self.seq);
         if staff.archivist.send(archivist::Work { machine, book, seq }).is_ok() {
             (self.cost, self.entries) = (Duration::ZERO, 0);
             self.next_snapshot = Instant::now() + began.elapsed() * SIDELINE;

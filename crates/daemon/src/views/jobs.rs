@@ -45,8 +45,8 @@ impl View<'_> {
                         && workload.is_none_or(|name| self.ground().workloads[record.spec.workload.index()] == name)
                 };
                 let live: Vec<&Record> = match query.oldest_first {
-                    true => book.jobs.values().filter(fits).take(limit).collect(),
-                    false => book.jobs.values().rev().filter(fits).take(limit).collect(),
+                    true => book.jobs.values().map(AsRef::as_ref).filter(fits).take(limit).collect(),
+                    false => book.jobs.values().map(AsRef::as_ref).rev().filter(fits).take(limit).collect(),
                 };
                 found.extend(live.into_iter().map(|record| (record.spec.id.0, self.shown(book, record))));
             });
