@@ -1,22 +1,34 @@
 //! The commands, one file each.
 
 mod allocate;
+mod audit;
+mod backup;
+mod cancel;
 mod catalog;
 mod check_config;
 mod check_model;
 mod compare;
 mod demo;
+mod energy;
 mod estimate;
 mod estimators;
+mod explain;
 mod generate;
 mod import;
 mod kinds;
 mod learn;
+mod nodes;
 mod policies;
+mod policy;
+mod queue;
 mod replay;
 mod reproduce;
 mod serve;
+mod show;
 mod simulate;
+mod submit;
+mod tenants;
+mod token;
 mod workloads;
 mod world;
 
@@ -38,6 +50,18 @@ pub(crate) enum Command {
     Demo(demo::Demo),
     Serve(serve::Serve),
     World(world::World),
+    Submit(submit::Submit),
+    Queue(queue::Queue),
+    Show(show::Show),
+    Explain(explain::Explain),
+    Cancel(cancel::Cancel),
+    Nodes(nodes::Nodes),
+    Tenants(tenants::Tenants),
+    Policy(policy::Policy),
+    Audit(audit::Audit),
+    Energy(energy::Energy),
+    Token(token::Token),
+    Backup(backup::Backup),
     Simulate(simulate::Simulate),
     Compare(compare::Compare),
     Allocate(allocate::Allocate),
@@ -63,6 +87,18 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Demo(command) => command.run(&mut out),
         Command::Serve(command) => command.run(),
         Command::World(command) => command.run(),
+        Command::Submit(command) => command.run(&mut out),
+        Command::Queue(command) => command.run(&mut out),
+        Command::Show(command) => command.run(&mut out),
+        Command::Explain(command) => command.run(&mut out),
+        Command::Cancel(command) => command.run(&mut out),
+        Command::Nodes(command) => command.run(&mut out),
+        Command::Tenants(command) => command.run(&mut out),
+        Command::Policy(command) => command.run(&mut out),
+        Command::Audit(command) => command.run(&mut out),
+        Command::Energy(command) => command.run(&mut out),
+        Command::Token(command) => command.run(&mut out),
+        Command::Backup(command) => command.run(&mut out),
         Command::Simulate(command) => command.run(&mut out),
         Command::Compare(command) => command.run(&mut out),
         Command::Allocate(command) => command.run(&mut out),

@@ -20,11 +20,21 @@ const WRONG: u8 = 2;
 pub(crate) struct Hinted {
     sentence: String,
     hint: String,
+    failed: bool,
 }
 
 impl Hinted {
     pub(crate) fn new(sentence: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), hint: hint.into() }
+        Self { sentence: sentence.into(), hint: hint.into(), failed: false }
+    }
+
+    /// The same, where input and usage were right and still the work could not be done.
+    pub(crate) fn failed(self) -> Self {
+        Self { failed: true, ..self }
+    }
+
+    pub(crate) fn is_failure(&self) -> bool {
+        self.failed
     }
 }
 
@@ -48,17 +58,35 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
+/// Another program's exit code, passed on; there is nothing to say about it.
+#[derive(Debug)]
+pub(crate) struct Ended(pub(crate) u8);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ended with exit code {}", self.0)
+    }
+}
+
+impl std::error::Error for Ended {}
+
 /// Prints an error and says how the program ends.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let written = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
     if written.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
+    if let Some(Ended(code)) = error.downcast_ref::<Ended>() {
+        return ExitCode::from(*code);
+    }
     remark(format_args!("error: {error:#}"));
-    if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
+    let hinted = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>());
+    if let Some(hinted) = hinted {
         remark(format_args!("hint: {}", hinted.hint));
     }
-    let failed = written.is_some() || error.chain().any(<dyn std::error::Error>::is::<Failed>);
+    let failed = written.is_some()
+        || hinted.is_some_and(Hinted::is_failure)
+        || error.chain().any(<dyn std::error::Error>::is::<Failed>);
     ExitCode::from(if failed { FAILED } else { WRONG })
 }
 

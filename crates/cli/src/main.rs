@@ -9,12 +9,14 @@ mod estimation;
 mod fault;
 mod files;
 mod flags;
+mod jobs;
 mod measured;
 mod output;
 mod progress;
 mod quantity;
 mod results;
 mod runs;
+mod server;
 mod settings;
 mod setup;
 

@@ -71,6 +71,34 @@ pub(crate) fn shown(number: f64, digits: usize) -> String {
     format!("{number:.decimals$}")
 }
 
+/// A span of time for people: the two largest units of it, such as 45s, 12m30s, 3h12m or 2d5h.
+pub(crate) fn span(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "-".into();
+    }
+    let whole = seconds.round().clamp(0.0, 1e12) as u64;
+    let two = |large: u64, unit: &str, small: u64, sub: &str| match small {
+        0 => format!("{large}{unit}"),
+        _ => format!("{large}{unit}{small}{sub}"),
+    };
+    match whole {
+        0..60 => format!("{whole}s"),
+        60..3600 => two(whole / 60, "m", whole % 60, "s"),
+        3600..86_400 => two(whole / 3600, "h", whole % 3600 / 60, "m"),
+        _ => two(whole / 86_400, "d", whole % 86_400 / 3600, "h"),
+    }
+}
+
+/// Joules as kilowatt-hours, for tables.
+pub(crate) fn kwh(joules: f64) -> String {
+    shown(joules / 3.6e6, 3)
+}
+
+/// Watts for people: 950 W, 12.3 kW.
+pub(crate) fn watts(watts: f64) -> String {
+    if watts < 999.5 { format!("{watts:.0} W") } else { format!("{} kW", shown(watts / 1000.0, 3)) }
+}
+
 /// Seconds as hours, for tables.
 pub(crate) fn hours(seconds: f64) -> String {
     shown(seconds / 3600.0, 3)
@@ -100,6 +128,18 @@ mod tests {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
         assert!(positive_seconds("0s").is_err() && positive_seconds("1ms").is_err());
+    }
+
+    #[test]
+    fn spans_are_shown_in_two_units() {
+        let check = |seconds, expect| assert_eq!(span(seconds), expect, "{seconds}");
+        check(0.2, "0s");
+        check(59.6, "1m");
+        check(750.0, "12m30s");
+        check(3.0 * 3600.0 + 59.0, "3h");
+        check(2.0 * 86_400.0 + 5.5 * 3600.0, "2d5h");
+        check(-3.0, "0s");
+        check(f64::NAN, "-");
     }
 
     #[test]

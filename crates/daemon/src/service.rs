@@ -274,7 +274,7 @@ impl Service {
         let solver = advisers::start_solver(Arc::clone(&shared));
         let estimator = advisers::start_estimator(parts.estimator, Arc::clone(&shared));
         *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
-        let archivist = archivist::start(Arc::clone(&shared));
+        let archivist = archivist::start(store.side_writer()?, Arc::clone(&shared));
         let keeper = keeper::Keeper::new(Arc::clone(&shared), store, machine, seq);
         let keeper = keeper.start(messages, keeper::Staff { hands, solver, estimator, archivist });
         Ok(Self { shared, keeper, replayed })

@@ -126,6 +126,8 @@ impl Store {
         self.connection.pragma_update(None, "journal_mode", "WAL").map_err(&doing)?;
         // FULL syncs the log at every commit: what was acknowledged survives a power cut.
         self.connection.pragma_update(None, "synchronous", "FULL").map_err(&doing)?;
+        // The log is folded into the file by somebody who has time for it, not by whoever happens to commit.
+        self.connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(&doing)?;
         self.connection.set_prepared_statement_cache_capacity(64);
         schema::bring_up_to_date(&mut self.connection)
     }
@@ -168,6 +170,16 @@ impl Store {
         let mut store = Self { connection, path: self.path.clone(), _lock: None };
         store.set_up()?;
         Ok(store)
+    }
+
+    /// Folds the log into the file as far as nobody is in the way. Commits go on meanwhile.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn fold(&self) -> Done<()> {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+            .map_err(StoreError::sqlite("folding its log into it"))
     }
 
     /// Where the file is.

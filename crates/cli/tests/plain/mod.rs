@@ -25,7 +25,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // What is left of a failure is worth a look.
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && std::env::var_os("ARLES_KEEP").is_none() {
             let _ = std::fs::remove_dir_all(&self.0);
         }
     }

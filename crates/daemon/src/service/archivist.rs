@@ -1,13 +1,18 @@
 //! Snapshots: the whole state now and then, so that a restart need not do everything again.
 //!
 //! Here the state is written down; the loop puts it into the journal piece by piece ([`Chore`](crate::store::Chore)), so that nobody
-//! competes with it for the file.
+//! competes with it for the file. In between, the write-ahead log is folded into the file.
 
 use super::{Message, Shared};
 use crate::book::Book;
 use crate::machine::{Machine, SavedRef};
+use crate::store::Store;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+/// Between two times that the log is folded into the file.
+const FOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// A copy of everything as of an entry.
 pub(crate) struct Work {
@@ -16,15 +21,24 @@ pub(crate) struct Work {
     pub(crate) seq: u64,
 }
 
-pub(super) fn start(shared: Arc<Shared>) -> Sender<Work> {
+pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<Work> {
     let (sender, inbox) = mpsc::channel::<Work>();
     let run = move || {
-        while let Ok(work) = inbox.recv() {
-            let bytes = written(&work.machine, &work.book);
-            let seq = work.seq;
-            drop(work);
-            if shared.send(Message::Parts(seq, bytes)).is_err() {
-                return;
+        loop {
+            match inbox.recv_timeout(FOLD_EVERY) {
+                Ok(work) => {
+                    let bytes = written(&work.machine, &work.book);
+                    let seq = work.seq;
+                    drop(work);
+                    if shared.send(Message::Parts(seq, bytes)).is_err() {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if let Err(error) = store.fold() {
+                (shared.log)(&format!("{error}; the log grows until this works again"));
             }
         }
     };

@@ -1,0 +1,136 @@
+//! `arles audit`: who got how much, and whether that was fair.
+
+use crate::jobs::{harmless, shortened};
+use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::quantity::{percent, shown, span};
+use crate::server::{EXIT_CODES, Source, SourceFlags};
+use anyhow::{Result, anyhow};
+use arles_daemon::api;
+use clap::Args;
+use std::io::Write;
+
+/// Show shares, sharing ratios and envy over a window of time
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Audit {
+    #[command(flatten)]
+    window: Window,
+    #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
+    source: SourceFlags,
+}
+
+/// A window of the scheduler's time.
+#[derive(Args)]
+pub(crate) struct Window {
+    /// Its beginning: so long ago (2h, 1d), or seconds since 1970 [default: the journal's]
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Its end, in the same way [default: now]
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+}
+
+impl Window {
+    /// Its ends in seconds since 1970.
+    pub(crate) fn ends(&self, source: &Source) -> Result<(Option<f64>, Option<f64>)> {
+        if self.from.is_none() && self.to.is_none() {
+            return Ok((None, None));
+        }
+        let now = source.server()?.now;
+        let end = |flag: &str, text: &Option<String>| {
+            text.as_deref().map(|text| moment(text, now).map_err(|e| anyhow!("{flag}: {e}"))).transpose()
+        };
+        Ok((end("--from", &self.from)?, end("--to", &self.to)?))
+    }
+}
+
+/// A plain number is a moment; a number with a unit is so long ago.
+fn moment(text: &str, now: f64) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(at) if (0.0..=1e11).contains(&at) => Ok(at),
+        Ok(_) => Err(format!("'{text}' is no moment; expected seconds since 1970, or so long ago such as 2h")),
+        Err(_) => crate::quantity::seconds(text).map(|ago| (now - ago).max(0.0)),
+    }
+}
+
+/// Tenants whose envy of one another is printed; more do not fit a terminal.
+const MOST_COLUMNS: usize = 8;
+
+impl Audit {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let source = self.source.open()?;
+        let (from, to) = self.window.ends(&source)?;
+        let audit = source.audit(from, to)?;
+        output::print(out, self.output.output, &shares(&audit), &audit)?;
+        if self.output.output == Format::Table {
+            envy(out, &audit)?;
+            output::paragraph(out, &summary(&audit))?;
+        }
+        Ok(())
+    }
+}
+
+fn shares(audit: &api::Audit) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("tenant", "tenant"),
+        Column::right("owed\n%", "entitlement_ratio"),
+        Column::right("granted\n%", "granted_ratio"),
+        Column::right("sharing\nratio", "sharing_ratio"),
+        Column::prose("GPUs by kind", "gpus"),
+    ]);
+    for share in &audit.shares {
+        let name = harmless(&share.tenant);
+        let kinds = audit.kinds.iter().zip(&share.gpus).filter(|(_, gpus)| **gpus >= 0.005);
+        let gpus: Vec<String> = kinds.map(|(kind, gpus)| format!("{} {kind}", shown(*gpus, 3))).collect();
+        let sharing = share.sharing_ratio.unwrap_or(f64::NAN);
+        table.row(vec![
+            Cell::named(&shortened(&name, 20), &name),
+            Cell::number(percent(share.entitlement_ratio), share.entitlement_ratio),
+            Cell::number(percent(share.granted_ratio), share.granted_ratio),
+            Cell::number(shown(sharing, 3), sharing),
+            gpus.join(", ").into(),
+        ]);
+    }
+    table
+}
+
+/// Who would rather have whose share: above 1 the row envies the column.
+fn envy(out: &mut dyn Write, audit: &api::Audit) -> Result<()> {
+    let n = audit.shares.len();
+    if !(2..=MOST_COLUMNS).contains(&n) {
+        return Ok(());
+    }
+    let name = |i: usize| shortened(&harmless(&audit.tenants[i]), 10);
+    let wide = (0..n.min(audit.tenants.len())).map(|i| name(i).chars().count()).max().unwrap_or(0).max(6);
+    writeln!(out, "\nenvy: what the row would make of the column's share, over what it makes of its own")?;
+    let heads: Vec<String> = (0..n.min(audit.tenants.len())).map(|i| format!("{:>wide$}", name(i))).collect();
+    writeln!(out, "{:<wide$}  {}", "", heads.join("  "))?;
+    for share in &audit.shares {
+        let cells: Vec<String> = (share.envy.iter())
+            .map(|envy| format!("{:>wide$}", envy.map_or("-".into(), |envy| shown(envy, 3))))
+            .collect();
+        writeln!(out, "{:<wide$}  {}", shortened(&harmless(&share.tenant), 10), cells.join("  "))?;
+    }
+    Ok(())
+}
+
+fn summary(audit: &api::Audit) -> String {
+    if audit.seconds <= 0.0 {
+        return "Nothing was divided in this window.".into();
+    }
+    let envy = match audit.worst_envy {
+        Some(envy) if envy > 1.0 + 1e-6 => format!("the strongest envy is {}", shown(envy, 4)),
+        Some(_) => "nobody envies anybody".into(),
+        None => "there is no envy to tell of".into(),
+    };
+    let sharing = match audit.least_sharing {
+        Some(least) if least < 1.0 - 1e-6 => {
+            format!("somebody would be better off alone (least sharing ratio {})", shown(least, 4))
+        }
+        Some(_) => "everybody is at least as well off as with a cluster divided by entitlement".into(),
+        None => "there is no sharing ratio to tell".into(),
+    };
+    format!("Over {} under {}: {envy}; {sharing}.", span(audit.seconds), audit.policies.join(", "))
+}

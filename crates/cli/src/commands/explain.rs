@@ -1,0 +1,89 @@
+//! `arles explain`: why a job is where it is.
+
+use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::quantity::{percent, shown, span};
+use crate::server::{EXIT_CODES, SourceFlags};
+use anyhow::Result;
+use arles_daemon::api::Explanation;
+use clap::Args;
+use std::io::Write;
+
+/// Say why a job waits or runs where it does, and until when
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Explain {
+    /// Number of the job
+    #[arg(value_name = "JOB", value_parser = clap::value_parser!(u64).range(1..))]
+    job: u64,
+    #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
+    source: SourceFlags,
+}
+
+impl Explain {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let source = self.source.open()?;
+        let told = source.explain(self.job)?;
+        match self.output.output {
+            Format::Json => output::json(out, &told),
+            Format::Csv => Ok(write!(out, "{}", rates(&told).csv())?),
+            Format::Table => {
+                let now = source.server()?.now;
+                for line in output::wrapped(&sentence(&told, now), output::terminal_width().min(100)) {
+                    writeln!(out, "{line}")?;
+                }
+                if !told.rates.is_empty() {
+                    writeln!(out)?;
+                    write!(out, "{}", rates(&told).text(output::terminal_width()))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The verdict, with a name and a time.
+pub(crate) fn sentence(told: &Explanation, now: f64) -> String {
+    let text = told.reason.text.trim_end_matches('.');
+    let verb = match (told.reason.code.as_str(), told.state.over()) {
+        ("runs" | "starts" | "stops", _) => format!("Job {} {text}.", told.id),
+        (_, true) if text.starts_with("job ") => format!("J{}.", &text[1..]),
+        (_, true) => format!("Job {} {}: {text}.", told.id, told.state.name()),
+        _ => format!("Job {} is {}: {text}.", told.id, told.state.name()),
+    };
+    let starts = told.starts_at.map(|at| at - now).filter(|seconds| *seconds > 0.0);
+    starts.map_or(verb.clone(), |seconds| format!("{verb} It should start in about {}.", span(seconds)))
+}
+
+/// Speed by kind, and what its class is owed there.
+fn rates(told: &Explanation) -> Table {
+    let owing = !told.standing.is_empty();
+    let column = |title, name| if owing { Column::right(title, name) } else { Column::hidden(name) };
+    let mut table = Table::new(vec![
+        Column::left("kind", "kind"),
+        Column::right("rate\nsteps/s", "rate"),
+        Column::right("doubt\n%", "doubt"),
+        Column::right("watts\nper GPU", "watts"),
+        column("gangs\ngranted", "gangs"),
+        column("owed\nrounds", "owed"),
+        Column::left("known by", "source"),
+    ]);
+    for rate in &told.rates {
+        let standing = told.standing.iter().find(|standing| standing.kind == rate.kind);
+        let part = |value: Option<f64>| {
+            let value = value.unwrap_or(f64::NAN);
+            Cell::number(shown(value, 3), value)
+        };
+        table.row(vec![
+            rate.kind.as_str().into(),
+            Cell::number(shown(rate.rate, 3), rate.rate),
+            Cell::number(percent(rate.doubt), rate.doubt),
+            Cell::number(format!("{:.0}", rate.watts), rate.watts),
+            part(standing.map(|standing| standing.gangs)),
+            part(standing.map(|standing| standing.owed)),
+            rate.source.as_str().into(),
+        ]);
+    }
+    table
+}

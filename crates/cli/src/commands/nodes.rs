@@ -1,0 +1,98 @@
+//! `arles nodes`: the hosts of the cluster.
+
+use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::quantity::{percent, watts};
+use crate::server::{EXIT_CODES, SourceFlags};
+use anyhow::Result;
+use arles_daemon::api::Node;
+use clap::Args;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// List the hosts: busy GPUs, state, watts
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Nodes {
+    /// One line for each kind of GPU instead of each host
+    #[arg(short, long)]
+    summary: bool,
+    /// Only hosts that are not up
+    #[arg(long)]
+    away: bool,
+    #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
+    source: SourceFlags,
+}
+
+impl Nodes {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let mut nodes = self.source.open()?.nodes()?.nodes;
+        nodes.retain(|node| !self.away || node.state != "up");
+        let table = if self.summary { by_kind(&nodes) } else { by_node(&nodes) };
+        output::print(out, self.output.output, &table, &nodes)?;
+        if self.output.output == Format::Table {
+            let sum = |count: fn(&Node) -> u32| nodes.iter().map(count).sum::<u32>();
+            let (busy, gpus) = (sum(|node| node.busy), sum(|node| node.gpus));
+            let draw = watts(nodes.iter().map(|node| node.watts).sum());
+            let share = percent(f64::from(busy) / f64::from(gpus));
+            let total = format!("{} nodes, {busy} of {gpus} GPUs busy ({share} %), {draw}", nodes.len());
+            output::paragraph(out, &total)?;
+        }
+        Ok(())
+    }
+}
+
+fn by_node(nodes: &[Node]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("node", "node"),
+        Column::left("kind", "kind"),
+        Column::left("state", "state"),
+        Column::right("busy", "busy"),
+        Column::right("gpus", "gpus"),
+        Column::right("draw", "watts"),
+        Column::left("", "bar"),
+    ]);
+    for node in nodes {
+        // One mark a GPU, as far as that can be read at a glance.
+        let bar = match node.gpus {
+            0..=16 => "▮".repeat(node.busy as usize) + &"▯".repeat((node.gpus - node.busy.min(node.gpus)) as usize),
+            _ => String::new(),
+        };
+        table.row(vec![
+            node.name.as_str().into(),
+            node.kind.as_str().into(),
+            node.state.as_str().into(),
+            node.busy.into(),
+            node.gpus.into(),
+            Cell::number(watts(node.watts), node.watts),
+            Cell::named(&bar, ""),
+        ]);
+    }
+    table
+}
+
+fn by_kind(nodes: &[Node]) -> Table {
+    let mut kinds: BTreeMap<&str, (u32, u32, u32, u32, f64)> = BTreeMap::new();
+    for node in nodes {
+        let line = kinds.entry(&node.kind).or_default();
+        line.0 += 1;
+        line.1 += u32::from(node.state != "up");
+        line.2 += node.busy;
+        line.3 += node.gpus;
+        line.4 += node.watts;
+    }
+    let mut table = Table::new(vec![
+        Column::left("kind", "kind"),
+        Column::right("nodes", "nodes"),
+        Column::right("away", "away"),
+        Column::right("busy", "busy"),
+        Column::right("gpus", "gpus"),
+        Column::right("draw", "watts"),
+    ]);
+    for (kind, (count, away, busy, gpus, draw)) in kinds {
+        let draw = Cell::number(watts(draw), draw);
+        table.row(vec![kind.into(), count.into(), away.into(), busy.into(), gpus.into(), draw]);
+    }
+    table
+}

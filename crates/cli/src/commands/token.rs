@@ -1,0 +1,133 @@
+//! `arles token`: keys to the API.
+
+use crate::jobs::harmless;
+use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::quantity::span;
+use crate::server::{self, EXIT_CODES, ServerFlags};
+use crate::{fault::remark, files};
+use anyhow::Result;
+use arles_daemon::access::Scope;
+use arles_daemon::api;
+use arles_daemon::client::encode;
+use clap::{Args, Subcommand};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Make, list and revoke tokens
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Token {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Create(Create),
+    List(List),
+    Revoke(Revoke),
+}
+
+/// Make a token; its secret is told once, on stdout
+#[derive(Args)]
+struct Create {
+    /// A name that no other token has
+    name: String,
+    /// What it is for: tenant, read, operator or admin
+    #[arg(long, value_name = "SCOPE", value_parser = scope)]
+    scope: Scope,
+    /// Whose it is, for the scope tenant
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+    /// Write the secret to a file that only you may read, instead of stdout
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+/// List the tokens, without their secrets
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+/// End a token: whoever holds it is a stranger from now on
+#[derive(Args)]
+struct Revoke {
+    name: String,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+fn scope(text: &str) -> Result<Scope, String> {
+    Scope::named(text).ok_or_else(|| format!("'{text}' is no scope; expected tenant, read, operator or admin"))
+}
+
+impl Token {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        match &self.action {
+            Action::Create(create) => create.run(out),
+            Action::List(list) => list.run(out),
+            Action::Revoke(revoke) => {
+                let path = format!("/v1/tokens/{}", encode(&revoke.name));
+                let token: api::Token = revoke.server.client()?.delete(&path).map_err(server::fault)?;
+                Ok(writeln!(out, "token {} is revoked", harmless(&token.name))?)
+            }
+        }
+    }
+}
+
+impl Create {
+    fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let request = api::TokenRequest { name: self.name.clone(), scope: self.scope, tenant: self.tenant.clone() };
+        let client = self.server.client()?;
+        let mut token: api::Token = client.post("/v1/tokens", &request, None).map_err(server::fault)?;
+        if let (Some(path), Some(secret)) = (&self.to, token.secret.take_if(|_| self.to.is_some())) {
+            files::write_private(path, &format!("{secret}\n"))?;
+            remark(format_args!("the secret of token {} is in {}", harmless(&token.name), path.display()));
+        }
+        match self.output.output {
+            Format::Table => {
+                if let Some(secret) = &token.secret {
+                    writeln!(out, "{secret}")?;
+                    remark(format_args!("this is the only time that the secret of {} is told", harmless(&token.name)));
+                }
+                Ok(())
+            }
+            Format::Json => output::json(out, &token),
+            Format::Csv => {
+                let secret = token.secret.as_deref().unwrap_or_default();
+                Ok(writeln!(out, "name,scope,secret\n{},{},{secret}", token.name, token.scope)?)
+            }
+        }
+    }
+}
+
+impl List {
+    fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let tokens: api::Tokens = self.server.client()?.get("/v1/tokens").map_err(server::fault)?;
+        // Tokens are made by the wall's clock, not by the scheduler's.
+        let now = arles_daemon::clock::wall().seconds();
+        let mut table = Table::new(vec![
+            Column::left("token", "name"),
+            Column::left("scope", "scope"),
+            Column::left("tenant", "tenant"),
+            Column::right("age", "created_at"),
+        ]);
+        for token in &tokens.tokens {
+            table.row(vec![
+                harmless(&token.name).into(),
+                token.scope.as_str().into(),
+                harmless(token.tenant.as_deref().unwrap_or_default()).into(),
+                Cell::number(span(now - token.created_at), token.created_at),
+            ]);
+        }
+        output::print(out, self.output.output, &table, &tokens.tokens)
+    }
+}
