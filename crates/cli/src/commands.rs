@@ -23,12 +23,14 @@ mod policy;
 mod queue;
 mod replay;
 mod reproduce;
+mod run;
 mod serve;
 mod show;
 mod simulate;
 mod submit;
 mod tenants;
 mod token;
+mod top;
 mod workloads;
 mod world;
 
@@ -56,12 +58,14 @@ pub(crate) enum Command {
     Explain(explain::Explain),
     Cancel(cancel::Cancel),
     Nodes(nodes::Nodes),
+    Top(top::Top),
     Tenants(tenants::Tenants),
     Policy(policy::Policy),
     Audit(audit::Audit),
     Energy(energy::Energy),
     Token(token::Token),
     Backup(backup::Backup),
+    Run(run::Run),
     Simulate(simulate::Simulate),
     Compare(compare::Compare),
     Allocate(allocate::Allocate),
@@ -82,11 +86,18 @@ pub(crate) enum Command {
 
 /// Does what was asked; results go to stdout.
 pub(crate) fn run(command: Command) -> Result<()> {
+    // These write from several threads; the lock below would keep all but one waiting.
+    let command = match command {
+        Command::Top(command) => return command.run(),
+        Command::Run(command) => return command.run(),
+        other => other,
+    };
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match command {
         Command::Demo(command) => command.run(&mut out),
         Command::Serve(command) => command.run(),
         Command::World(command) => command.run(),
+        Command::Top(_) | Command::Run(_) => Ok(()),
         Command::Submit(command) => command.run(&mut out),
         Command::Queue(command) => command.run(&mut out),
         Command::Show(command) => command.run(&mut out),

@@ -215,7 +215,6 @@ impl Source {
     }
 
     /// Jobs that wait, oldest first.
-    #[allow(dead_code)] // top
     pub(crate) fn queue(&self, page: &Page) -> Result<api::Queue> {
         self.ask(&paged("/v1/queue?", page), &|view| view.queue(page))
     }
@@ -234,7 +233,6 @@ impl Source {
         }
     }
 
-    #[allow(dead_code)] // top
     pub(crate) fn gpus(&self) -> Result<api::Gpus> {
         self.ask("/v1/gpus", &|view| Ok(view.gpus()))
     }
@@ -247,7 +245,6 @@ impl Source {
         self.ask("/v1/policies", &|view| Ok(view.policies()))
     }
 
-    #[allow(dead_code)] // top
     pub(crate) fn allocation(&self) -> Result<api::Allocation> {
         self.ask("/v1/allocation", &|view| Ok(view.allocation()))
     }

@@ -65,6 +65,8 @@ fn help_texts() {
         "energy",
         "token",
         "backup",
+        "top",
+        "run",
         "simulate",
         "compare",
         "allocate",

@@ -1,0 +1,165 @@
+//! `arles top`: the cluster, live.
+//!
+//! Two threads: one asks (server or journal) and one draws, so that a server that is slow or away never keeps a key waiting. What is
+//! asked for does not grow with the number of jobs: the first few hundred of each list, and counts of the rest. The terminal is given back
+//! as it was, also after a panic.
+
+mod draw;
+mod map;
+mod scene;
+
+use crate::fault::Failed;
+use crate::output;
+use crate::server::{EXIT_CODES, SourceFlags};
+use anyhow::Result;
+use clap::Args;
+use draw::{Popup, Screen};
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Terminal};
+use scene::{News, Scene, Wish};
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Watch the cluster live: GPUs, queue, shares
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Top {
+    /// Print one frame as text and end
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    source: SourceFlags,
+}
+
+/// How long to wait for a key before looking for news.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl Top {
+    pub(crate) fn run(&self) -> Result<()> {
+        if self.once {
+            let scene = Scene::ask(&self.source.open()?)?;
+            let lines = std::env::var("LINES").ok().and_then(|text| text.parse().ok()).unwrap_or(24_u16);
+            let mut screen = Screen::default();
+            screen.show(scene);
+            let text = as_text(&mut screen, output::terminal_width() as u16, lines.clamp(12, 400))?;
+            return Ok(io::stdout().write_all(text.as_bytes())?);
+        }
+        if !io::stdout().is_terminal() {
+            return Err(Failed("there is no terminal to draw on; --once prints one frame as text".into()).into());
+        }
+        // A wrong token or address is told before the screen is taken.
+        drop(self.source.open()?);
+        let (wishes, news) = scene::ask_apart(self.source.clone());
+        let mut terminal = ratatui::try_init()?;
+        let done = watch(&mut terminal, &wishes, &news);
+        ratatui::restore();
+        done
+    }
+}
+
+fn watch(terminal: &mut DefaultTerminal, wishes: &Sender<Wish>, news: &Receiver<News>) -> Result<()> {
+    let mut screen = Screen::default();
+    let mut drawn = Instant::now() - Duration::from_secs(1);
+    loop {
+        let mut changed = false;
+        while let Ok(news) = news.try_recv() {
+            screen.hear(news);
+            changed = true;
+        }
+        // The countdown moves even where nothing else does.
+        if changed || drawn.elapsed() >= Duration::from_millis(500) {
+            terminal.draw(|frame| screen.draw(frame))?;
+            drawn = Instant::now();
+        }
+        if !event::poll(LOOK)? {
+            continue;
+        }
+        if let Event::Key(key) = event::read()?
+            && key.kind != KeyEventKind::Release
+            && !press(&mut screen, key, wishes)
+        {
+            return Ok(());
+        }
+        terminal.draw(|frame| screen.draw(frame))?;
+        drawn = Instant::now();
+    }
+}
+
+/// Does what a key says; false to end.
+fn press(screen: &mut Screen, key: KeyEvent, wishes: &Sender<Wish>) -> bool {
+    if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+        return false;
+    }
+    // The asking thread lives as long as the screen does.
+    let wish = |wish| drop(wishes.send(wish));
+    match (&mut screen.popup, key.code) {
+        (Popup::Cancel(id), KeyCode::Char('y')) => {
+            wish(Wish::Cancel(*id));
+            screen.popup = Popup::None;
+        }
+        (Popup::Policies { at, .. }, KeyCode::Up | KeyCode::Char('k')) => *at = at.saturating_sub(1),
+        (Popup::Policies { at, list }, KeyCode::Down | KeyCode::Char('j')) => {
+            *at = (*at + 1).min(list.len().saturating_sub(1));
+        }
+        (Popup::Policies { at, list }, KeyCode::Enter) => {
+            if let Some(policy) = list.get(*at) {
+                wish(Wish::Policy(policy.name.clone()));
+            }
+            screen.popup = Popup::None;
+        }
+        (Popup::None, KeyCode::Char('q')) => return false,
+        (Popup::None, code) => plain(screen, code, wish),
+        // Any other key closes what is open.
+        _ => screen.popup = Popup::None,
+    }
+    true
+}
+
+fn plain(screen: &mut Screen, code: KeyCode, wish: impl Fn(Wish)) {
+    match code {
+        KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
+        KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),
+        KeyCode::PageUp => screen.scroll(-10),
+        KeyCode::PageDown => screen.scroll(10),
+        KeyCode::Home => screen.scroll(isize::MIN / 2),
+        KeyCode::End => screen.scroll(isize::MAX / 2),
+        KeyCode::Tab => screen.next_pane(),
+        KeyCode::Char('?' | 'h') => screen.popup = Popup::Help,
+        KeyCode::Char('e') | KeyCode::Enter => {
+            if let Some(id) = screen.selected_job() {
+                screen.popup = Popup::Text(format!("job {id}"), "asking …".into());
+                wish(Wish::Explain(id));
+            }
+        }
+        KeyCode::Char('c') => {
+            if let Some(id) = screen.selected_job() {
+                screen.popup = Popup::Cancel(id);
+            }
+        }
+        KeyCode::Char('p') => {
+            screen.popup = Popup::Text("policies".into(), "asking …".into());
+            wish(Wish::Policies);
+        }
+        _ => {}
+    }
+}
+
+/// A frame as text.
+fn as_text(screen: &mut Screen, width: u16, height: u16) -> Result<String> {
+    let failed = |error| Failed(format!("cannot draw: {error}"));
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).map_err(failed)?;
+    terminal.draw(|frame| screen.draw(frame)).map_err(failed)?;
+    let buffer = terminal.backend().buffer();
+    let mut text = String::new();
+    for row in buffer.content().chunks(usize::from(width)) {
+        let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+        text += line.trim_end();
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

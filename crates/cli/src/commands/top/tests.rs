@@ -1,0 +1,170 @@
+//! Frames from made-up data, kept in files as those of the commands are.
+
+use super::*;
+use arles_daemon::api::{self, JobState};
+use std::path::Path;
+
+fn job(id: u64, tenant: &str, state: JobState) -> api::Job {
+    let place = api::Place {
+        kind: "v100".into(),
+        gpus: vec![id as u32],
+        nodes: vec!["v100-000".into()],
+        spread: false,
+        shared: false,
+        partner: None,
+    };
+    let text = "3 jobs came earlier; its gang needs 4 GPUs and 2 that fit are free; enough jobs end in about 9 min";
+    let reason = api::Reason { code: "queued".into(), text: text.into(), seconds: Some(540.0) };
+    let waits = state == JobState::Waiting;
+    api::Job {
+        id,
+        name: None,
+        tenant: tenant.into(),
+        workload: "resnet50-b64".into(),
+        gang: 1,
+        steps: Some(1000.0),
+        period_seconds: None,
+        floor: None,
+        weight: 1.0,
+        restart_seconds: 30.0,
+        kinds: vec![],
+        state,
+        reason: waits.then_some(reason),
+        place: (!waits).then_some(place),
+        submitted_at: 1000.0,
+        started_at: (!waits).then_some(1060.0),
+        ended_at: None,
+        steps_done: 10.0,
+        done_ratio: Some(0.01),
+        rate: None,
+        estimated_rate: None,
+        restarts: 0,
+        failures: 0,
+        gpu_seconds: 0.0,
+        energy: api::Energy::default(),
+        reported: None,
+    }
+}
+
+fn tenant(name: &str, entitlement_ratio: f64, held_ratio: f64) -> api::Tenant {
+    api::Tenant {
+        name: name.into(),
+        weight: 1.0,
+        entitlement_ratio,
+        held_ratio,
+        gpus: 3.0,
+        waiting: 1,
+        running: 3,
+        completed: 0,
+        gpu_seconds: 0.0,
+        energy: api::Energy::default(),
+    }
+}
+
+/// A cluster of n GPUs of two kinds, a third of them free. Its clock stands still, as a journal's does.
+fn scene(n: usize, live: u64) -> Scene {
+    let third = |i: usize| i % 3;
+    let mut jobs: Vec<api::Job> = (1..6).map(|id| job(id, "vision", JobState::Running)).collect();
+    jobs.extend((6..9).map(|id| job(id, "search", JobState::Waiting)));
+    Scene {
+        server: api::Server {
+            version: "0".into(),
+            engine: "none".into(),
+            speed: 60.0,
+            now: 1600.0,
+            round: 12,
+            round_seconds: 60.0,
+            policy: "oef-coop".into(),
+            estimator: "oracle".into(),
+            gpus: n as u32,
+            live_jobs: live,
+            scope: "admin".into(),
+            tenant: None,
+            last_event: 1,
+            watts: 12_345.0,
+        },
+        gpus: api::Gpus {
+            kinds: vec!["v100".into(), "a100-40gb".into()],
+            tenants: vec!["vision".into(), "search".into()],
+            kind: (0..n).map(|i| u16::from(i >= n / 2)).collect(),
+            state: (0..n).map(|i| if i == n - 1 { 3 } else { third(i) as u8 }).collect(),
+            job: vec![0; n],
+            partner: vec![0; n],
+            tenant: (0..n).map(|i| if third(i) == 0 { -1 } else { (i % 2) as i32 }).collect(),
+            watts: vec![0.0; n],
+        },
+        tenants: vec![tenant("vision", 0.667, 0.5), tenant("search", 0.333, 0.5)],
+        jobs,
+        live: vec![
+            api::StateCount { state: JobState::Waiting, jobs: live - 5 },
+            api::StateCount { state: JobState::Running, jobs: 5 },
+        ],
+        reasons: vec![api::ReasonCount { code: "queued".into(), jobs: live - 5 }],
+        next_round: Some(1642.0),
+    }
+}
+
+fn check(name: &str, screen: &mut Screen, width: u16, height: u16) {
+    let text = as_text(screen, width, height).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("ARLES_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == text,
+        "{name} differs; ARLES_BLESS=1 writes it anew\n--- expected\n{expected}\n--- drawn\n{text}"
+    );
+}
+
+#[test]
+fn frames() {
+    let mut screen = Screen::default();
+    screen.show(scene(24, 8));
+    check("top-80.txt", &mut screen, 80, 24);
+    check("top-120.txt", &mut screen, 120, 40);
+    screen.hear(News::Told("job 6".into(), "Job 6 is waiting: 3 jobs came earlier.".into()));
+    check("top-explain.txt", &mut screen, 80, 24);
+    screen.popup = Popup::None;
+    screen.hear(News::Away("nobody answers at http://127.0.0.1:1".into()));
+    check("top-away.txt", &mut screen, 80, 24);
+}
+
+#[test]
+fn a_large_cluster_fits() {
+    let mut screen = Screen::default();
+    screen.show(scene(10_000, 100_000));
+    check("top-large.txt", &mut screen, 80, 24);
+}
+
+#[test]
+fn no_size_and_no_key_breaks_it() {
+    let (wishes, _wished) = std::sync::mpsc::channel();
+    let mut screen = Screen::default();
+    for (width, height) in [(1, 1), (5, 3), (20, 8), (80, 24), (300, 100), (40, 2)] {
+        assert!(as_text(&mut screen, width, height).is_ok());
+    }
+    screen.show(scene(24, 8));
+    let keys = "jjjjjjjjjjjjkk?xexcxcy\tjjkk\tjjkk\tp";
+    for (i, key) in keys.chars().enumerate() {
+        let code = if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) };
+        assert!(press(&mut screen, KeyEvent::new(code, KeyModifiers::NONE), &wishes));
+        let (width, height) = [(80, 24), (3, 2), (200, 60), (12, 9)][i % 4];
+        assert!(as_text(&mut screen, width, height).is_ok());
+    }
+    screen.hear(News::Policies(vec![]));
+    press(&mut screen, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), &wishes);
+    assert!(!press(&mut screen, KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE), &wishes));
+}
+
+#[test]
+fn the_selected_job_stays_when_the_list_moves() {
+    let mut screen = Screen::default();
+    screen.show(scene(24, 8));
+    screen.scroll(2);
+    assert_eq!(screen.selected_job(), Some(3));
+    let mut later = scene(24, 8);
+    later.jobs.remove(0);
+    screen.show(later);
+    assert_eq!(screen.selected_job(), Some(3));
+}
