@@ -75,7 +75,9 @@ fn kind(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
         | ("string", Value::String(_))
         | ("array", Value::Array(_))
         | ("object", Value::Object(_)) => true,
-        ("integer", Value::Number(number)) => number.is_u64() || number.is_i64(),
+        ("integer", Value::Number(number)) => {
+            number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|value| value.fract() == 0.0)
+        }
         _ => false,
     };
     let fits = match schema.get("type") {
