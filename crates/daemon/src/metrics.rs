@@ -194,13 +194,13 @@ fn energy(page: &mut Page, book: &Book) {
 fn estimates(page: &mut Page, book: &Book) {
     let counts = &book.counts;
     page.one("arles_measurements_total", "counter", "Rates that were measured.", counts.measurements);
-    page.one(
-        "arles_estimate_error_ratio_sum",
-        "counter",
-        "Sum over measurements of |estimated / measured - 1|, estimates as they stood before.",
-        counts.error_sum,
+    page.head(
+        "arles_estimate_error_ratio",
+        "summary",
+        "|estimated / measured - 1| over all measurements, estimates as they stood before each.",
     );
-    page.one("arles_estimate_error_ratio_count", "counter", "Measurements in that sum.", counts.errors);
+    page.line("arles_estimate_error_ratio_sum", &[], counts.error_sum);
+    page.line("arles_estimate_error_ratio_count", &[], counts.errors);
     let now = book.measured.iter().filter_map(|((ask, kind, spread), cell)| {
         let guess = book.guess(ask, *kind, *spread)?;
         (cell.mean_rate > 0.0).then(|| (guess / cell.mean_rate - 1.0).abs())
@@ -208,7 +208,7 @@ fn estimates(page: &mut Page, book: &Book) {
     let (sum, n) = now.fold((0.0, 0_u64), |(sum, n), error| (sum + error, n + 1));
     if n > 0 {
         page.one(
-            "arles_estimate_error_ratio",
+            "arles_estimate_present_error_ratio",
             "gauge",
             "Mean error of present estimates over measured cells.",
             sum / n as f64,

@@ -231,7 +231,7 @@ fn limit(page: &Page) -> Answer<usize> {
 fn cursor(text: Option<&str>) -> Answer<Option<u64>> {
     let parse = |text: &str| {
         text.parse().map_err(|_| {
-            Refusal::bad_request(
+            Refusal::unprocessable(
                 "cursor",
                 format!("'{}' is no cursor", text.escape_debug()),
                 "give what 'next' said in the last answer, or leave it out",
@@ -247,7 +247,7 @@ fn window(from: Option<f64>, to: Option<f64>) -> Answer<(arles_core::Time, arles
         if (0.0..=1e11).contains(&value) {
             return Ok(arles_core::Time::from_seconds(value));
         }
-        Err(Refusal::bad_request(
+        Err(Refusal::unprocessable(
             name,
             format!("{name} is {value}"),
             format!("expected seconds since 1970, such as {:.0}", clock::wall().seconds()),
@@ -256,7 +256,7 @@ fn window(from: Option<f64>, to: Option<f64>) -> Answer<(arles_core::Time, arles
     let from = from.map(|value| moment("from", value)).transpose()?.unwrap_or_default();
     let to = to.map(|value| moment("to", value)).transpose()?.unwrap_or(arles_core::Time(u64::MAX / 4));
     if to <= from {
-        return Err(Refusal::bad_request("window", "the window ends before it begins", "give a later 'to'"));
+        return Err(Refusal::unprocessable("window", "the window ends before it begins", "give a later 'to'"));
     }
     Ok((from, to))
 }

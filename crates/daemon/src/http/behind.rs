@@ -8,6 +8,7 @@ use crate::{Refusal, api};
 use bytes::Bytes;
 use serde::Serialize;
 use std::future::Future;
+use std::time::Duration;
 
 /// What somebody wants of the desk.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,6 +88,10 @@ pub trait Behind: Clone + Send + Sync + 'static {
     fn last_event(&self, who: &Caller) -> u64;
     /// Waits until there is an event with a number above `after`.
     fn wait_for_event(&self, after: u64) -> impl Future<Output = ()> + Send;
+    /// Is told of every response: its status, and how long it took to make.
+    fn answered(&self, _status: u16, _took: Duration) {}
+    /// Is told how many listen to events, whenever that changes.
+    fn listeners(&self, _listeners: u64) {}
 }
 
 impl Behind for Desk {
@@ -147,6 +152,18 @@ impl Behind for Desk {
 
     async fn wait_for_event(&self, after: u64) {
         Self::wait_for_event(self, after).await;
+    }
+
+    fn answered(&self, status: u16, took: Duration) {
+        let gauges = self.gauges();
+        gauges.request.add(took);
+        if let Some(class) = gauges.answers.get(usize::from(status / 100).saturating_sub(1)) {
+            class.add(1);
+        }
+    }
+
+    fn listeners(&self, listeners: u64) {
+        self.gauges().listeners.set(listeners);
     }
 }
 

@@ -22,7 +22,6 @@ use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
@@ -49,8 +48,7 @@ pub(super) struct Door<B> {
     openapi: Bytes,
     listeners: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
-    /// Responses by the first digit of their status.
-    responses: [AtomicU64; 6],
+    most_listeners: usize,
 }
 
 impl<B: Behind> Door<B> {
@@ -63,7 +61,7 @@ impl<B: Behind> Door<B> {
             openapi: openapi::text().into(),
             listeners: Arc::new(Semaphore::new(options.listeners)),
             stop,
-            responses: Default::default(),
+            most_listeners: options.listeners,
         }
     }
 
@@ -78,8 +76,7 @@ impl<B: Behind> Door<B> {
             Ok(Err(refusal)) => refused(&refusal),
             Err(()) => refused(&internal("a handler panicked")),
         };
-        let class = usize::from(answer.status().as_u16() / 100).min(5);
-        self.responses[class].fetch_add(1, Ordering::Relaxed);
+        self.behind.answered(answer.status().as_u16(), began.elapsed());
         if let Some((method, path)) = line {
             let (status, name) = (answer.status().as_u16(), name.as_deref().unwrap_or("-"));
             eprintln!("{method} {} {status} {:.1} ms {name}", short(&path), began.elapsed().as_secs_f64() * 1e3);
@@ -119,8 +116,7 @@ impl<B: Behind> Door<B> {
             Ask::OpenApi => Ok(respond(StatusCode::OK, JSON, self.openapi.clone())),
             Ask::Asset(name) => page(name),
             Ask::Metrics => {
-                let mut text = self.behind.metrics().await;
-                self.own_metrics(&mut text);
+                let text = self.behind.metrics().await;
                 Ok(respond(StatusCode::OK, PROMETHEUS, text.into()))
             }
             Ask::Events(after) => self.listen(known(route, who)?, after),
@@ -137,7 +133,9 @@ impl<B: Behind> Door<B> {
             Refusal::unavailable("too-many-listeners", message, "try again later, or ask every few seconds instead")
                 .retry_after(10.0)
         })?;
-        let frames = stream::listen(self.behind.clone(), who, after, self.stop.clone(), seat);
+        let (listeners, most) = (Arc::clone(&self.listeners), self.most_listeners);
+        let count = move || (most - listeners.available_permits()) as u64;
+        let frames = stream::listen(self.behind.clone(), who, after, self.stop.clone(), seat, count);
         let mut answer = Response::new(Either::Right(frames));
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -181,16 +179,6 @@ impl<B: Behind> Door<B> {
                 hint: "send it again, faster".into(),
                 retry_after_seconds: None,
             }),
-        }
-    }
-
-    fn own_metrics(&self, text: &mut String) {
-        use std::fmt::Write;
-        text.push_str("# HELP arles_http_responses_total Responses by class of status.\n");
-        text.push_str("# TYPE arles_http_responses_total counter\n");
-        for (class, count) in self.responses.iter().enumerate().skip(2) {
-            let count = count.load(Ordering::Relaxed);
-            let _ = writeln!(text, "arles_http_responses_total{{class=\"{class}xx\"}} {count}");
         }
     }
 }

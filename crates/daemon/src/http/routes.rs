@@ -210,6 +210,10 @@ impl Route {
         if self.body.is_some() {
             all.extend([408, 413, 415, 422]);
         }
+        // Cursors are words of the server's own; one that it never said is understood by nobody.
+        if self.parameters.iter().any(|parameter| parameter.name == "cursor") {
+            all.push(422);
+        }
         all.extend(self.faults);
         all.sort_unstable();
         all.dedup();

@@ -41,18 +41,21 @@ impl Body for Frames {
     }
 }
 
-/// Begins to listen for somebody.
+/// Begins to listen for somebody. `count` tells how many listen.
 pub(super) fn listen<B: Behind>(
     behind: B,
     who: Caller,
     after: Option<u64>,
     stop: watch::Receiver<bool>,
     seat: OwnedSemaphorePermit,
+    count: impl Fn() -> u64 + Send + 'static,
 ) -> Frames {
     let (sender, queue) = mpsc::channel(QUEUE);
+    behind.listeners(count());
     tokio::spawn(async move {
-        let _ = first(tell(behind, who, after, &sender), super::stopped(stop)).await;
+        let _ = first(tell(behind.clone(), who, after, &sender), super::stopped(stop)).await;
         drop(seat);
+        behind.listeners(count());
     });
     Frames { queue }
 }

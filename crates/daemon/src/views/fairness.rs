@@ -50,10 +50,18 @@ impl View<'_> {
                 capacity: decision.map_or_else(|| vec![0.0; cluster.kinds().len()], |d| d.capacity.clone()),
                 shares: self.lines(book).map(share).collect(),
                 solve_seconds,
-                failure: book.failure.clone(),
+                failure: book.failure.as_ref().map(|why| self.trouble(why)),
                 changes: book.changes.iter().filter(seen).cloned().collect(),
             }
         })
+    }
+
+    /// A policy's complaint may name jobs and classes of anybody: a tenant hears only that there is one.
+    fn trouble(&self, why: &str) -> String {
+        match self.who.tenant {
+            None => why.to_owned(),
+            Some(_) => "the policy gave no usable answer; whoever runs the server can see why".into(),
+        }
     }
 
     /// Who got how much in a window, and whether that was fair.

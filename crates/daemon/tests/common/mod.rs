@@ -1,6 +1,8 @@
 //! A daemon on a small virtual cluster, for tests.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod live;
+
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, Library, Tenant, Time};
 use arles_daemon::api::JobRequest;

@@ -39,7 +39,7 @@ const CURSOR: Parameter = parameter(
     Shape::Visible { most: 400 },
     "`next` of the answer before: where to go on. Keep the other parameters as they were.",
 );
-const MOMENT: Shape = Shape::Number { least: 0.0, most: 1e12 };
+const MOMENT: Shape = Shape::Number { least: 0.0, most: 1e11 };
 const FROM: Parameter =
     parameter("from", Place::Query, MOMENT, "Beginning of the window, in seconds since 1970 on the scheduler's clock.");
 const TO: Parameter = parameter("to", Place::Query, MOMENT, "End of the window; now if not given.");
@@ -69,7 +69,7 @@ const KEY: Parameter = parameter(
 );
 
 const JOB_EXAMPLE: &str =
-    r#"{"name": "nightly", "tenant": "vision", "workload": "resnet50", "gang": 4, "steps": 90000}"#;
+    r#"{"name": "nightly", "tenant": "vision", "workload": "resnet50-b64", "gang": 4, "steps": 90000}"#;
 
 /// A read that any token may do; lines of the table say how they differ.
 const READ: Route = Route {

@@ -1,0 +1,226 @@
+//! A whole daemon in the process of the test: a virtual cluster, the service, and the door on a free port of this machine.
+
+use super::{Folder, wait_until};
+use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
+use arles_core::{KindId, Time};
+use arles_daemon::access::{Caller, Scope};
+use arles_daemon::api::TokenRequest;
+use arles_daemon::desk::Desk;
+use arles_daemon::entry::Ground;
+use arles_daemon::http::{self, serve};
+use arles_daemon::service::{Options, Parts, Service};
+use arles_daemon::store::Store;
+use arles_sim::engine::Virtual;
+use arles_sim::measure::Noise;
+use arles_sim::truth::{Oracle, Truth};
+use arles_sim::world::Habits;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// An estimator that is up to a third off until a cell is measured, so that estimates and measurements differ as they do in life.
+struct Doubtful {
+    oracle: Oracle,
+    measured: BTreeMap<(Ask, KindId), (f64, f64)>,
+}
+
+impl Doubtful {
+    /// A factor from 0.7 to 1.3 that depends on the cell alone.
+    fn factor(ask: &Ask, kind: usize) -> f64 {
+        let partner = ask.partner.map_or(0, |partner| u64::from(partner.0) + 1);
+        let mut x = u64::from(ask.workload.0) << 40 | u64::from(ask.gang) << 24 | partner << 8 | kind as u64;
+        x = (x ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
+        0.7 + 0.6 * ((x >> 40) as f64 / (1_u64 << 24) as f64)
+    }
+}
+
+impl Estimator for Doubtful {
+    fn estimate(&self, ask: &Ask) -> Row {
+        let mut row = self.oracle.estimate(ask);
+        for (j, cell) in row.cells.iter_mut().enumerate() {
+            let Some(cell) = cell else { continue };
+            *cell = match self.measured.get(&(*ask, KindId(j as u16))) {
+                Some(&(rate, watts)) => {
+                    Estimate { rate, spread_rate: rate.min(cell.spread_rate), watts, doubt: 0.03, ..*cell }
+                }
+                None => {
+                    let off = Self::factor(ask, j);
+                    let (rate, spread_rate) = (cell.rate * off, cell.spread_rate * off);
+                    Estimate { rate, spread_rate, doubt: 0.2, source: Source::Initial, ..*cell }
+                }
+            };
+        }
+        row
+    }
+
+    fn observe(&mut self, seen: &Observation) -> Vec<Ask> {
+        self.measured.insert((seen.ask, seen.kind), (seen.rate, seen.watts));
+        vec![seen.ask]
+    }
+
+    fn fork(&self) -> Box<dyn Estimator> {
+        Box::new(Self { oracle: Oracle(Arc::clone(&self.oracle.0)), measured: self.measured.clone() })
+    }
+}
+
+/// A daemon; it ends with the value.
+pub struct Live {
+    pub at: SocketAddr,
+    pub desk: Desk,
+    /// Secret of a token of scope admin.
+    pub admin: String,
+    service: Option<Service>,
+    stop: watch::Sender<bool>,
+    runtime: Option<tokio::runtime::Runtime>,
+    folder: Folder,
+}
+
+impl Live {
+    /// Starts one on a virtual cluster, `speed` times as fast as the wall's clock, with tokens and without a limit of requests.
+    pub fn start(ground: &Ground, speed: f64) -> Self {
+        let options = http::Options { requests_per_second: f64::INFINITY, ..http::Options::default() };
+        Self::start_with(ground, speed, options)
+    }
+
+    pub fn start_with(ground: &Ground, speed: f64, options: http::Options) -> Self {
+        let folder = Folder::new();
+        let mut store = Store::open(&folder.0).expect("a journal");
+        store.set_ground(ground).expect("a journal that can be written");
+        let truth = Arc::new(Truth::new(ground.cluster.kinds(), &ground.workloads, None).expect("a truth"));
+        let boot = Time::from_seconds(arles_daemon::clock::wall().seconds()).0;
+        let engine =
+            Virtual::new(ground.cluster.clone(), Arc::clone(&truth), Habits::default(), Noise::default(), boot);
+        let parts = Parts {
+            engine: Box::new(engine),
+            engine_name: "virtual".into(),
+            estimator: Box::new(Doubtful { oracle: Oracle(truth), measured: BTreeMap::new() }),
+            estimator_name: "doubtful".into(),
+        };
+        let service = Options { speed, ..Options::default() };
+        let service = Service::start(store, parts, service, |line| eprintln!("daemon: {line}")).expect("a service");
+        let desk = service.desk();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a free port");
+        let at = listener.local_addr().expect("an address");
+        let (stop, stopped) = watch::channel(false);
+        runtime.spawn(serve(desk.clone(), options, listener, stopped));
+        let mut live =
+            Self { at, desk, admin: String::new(), service: Some(service), stop, runtime: Some(runtime), folder };
+        wait_until("the daemon is ready", || live.desk.ready().ok);
+        live.admin = live.token("the-admin", Scope::Admin, None);
+        live
+    }
+
+    /// Makes a token and tells its secret.
+    pub fn token(&self, name: &str, scope: Scope, tenant: Option<&str>) -> String {
+        let request = TokenRequest { name: name.to_owned(), scope, tenant: tenant.map(str::to_owned) };
+        let made = super::block(self.desk.make_token(&Caller::loopback(), request)).expect("a token");
+        made.secret.expect("a secret")
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.at).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time limit");
+        stream
+    }
+
+    /// Sends bytes and reads until the server closes.
+    pub fn raw(&self, bytes: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        // The server may close before everything is sent.
+        let _ = stream.write_all(bytes);
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        Answer::read(&all)
+    }
+
+    /// One request with a secret, or with none where it is empty.
+    pub fn ask(&self, method: &str, target: &str, secret: &str, body: &str) -> Answer {
+        let token = if secret.is_empty() { String::new() } else { format!("Authorization: Bearer {secret}\r\n") };
+        let length = if body.is_empty() {
+            String::new()
+        } else {
+            format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len())
+        };
+        let at = self.at;
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{token}{length}\r\n");
+        self.raw(&[head.as_bytes(), body.as_bytes()].concat())
+    }
+
+    /// What is there, for the admin.
+    pub fn get(&self, target: &str) -> Value {
+        let answer = self.ask("GET", target, &self.admin, "");
+        assert_eq!(answer.status, 200, "{target}: {}", answer.body);
+        answer.json()
+    }
+
+    /// Submits a job for the admin and tells its number.
+    pub fn submit(&self, job: &Value) -> u64 {
+        let answer = self.ask("POST", "/v1/jobs", &self.admin, &job.to_string());
+        assert_eq!(answer.status, 201, "{job}: {}", answer.body);
+        answer.json()["id"].as_u64().expect("a number")
+    }
+
+    /// A path inside the folder of this daemon, for whatever a test needs to write.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.0.join(name)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+        if let Some(Err(error)) = self.service.take().map(Service::stop)
+            && !std::thread::panicking()
+        {
+            panic!("the daemon did not end well: {error}");
+        }
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    /// 0 where there was no answer at all.
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A program that a test needs: `variable` names it, or one of `names` is on the path. Without it the test is skipped with a
+/// sentence, but never where `CI` is set.
+pub fn tool(variable: &str, names: &[&str], install: &str) -> Option<PathBuf> {
+    let given = std::env::var_os(variable).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = names.iter().flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)));
+    let found = given.into_iter().chain(on_path).find(|file| file.is_file());
+    if found.is_none() {
+        let wanted = names.join(" or ");
+        assert!(std::env::var_os("CI").is_none(), "{wanted} is not installed; {install}");
+        println!("skipped: {wanted} is not on the path, and {variable} does not name it; {install}");
+    }
+    found
+}
