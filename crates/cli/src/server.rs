@@ -64,6 +64,13 @@ impl ServerFlags {
     pub(crate) fn client(&self) -> Result<Client> {
         let url = self.url();
         let ca = self.ca.clone().or_else(|| variable("ARLES_CA").map(PathBuf::from));
+        if ca.is_none() && url.starts_with("https://") {
+            return Err(Hinted::new(
+                format!("{url} uses TLS, and for that a CA file is needed"),
+                "name the file (PEM) with the certificate that the server's own rests on: --ca FILE or ARLES_CA",
+            )
+            .into());
+        }
         let token = self.token(&url)?;
         Client::new(&url, token, ca.as_deref()).map_err(fault)
     }

@@ -36,7 +36,8 @@ impl Nodes {
             let (busy, gpus) = (sum(|node| node.busy), sum(|node| node.gpus));
             let draw = watts(nodes.iter().map(|node| node.watts).sum());
             let share = percent(f64::from(busy) / f64::from(gpus));
-            let total = format!("{} nodes, {busy} of {gpus} GPUs busy ({share} %), {draw}", nodes.len());
+            let word = if nodes.len() == 1 { "node" } else { "nodes" };
+            let total = format!("{} {word}, {busy} of {gpus} GPUs busy ({share} %), {draw}", nodes.len());
             output::paragraph(out, &total)?;
         }
         Ok(())
