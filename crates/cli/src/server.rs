@@ -157,10 +157,10 @@ impl SourceFlags {
     }
 }
 
-type View1<'a, T> = &'a dyn Fn(&View<'_>) -> Result<T, Refusal>;
+type Reading<'a, T> = &'a dyn Fn(&View<'_>) -> Result<T, Refusal>;
 
 impl Source {
-    fn ask<T: serde::de::DeserializeOwned>(&self, path: &str, view: View1<'_, T>) -> Result<T> {
+    fn ask<T: serde::de::DeserializeOwned>(&self, path: &str, view: Reading<'_, T>) -> Result<T> {
         match self {
             Self::Server(client) => client.get(path).map_err(fault),
             Self::Journal(archive, who) => view(&archive.view(who)).map_err(refused),
