@@ -64,6 +64,13 @@ impl ServerFlags {
     pub(crate) fn client(&self) -> Result<Client> {
         let url = self.url();
         let ca = self.ca.clone().or_else(|| variable("ARLES_CA").map(PathBuf::from));
+        if ca.is_none() && url.starts_with("https://") {
+            return Err(Hinted::new(
+                format!("{url} uses TLS, and for that a CA file is needed"),
+                "name the file (PEM) with the certificate that the server's own rests on: --ca FILE or ARLES_CA",
+            )
+            .into());
+        }
         let token = self.token(&url)?;
         Client::new(&url, token, ca.as_deref()).map_err(fault)
     }
@@ -150,10 +157,10 @@ impl SourceFlags {
     }
 }
 
-type View1<'a, T> = &'a dyn Fn(&View<'_>) -> Result<T, Refusal>;
+type Reading<'a, T> = &'a dyn Fn(&View<'_>) -> Result<T, Refusal>;
 
 impl Source {
-    fn ask<T: serde::de::DeserializeOwned>(&self, path: &str, view: View1<'_, T>) -> Result<T> {
+    fn ask<T: serde::de::DeserializeOwned>(&self, path: &str, view: Reading<'_, T>) -> Result<T> {
         match self {
             Self::Server(client) => client.get(path).map_err(fault),
             Self::Journal(archive, who) => view(&archive.view(who)).map_err(refused),

@@ -185,6 +185,7 @@ fn the_cluster_and_its_rules() {
     assert!(daemon.says("nodes").contains("4 nodes, "));
     assert_eq!(daemon.json("nodes").as_array().map(Vec::len), Some(4));
     assert!(daemon.says("nodes --summary").contains("k80"));
+    assert!(daemon.says("nodes -o csv").starts_with("node,kind,state,watts,busy,gpus\nv100-000,v100,up,"));
     assert!(daemon.says("tenants set robots 3").starts_with("robots has weight 3.00, 50.0 % of all"));
     assert_eq!(daemon.json("tenants")[2]["name"], "robots");
     assert!(daemon.says("policy").contains("oef-coop"));

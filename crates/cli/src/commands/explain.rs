@@ -52,7 +52,9 @@ pub(crate) fn sentence(told: &Explanation, now: f64) -> String {
         (_, true) => format!("Job {} {}: {text}.", told.id, told.state.name()),
         _ => format!("Job {} is {}: {text}.", told.id, told.state.name()),
     };
-    let starts = told.starts_at.map(|at| at - now).filter(|seconds| *seconds > 0.0);
+    // Most reasons say when themselves.
+    let silent = !text.contains(" in about ") && !text.contains(" is in ") && !text.contains("again in ");
+    let starts = told.starts_at.map(|at| at - now).filter(|seconds| *seconds > 0.0 && silent);
     starts.map_or(verb.clone(), |seconds| format!("{verb} It should start in about {}.", span(seconds)))
 }
 

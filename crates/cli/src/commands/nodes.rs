@@ -36,7 +36,8 @@ impl Nodes {
             let (busy, gpus) = (sum(|node| node.busy), sum(|node| node.gpus));
             let draw = watts(nodes.iter().map(|node| node.watts).sum());
             let share = percent(f64::from(busy) / f64::from(gpus));
-            let total = format!("{} nodes, {busy} of {gpus} GPUs busy ({share} %), {draw}", nodes.len());
+            let word = if nodes.len() == 1 { "node" } else { "nodes" };
+            let total = format!("{} {word}, {busy} of {gpus} GPUs busy ({share} %), {draw}", nodes.len());
             output::paragraph(out, &total)?;
         }
         Ok(())
@@ -48,10 +49,9 @@ fn by_node(nodes: &[Node]) -> Table {
         Column::left("node", "node"),
         Column::left("kind", "kind"),
         Column::left("state", "state"),
-        Column::right("busy", "busy"),
-        Column::right("gpus", "gpus"),
         Column::right("draw", "watts"),
-        Column::left("", "bar"),
+        Column::left("busy", "busy"),
+        Column::hidden("gpus"),
     ]);
     for node in nodes {
         // One mark a GPU, as far as that can be read at a glance.
@@ -59,14 +59,14 @@ fn by_node(nodes: &[Node]) -> Table {
             0..=16 => "▮".repeat(node.busy as usize) + &"▯".repeat((node.gpus - node.busy.min(node.gpus)) as usize),
             _ => String::new(),
         };
+        let busy = format!("{:>2} of {} {bar}", node.busy, node.gpus);
         table.row(vec![
             node.name.as_str().into(),
             node.kind.as_str().into(),
             node.state.as_str().into(),
-            node.busy.into(),
-            node.gpus.into(),
             Cell::number(watts(node.watts), node.watts),
-            Cell::named(&bar, ""),
+            Cell::number(busy, f64::from(node.busy)),
+            node.gpus.into(),
         ]);
     }
     table

@@ -102,8 +102,11 @@ impl Create {
             }
             Format::Json => output::json(out, &token),
             Format::Csv => {
-                let secret = token.secret.as_deref().unwrap_or_default();
-                Ok(writeln!(out, "name,scope,secret\n{},{},{secret}", token.name, token.scope)?)
+                let columns = ["name", "scope", "tenant", "secret"].map(|name| Column::left(name, name));
+                let mut table = Table::new(columns.into());
+                let texts = [Some(token.name), Some(token.scope), token.tenant, token.secret];
+                table.row(texts.map(|text| text.unwrap_or_default().into()).into());
+                Ok(write!(out, "{}", table.csv())?)
             }
         }
     }

@@ -20,6 +20,7 @@ use ratatui::{DefaultTerminal, Terminal};
 use scene::{News, Scene, Wish};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Watch the cluster live: GPUs, queue, shares
@@ -53,10 +54,31 @@ impl Top {
         drop(self.source.open()?);
         let (wishes, news) = scene::ask_apart(self.source.clone());
         let mut terminal = ratatui::try_init()?;
+        thread::spawn(end_when_told);
         let done = watch(&mut terminal, &wishes, &news);
         ratatui::restore();
         done
     }
+}
+
+/// Gives the terminal back on SIGTERM and SIGHUP too. (Ctrl-C is a key here.)
+fn end_when_told() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() else {
+        return;
+    };
+    runtime.block_on(async {
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+        tokio::spawn(async move {
+            hangup.recv().await;
+            ratatui::restore();
+            std::process::exit(129);
+        });
+        terminate.recv().await;
+        ratatui::restore();
+        std::process::exit(143);
+    });
 }
 
 fn watch(terminal: &mut DefaultTerminal, wishes: &Sender<Wish>, news: &Receiver<News>) -> Result<()> {
