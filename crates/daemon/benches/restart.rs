@@ -63,7 +63,7 @@ fn fill(folder: &Folder, past: u64, live: u64) {
     for chunk in (0..past).collect::<Vec<_>>().chunks(10_000) {
         let row = |n: &u64| Row::Past {
             id: JobId(first + n),
-            tenant: if n % 2 == 0 { "a".into() } else { "b".into() },
+            tenant: if n.is_multiple_of(2) { "a".into() } else { "b".into() },
             workload: "resnet50-b64".into(),
             state: "completed".into(),
             ended: Time(*n),

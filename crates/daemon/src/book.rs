@@ -30,6 +30,9 @@ pub(crate) use record::{Held, Record};
 /// Changes that are remembered.
 const CHANGES: usize = 400;
 
+/// Why a job waits of which nobody has said yet.
+pub(crate) const UNTOLD: &str = "next-round";
+
 /// What is known of one tenant.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TenantLine {
@@ -376,6 +379,7 @@ impl Book {
         }
         let (was, tenant) = (record.state, record.spec.tenant.index());
         let before = record.held.take();
+        let reason = record.reason_code();
         record.follow(at, glance);
         let (state, after) = (record.state, record.held.clone());
         if before.as_ref().map(|held| &held.gpus) != after.as_ref().map(|held| &held.gpus) {
@@ -387,7 +391,7 @@ impl Book {
             }
         }
         if was != state {
-            self.recount(touched.job, tenant, was, state);
+            self.recount(touched.job, tenant, was, state, reason);
             match state {
                 JobState::Running => self.tell(at, "started", Some(touched.job), format!("job {} runs", touched.job.0)),
                 JobState::Waiting => {
@@ -398,7 +402,7 @@ impl Book {
         }
     }
 
-    fn recount(&mut self, job: JobId, tenant: usize, was: JobState, state: JobState) {
+    fn recount(&mut self, job: JobId, tenant: usize, was: JobState, state: JobState, reason: &'static str) {
         let line = &mut self.tenants[tenant];
         line.live[was as usize] -= 1;
         if !state.over() {
@@ -406,9 +410,13 @@ impl Book {
         }
         if was == JobState::Waiting {
             self.waiting.remove(&job);
+            if let Some(count) = self.reasons.get_mut(&(tenant as u32, reason)) {
+                *count = count.saturating_sub(1);
+            }
         }
         if state == JobState::Waiting {
             self.waiting.insert(job);
+            *self.reasons.entry((tenant as u32, UNTOLD)).or_default() += 1;
         }
     }
 

@@ -104,23 +104,35 @@ impl<'a> Ahead<'a> {
                 }
                 Output::Note(_) => continue,
             };
+            let started = match &input {
+                Input::Reported(Report { job, fate: Fate::Started, .. }) => Some(*job),
+                _ => None,
+            };
             open.extend(self.scheduler.step(self.now, input));
+            started.into_iter().for_each(|job| self.set_pace(job));
+        }
+    }
+
+    /// The scheduler knows a gang's rate once it knows that it runs.
+    fn set_pace(&mut self, job: JobId) {
+        if let (Some(glance), Some(gang)) = (self.scheduler.glance(job), self.gangs.get_mut(&job)) {
+            gang.rate = glance.rate;
+            gang.ends = gang.end(glance.spec);
         }
     }
 
     fn start(&mut self, start: &Start) -> Input {
         let told = Input::Reported(Report { job: start.job, fence: start.fence, fate: Fate::Started });
         let Some(glance) = self.scheduler.glance(start.job) else { return told };
-        let mut gang = Gang {
+        let gang = Gang {
             fence: start.fence,
             kind: start.kind,
             gpus: start.gpus.clone(),
             steps: glance.steps_done,
             since: self.now,
-            rate: glance.rate,
+            rate: 0.0,
             ends: None,
         };
-        gang.ends = gang.end(glance.spec);
         self.gangs.insert(start.job, gang);
         told
     }

@@ -115,35 +115,49 @@ impl AuditPeriod {
     }
 }
 
+/// One tenant's classes added up.
+struct Sum {
+    weight: f64,
+    /// GPUs that can be used.
+    usable: f64,
+    /// Speed-ups by kind, times these.
+    speeds: Vec<f64>,
+    held: Vec<f64>,
+}
+
 /// A policy's answer as tenants see it.
 pub(crate) fn shares(problem: &Problem, allocation: &Allocation) -> Vec<TenantShare> {
     let k = problem.kinds();
     let audit = Audit::of(problem, Entitlement::Tenants, allocation);
     let speedups = problem.speedups();
-    // By tenant: weight, GPUs that can be used, speed-ups times these, GPUs held.
-    let mut tenants: BTreeMap<TenantId, (f64, f64, Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let mut tenants: BTreeMap<TenantId, Sum> = BTreeMap::new();
     for (l, user) in problem.users.iter().enumerate() {
-        let line = tenants.entry(user.tenant).or_insert((user.tenant_weight, 0.0, vec![0.0; k], vec![0.0; k]));
+        let sum = tenants.entry(user.tenant).or_insert_with(|| Sum {
+            weight: user.tenant_weight,
+            usable: 0.0,
+            speeds: vec![0.0; k],
+            held: vec![0.0; k],
+        });
         let usable = problem.most_gpus(l);
-        line.1 += usable;
+        sum.usable += usable;
         for j in 0..k {
-            line.2[j] += usable * speedups[l * k + j];
-            line.3[j] += audit.held(l)[j];
+            sum.speeds[j] += usable * speedups[l * k + j];
+            sum.held[j] += audit.held(l)[j];
         }
     }
     let (mut users, mut rates, mut x) = (Vec::new(), Vec::new(), Vec::new());
-    for (tenant, (weight, usable, speeds, held)) in &tenants {
-        users.push(as_one_user(*tenant, *weight, *usable, problem));
-        rates.extend(speeds.iter().map(|speed| speed / usable.max(1.0)));
-        x.extend(held);
+    for (tenant, sum) in &tenants {
+        users.push(as_one_user(*tenant, sum, problem));
+        rates.extend(sum.speeds.iter().map(|speed| speed / sum.usable.max(1.0)));
+        x.extend(&sum.held);
     }
     let judged = Problem::new(problem.round, problem.capacity.clone(), users, rates)
         .ok()
         .and_then(|of_tenants| Audit::of_holdings(&of_tenants, Entitlement::Tenants, x).ok());
     let few = tenants.len() <= MOST_TENANTS;
-    let share = |(l, (tenant, line)): (usize, (&TenantId, &(f64, f64, Vec<f64>, Vec<f64>)))| TenantShare {
+    let share = |(l, (tenant, sum)): (usize, (&TenantId, &Sum))| TenantShare {
         tenant: *tenant,
-        gpus: line.3.clone(),
+        gpus: sum.held.clone(),
         sharing: judged.as_ref().map_or(1.0, |audit| audit.sharing(l).min(MOST_ENVY)),
         envy: match &judged {
             // JSON has no infinity; nobody needs to tell ten from more.
@@ -154,14 +168,14 @@ pub(crate) fn shares(problem: &Problem, allocation: &Allocation) -> Vec<TenantSh
     tenants.iter().enumerate().map(share).collect()
 }
 
-fn as_one_user(tenant: TenantId, weight: f64, usable: f64, problem: &Problem) -> User {
+fn as_one_user(tenant: TenantId, sum: &Sum, problem: &Problem) -> User {
     User {
         class: ClassId(tenant.0),
         tenant,
-        tenant_weight: weight,
+        tenant_weight: sum.weight,
         workload: arles_core::WorkloadId(tenant.0),
         gang: 1,
-        jobs: usable.min(1e9) as u32,
+        jobs: sum.usable.min(1e9) as u32,
         job_weight: 1.0,
         floor: None,
         job: None,

@@ -1,6 +1,6 @@
 //! One job's line in the book.
 
-use super::{Book, edit};
+use super::{Book, UNTOLD, edit};
 use crate::api::{JobState, Progress};
 use crate::entry::Submission;
 use crate::machine::Glimpse;
@@ -90,6 +90,11 @@ impl Record {
         }
     }
 
+    /// Why it waits, for programs.
+    pub(crate) fn reason_code(&self) -> &'static str {
+        self.reason.as_ref().map_or(UNTOLD, Reason::code)
+    }
+
     /// Follows the scheduler.
     pub(super) fn follow(&mut self, at: Time, glimpse: &Glimpse) {
         self.state = glimpse.state;
@@ -100,10 +105,9 @@ impl Record {
         if self.state == JobState::Running {
             self.started.get_or_insert(glimpse.first_started.unwrap_or(at));
         }
-        if self.state == JobState::Waiting {
-            self.rate = None;
-        } else {
-            self.reason = None;
+        match self.state {
+            JobState::Waiting => self.rate = None,
+            _ => self.reason = None,
         }
     }
 }
@@ -114,6 +118,7 @@ impl Book {
         self.counts.submitted += 1;
         self.jobs.insert(id, Arc::new(Record::new(submission)));
         self.waiting.insert(id);
+        *self.reasons.entry((submission.spec.tenant.0, UNTOLD)).or_default() += 1;
         self.tenants[tenant].live[JobState::Waiting as usize] += 1;
         let workload = &self.ground().workloads[submission.spec.workload.index()];
         let text =
@@ -128,6 +133,7 @@ impl Book {
             return;
         }
         let held = record.held.take();
+        let reason = record.reason_code();
         record.state = state;
         record.why.clone_from(&why);
         record.ended = Some(at);
@@ -139,7 +145,7 @@ impl Book {
         if let Some(held) = held {
             self.leave(job, tenant, &held.gpus);
         }
-        self.recount(job, tenant, was, state);
+        self.recount(job, tenant, was, state, reason);
         let line = &mut self.tenants[tenant];
         let (count, text) = match state {
             JobState::Completed => (&mut line.completed, format!("job {} did all its work", job.0)),
@@ -149,11 +155,11 @@ impl Book {
         *count += 1;
         self.tell(at, state.name(), Some(job), text);
         self.closing.insert(job);
-        self.to_history(job);
+        self.put_into_history(job);
     }
 
     /// A job's line in the history is to be written, or written anew.
-    pub(super) fn to_history(&mut self, job: JobId) {
+    pub(super) fn put_into_history(&mut self, job: JobId) {
         let Some(record) = self.jobs.get(&job) else { return };
         let ground = self.ground();
         let row = Row::Past {
@@ -174,7 +180,7 @@ impl Book {
             && !record.metered
         {
             record.metered = true;
-            self.to_history(job);
+            self.put_into_history(job);
         }
     }
 }

@@ -31,8 +31,9 @@ pub(crate) use super::admit::Change;
 const REASONS_AT_ONCE: usize = 2048;
 /// Most messages in one batch.
 const BATCH: usize = 1024;
-/// What only readers want, or what only makes restarts faster, may take this part of the loop's time.
-const SIDELINE: u32 = 100;
+/// Saying why everybody waits may take a twentieth of the loop's time, and copying the state for a snapshot a hundredth.
+const REASONS_PART: u32 = 20;
+const SNAPSHOT_PART: u32 = 100;
 /// Pause before the next chore when nothing else is to be done.
 const CHORE_PAUSE: Duration = Duration::from_millis(2);
 /// Stepping time after which a snapshot is due: about as long a restart takes to do it again.
@@ -338,7 +339,7 @@ impl Keeper {
             self.shared.book_mut().set_reasons(some, &mut counts);
         }
         self.shared.book_mut().reasons = counts;
-        self.next_reasons = Instant::now() + began.elapsed() * SIDELINE;
+        self.next_reasons = Instant::now() + began.elapsed() * REASONS_PART;
     }
 
     fn consider_snapshot(&mut self, staff: &Staff) {
@@ -350,7 +351,7 @@ impl Keeper {
         let (machine, book, seq) = (self.machine.clone(), self.shared.book_mut().copy(), self.seq);
         if staff.archivist.send(archivist::Work { machine, book, seq }).is_ok() {
             (self.cost, self.entries) = (Duration::ZERO, 0);
-            self.next_snapshot = Instant::now() + began.elapsed() * SIDELINE;
+            self.next_snapshot = Instant::now() + began.elapsed() * SNAPSHOT_PART;
         }
     }
 

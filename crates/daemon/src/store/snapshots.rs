@@ -116,7 +116,7 @@ impl Store {
                 match serde_json::from_slice(&body) {
                     Ok(state) => return Ok(Some((seq as u64, state))),
                     Err(e) => {
-                        remark(format!("the snapshot of entry {seq} cannot be understood ({e}); trying an older one"))
+                        remark(format!("the snapshot of entry {seq} cannot be understood ({e}); trying an older one"));
                     }
                 }
             } else {
