@@ -60,6 +60,9 @@ impl Estimator for Doubtful {
     }
 
     fn observe(&mut self, seen: &Observation) -> Vec<Ask> {
+        if seen.spread {
+            return Vec::new();
+        }
         self.measured.insert((seen.ask, seen.kind), (seen.rate, seen.watts));
         vec![seen.ask]
     }
