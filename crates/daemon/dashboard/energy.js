@@ -28,17 +28,19 @@ export function mount(root, app) {
 function draw(app, tenants, kinds) {
   const total = tenants.total_joules;
   const [owners, models] = [read(tenants), read(kinds)];
-  const whole = sums(models.length ? models : owners);
   const seconds = tenants.to - tenants.from;
   const nobody = { name: "nobody", folded: true, hours: 0, parts: [0, 0, 0, Math.max(0, total - sum(sums(owners)))] };
+  const whole = sums(app.can("read") ? [...owners, nobody] : owners); // tenants' rows know restarts, kinds' do not
   return [
     h("div", { class: "headline" }, h("h1", null, "Energy ", h("small", null, `over ${span(seconds)}`)), picker(app, null, "86400")),
     !(total > 0) ? empty("Nothing was drawn in this window. Choose a longer one.") : [
       h("div", { class: "tiles" },
         tile("In all", energy(total), `${watts(total / Math.max(1, seconds))} on average`, { testid: "energy-total" }),
         PARTS.map(([hue, name], i) => tile([key(hue), name], percent(whole[i] / Math.max(1e-9, sum(whole))), energy(whole[i])))),
-      card("By tenant", account("tenant", [...fold(owners), app.can("read") ? nobody : []].flat(), total, app.hueOf)),
-      models.length > 0 && card("By kind", account("kind", models, kinds.total_joules, null))],
+      card("By tenant", account("tenant", [...fold(owners), app.can("read") ? nobody : []].flat(), total, app.hueOf),
+        h("p", { class: "note" }, "Two jobs on one GPU share its energy; its hours count for both.")),
+      models.length > 0 && card("By kind", account("kind", models, kinds.total_joules, null),
+        h("p", { class: "note" }, "Restarts are known by job; here they are part of what was active."))],
   ];
 }
 

@@ -3,6 +3,8 @@
 //! Moments are seconds since 1970 on the scheduler's clock, spans are seconds, energies joules, powers watts, rates steps per
 //! second. A field is `null` where nothing is known. Whoever may not see a thing gets an answer without it, never another's.
 
+mod reading;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +42,7 @@ pub struct JobRequest {
     #[schemars(length(min = 1, max = 200))]
     pub workload: String,
     /// GPUs held at once, all or nothing.
-    #[serde(default = "one", deserialize_with = "whole")]
+    #[serde(default = "one", deserialize_with = "reading::whole")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub gang: u32,
     /// Steps to do. Either this or `period_seconds`.
@@ -75,15 +77,6 @@ fn one() -> u32 {
 
 fn unit() -> f64 {
     1.0
-}
-
-/// A whole number, also where it is written as `4.0`: JSON knows one kind of number, and JSON Schema calls that an integer.
-fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    let number = serde_json::Number::deserialize(from)?;
-    let exact = number.as_u64().or_else(|| number.as_f64().filter(|v| v.fract() == 0.0 && *v >= 0.0).map(|v| v as u64));
-    exact.and_then(|value| u32::try_from(value).ok()).ok_or_else(|| {
-        serde::de::Error::custom(format!("{number} is no number of GPUs; expected a whole number, 1 or more"))
-    })
 }
 
 /// Where a job stands.

@@ -251,9 +251,16 @@ impl Desk {
     /// Forgets a token: whoever holds it is a stranger from now on.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// When there is none of that name, or it is the caller's own.
     #[allow(clippy::unused_async)]
-    pub async fn drop_token(&self, _who: &Caller, name: &str) -> Answer<api::Token> {
+    pub async fn drop_token(&self, who: &Caller, name: &str) -> Answer<api::Token> {
+        if who.name == name && *who != Caller::loopback() {
+            return Err(Refusal::conflict(
+                "own-token",
+                format!("'{}' is the token that you came with", name.escape_debug()),
+                "make another and end this one with that, so that nobody is locked out",
+            ));
+        }
         let mut store = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let all = store.tokens().map_err(|e| self.broken(&e))?;
         let Some(token) = all.into_iter().find(|token| token.name == name) else {

@@ -247,7 +247,9 @@ impl<B: Behind> Connection<B> {
             async move { Ok::<_, Infallible>(door.serve(request, from).await) }
         });
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(HEAD_LIMIT).pipeline_flush(true);
+        // Without `pipeline_flush`: it keeps an answer back while bytes of a next request are there, and with a broken request they
+        // always are, so that its sender would be left without a word.
+        http.timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(HEAD_LIMIT);
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
         if let First::Right(()) = first(connection.as_mut(), stopped(stop)).await {
             connection.as_mut().graceful_shutdown();

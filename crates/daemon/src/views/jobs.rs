@@ -168,7 +168,10 @@ impl View<'_> {
         });
         let failed = || record.why.clone().map(|text| api::Reason { code: "gave-up".into(), text, seconds: None });
         let fresh = || {
-            let text = "it came after the last decision; the next one looks at it".to_owned();
+            let text = match record.started {
+                None => "it came after the last decision; the next one looks at it".to_owned(),
+                Some(_) => "it gave up its place after the last decision; the next one looks at it again".to_owned(),
+            };
             (record.state == JobState::Waiting).then(|| api::Reason { code: "next-round".into(), text, seconds: None })
         };
         api::Job {

@@ -60,7 +60,14 @@ impl Estimator for Doubtful {
     }
 
     fn observe(&mut self, seen: &Observation) -> Vec<Ask> {
-        self.measured.insert((seen.ask, seen.kind), (seen.rate, seen.watts));
+        if seen.spread {
+            return Vec::new();
+        }
+        // It believes a measurement in part, so that its errors become less and not nothing.
+        let row = self.estimate(&seen.ask);
+        let Some(known) = row.cells.get(seen.kind.index()).copied().flatten() else { return Vec::new() };
+        let rate = known.rate + 0.7 * (seen.rate - known.rate);
+        self.measured.insert((seen.ask, seen.kind), (rate, seen.watts));
         vec![seen.ask]
     }
 

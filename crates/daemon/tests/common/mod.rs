@@ -1,6 +1,7 @@
 //! A daemon on a small virtual cluster, for tests.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod chromium;
 pub mod live;
 
 use arles_core::scheduler::Settings;
