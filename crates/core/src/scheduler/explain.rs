@@ -163,6 +163,9 @@ impl fmt::Display for Reason {
             Self::PlaceNotVacated { kind, held } => {
                 write!(f, "its place on {kind} is still held by others ({held} GPUs); it starts when they have stopped")
             }
+            Self::Turns { gangs, jobs: 1, seconds, .. } => {
+                write!(f, "it is given {:.0} % of the time; its turn is in about {}", 100.0 * gangs, span(*seconds))
+            }
             Self::Turns { gangs, jobs, ahead, seconds } => write!(
                 f,
                 "{} like it share {gangs:.2} gangs at a time, {ahead} before it; its turn is in about {}",
