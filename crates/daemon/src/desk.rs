@@ -63,6 +63,9 @@ pub struct Desk {
 
 type Answer<T> = Result<T, Refusal>;
 
+/// With more live jobs than this, why one waits is told as of the last look at everybody.
+const EXPLAINED_AT_ONCE: usize = 5000;
+
 /// A job that nothing more can happen to, or that is not there.
 pub(crate) fn over(job: u64) -> Refusal {
     Refusal::conflict(
@@ -292,10 +295,12 @@ impl Desk {
         }
         let ask = move |machine: &Machine| {
             let (job, scheduler) = (JobId(job), &machine.scheduler);
-            (scheduler.explain(job), scheduler.standing(job), scheduler.now())
+            // To explain one job is to look at all; with many, what was last found out about everybody will do.
+            let verdict = (scheduler.live_jobs() <= EXPLAINED_AT_ONCE).then(|| scheduler.explain(job));
+            (verdict, scheduler.standing(job), scheduler.now())
         };
         let (verdict, standing, now) = self.ask(ask).await?;
-        self.view(who).explain(job, &verdict, &standing, now)
+        self.view(who).explain(job, verdict.as_ref(), &standing, now)
     }
 
     /// When and where a job would run if it were submitted now. Nothing changes.
@@ -304,6 +309,7 @@ impl Desk {
     /// When the request asks for something impossible.
     pub async fn forecast_job(&self, who: &Caller, job: api::JobRequest) -> Answer<api::Forecast> {
         let spec = self.spec(who, &job)?;
+        let _room = self.shared.forecasts.try_acquire().map_err(|_| crowded())?;
         let machine = self.ask(Machine::clone).await?;
         let shared = Arc::clone(&self.shared);
         self.apart(move || foresee::job(machine, spec, &|ask| shared.wonder(ask))).await
@@ -315,6 +321,7 @@ impl Desk {
     /// When there is no such policy.
     pub async fn forecast_policy(&self, _who: &Caller, request: api::PolicyRequest) -> Answer<api::PolicyForecast> {
         let entry = policy(&request.policy)?;
+        let _room = self.shared.forecasts.try_acquire().map_err(|_| crowded())?;
         let machine = self.ask(Machine::clone).await?;
         let shared = Arc::clone(&self.shared);
         let estimates = self.shared.book().estimates.clone();
@@ -593,6 +600,15 @@ impl Desk {
         found.dedup();
         Ok(found)
     }
+}
+
+fn crowded() -> Refusal {
+    Refusal::too_many(
+        "dry-runs",
+        "other dry runs are under way, as many as may be at a time",
+        "try again in a second or two",
+    )
+    .retry_after(2.0)
 }
 
 fn gone() -> Refusal {

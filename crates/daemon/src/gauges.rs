@@ -48,6 +48,11 @@ impl Count {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
+    /// Takes away from it what was added before.
+    pub fn subtract(&self, less: u64) {
+        self.0.fetch_sub(less, Ordering::Relaxed);
+    }
+
     /// Sets it.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);

@@ -33,6 +33,9 @@ use std::thread::JoinHandle;
 
 pub(crate) use keeper::{Change, Reply};
 
+/// Dry runs at a time: each copies the scheduler and keeps a core busy.
+const FORECASTS: usize = 2;
+
 /// Requests that may wait for the loop; more are told to come back.
 const INBOX: u64 = 20_000;
 
@@ -57,21 +60,13 @@ pub struct Options {
     pub keep_journal: bool,
     /// Entries after which a snapshot is due; also after some time of replaying, whichever is first.
     pub snapshot_entries: u64,
-    /// Believe rates that jobs report of themselves.
-    pub learn_from_reports: bool,
     /// Seconds that a job is given to save its state, as training code is told.
     pub grace_seconds: f64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            speed: 1.0,
-            keep_journal: false,
-            snapshot_entries: 20_000,
-            learn_from_reports: false,
-            grace_seconds: 30.0,
-        }
+        Self { speed: 1.0, keep_journal: false, snapshot_entries: 20_000, grace_seconds: 30.0 }
     }
 }
 
@@ -121,6 +116,8 @@ pub(crate) struct Shared {
     condition: AtomicU8,
     /// The number of the last event, for whoever waits for the next.
     pub(crate) news: tokio::sync::watch::Sender<u64>,
+    /// Room for dry runs.
+    pub(crate) forecasts: tokio::sync::Semaphore,
     /// Connections for reading history, as many as were ever needed at once.
     readers: Mutex<Vec<Store>>,
     /// The connection that keeps tokens; also the mould of readers.
@@ -262,6 +259,7 @@ impl Service {
             inbox,
             condition: AtomicU8::new(Condition::Starting as u8),
             news,
+            forecasts: tokio::sync::Semaphore::new(FORECASTS),
             readers: Mutex::new(Vec::new()),
             tokens: Mutex::new(store.side_writer()?),
             callers: RwLock::new(BTreeMap::new()),

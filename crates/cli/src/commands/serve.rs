@@ -159,7 +159,6 @@ impl Serve {
             speed: settings.serve.speed,
             keep_journal: settings.serve.keep_journal,
             snapshot_entries: settings.serve.snapshot_entries,
-            learn_from_reports: false,
             grace_seconds: settings.serve.grace_seconds,
         };
         let service = Service::start(store, parts, options, log)?;

@@ -173,7 +173,7 @@ impl Keeper {
     fn take(&mut self, now: Time, message: Message, batch: &mut Batch, staff: &Staff) {
         match message {
             Message::Change(change, reply) => {
-                self.shared.gauges.inbox.set(self.shared.gauges.inbox.get().saturating_sub(1));
+                self.shared.gauges.inbox.subtract(1);
                 match self.admit(now, change) {
                     Ok((entry, job, fresh)) => {
                         if let Some(entry) = entry {
@@ -185,7 +185,7 @@ impl Keeper {
                 }
             }
             Message::Question(ask) => {
-                self.shared.gauges.inbox.set(self.shared.gauges.inbox.get().saturating_sub(1));
+                self.shared.gauges.inbox.subtract(1);
                 ask(&self.machine);
             }
             Message::Inputs(inputs) => {

@@ -115,22 +115,19 @@ impl View<'_> {
     pub(crate) fn explain(
         &self,
         id: u64,
-        verdict: &Verdict,
+        verdict: Option<&Verdict>,
         standing: &[Standing],
         now: Time,
     ) -> Answer<api::Explanation> {
         let job = self.job(id)?;
         let ground = self.ground();
-        let (code, seconds) = match verdict {
-            Verdict::Waits(reason) => (reason.code(), reason.seconds()),
-            Verdict::Runs { .. } => ("runs", None),
-            Verdict::Starts => ("starts", None),
-            Verdict::Stops => ("stops", None),
-            Verdict::Unknown => return Ok(self.explain_past(&self.job(id)?)),
-        };
-        let text = match verdict {
-            Verdict::Waits(reason) => reason.to_string(),
-            other => other.to_string(),
+        let reason = match verdict {
+            Some(Verdict::Unknown) => return Ok(self.explain_past(&job)),
+            Some(verdict) => told(verdict),
+            None => job.reason.clone().unwrap_or_else(|| {
+                let text = format!("is {}", job.state.name());
+                api::Reason { code: job.state.name().into(), text, seconds: None }
+            }),
         };
         let standing = standing.iter().map(|s| api::Standing {
             kind: ground.cluster.kind(s.kind).name.clone(),
@@ -140,8 +137,8 @@ impl View<'_> {
         Ok(api::Explanation {
             id,
             state: job.state,
-            reason: api::Reason { code: code.into(), text, seconds },
-            starts_at: seconds.map(|seconds| now.seconds() + seconds),
+            starts_at: reason.seconds.map(|seconds| now.seconds() + seconds),
+            reason,
             standing: standing.collect(),
             rates: self.rates_of(&job),
         })
@@ -224,6 +221,18 @@ impl View<'_> {
             partner: other.filter(visible),
         })
     }
+}
+
+/// A verdict in the words of the API.
+fn told(verdict: &Verdict) -> api::Reason {
+    let (code, text, seconds) = match verdict {
+        Verdict::Waits(reason) => (reason.code(), reason.to_string(), reason.seconds()),
+        Verdict::Runs { .. } => ("runs", verdict.to_string(), None),
+        Verdict::Starts => ("starts", verdict.to_string(), None),
+        Verdict::Stops => ("stops", verdict.to_string(), None),
+        Verdict::Unknown => ("unknown", verdict.to_string(), None),
+    };
+    api::Reason { code: code.into(), text, seconds }
 }
 
 /// The library's name for a workload, or the name as given.
