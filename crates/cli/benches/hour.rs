@@ -6,14 +6,8 @@
 #[path = "../tests/plain/mod.rs"]
 mod plain;
 
-use plain::{Daemon, Folder, call, patiently};
+use plain::{Daemon, Folder, call, memory_mib, patiently};
 use std::time::{Duration, Instant};
-
-fn memory_mib(process: u32) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
-}
 
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<f64>().ok());

@@ -8,7 +8,7 @@
 #[path = "../tests/plain/mod.rs"]
 mod plain;
 
-use plain::{Daemon, Folder, head_of};
+use plain::{Daemon, Folder, head_of, memory_mib};
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -113,12 +113,6 @@ fn tell(name: &str, took: &[f64], elapsed: f64) {
         at(0.999),
         at(1.0)
     );
-}
-
-fn memory_mib(process: u32) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }
 
 fn main() {
