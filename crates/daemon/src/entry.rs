@@ -1,6 +1,6 @@
 //! What the journal holds: everything that comes in, in order.
 //!
-//! Inputs of the scheduler are there, and what only the [book](crate::book) needs: names, meters, measurements. Together with
+//! Inputs of the scheduler are there, and what only the book needs: names, meters, measurements. Together with
 //! the [ground](Ground) they rebuild both to the bit.
 
 use arles_core::engine::{JobMeter, Meters};
