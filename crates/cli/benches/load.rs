@@ -1,8 +1,8 @@
 //! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`.
 //!
-//! The daemon is a process of its own with 10,000 virtual GPUs that are kept busy; this process is the clients. First each kind of
-//! request alone, as fast as it goes; then both together at a steady pace (2,000 submits and 10,000 reads a second), with latencies
-//! counted from when a request was due, so that a server that falls behind cannot hide it. The figures to stand beside: Slurm on
+//! The daemon is a process of its own with 10,000 virtual GPUs that are kept busy; this process is the clients. Both kinds of
+//! request together at a steady pace (2,000 submits and 10,000 reads a second), with latencies counted from when a request was due, so
+//! that a server that falls behind cannot hide it; then each alone, as fast as it goes; then both again, behind the long queue that this has made. The figures to stand beside: Slurm on
 //! one machine takes about 50 `sbatch` a second, and slurmrestd lists 1,000 jobs in 0.17 s.
 
 #[path = "../tests/plain/mod.rs"]
@@ -115,6 +115,17 @@ fn tell(name: &str, took: &[f64], elapsed: f64) {
     );
 }
 
+/// Reads and submits beside each other, at a steady pace.
+fn both(to: SocketAddr, seconds: f64) {
+    let submits = std::thread::spawn(move || drive(to, What::Submit, 32, 2000.0, seconds));
+    let (took, elapsed) = drive(to, What::Read, 64, 10_000.0, seconds);
+    tell("10,000 reads/s, and beside them", &took, elapsed);
+    let (took, elapsed) = submits.join().expect("submits");
+    tell("2,000 submits/s", &took, elapsed);
+    let (_, server) = plain::patiently(|| plain::call(to, "GET", "/v1/jobs?limit=1", None, None));
+    println!("live jobs by state: {}", server.split_once("\"live\":").map_or("", |(_, live)| live));
+}
+
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<f64>().ok());
     let (seconds, gpus) = (numbers.next().unwrap_or(10.0), numbers.next().unwrap_or(10_000.0) as u64);
@@ -124,16 +135,17 @@ fn main() {
     let mut daemon = Daemon::start_with(&folder.0, &cluster, 60, &flags);
     let to = daemon.address();
     println!("{gpus} GPUs ({cluster}), rounds of 60 s at 60×: one decision a second; {seconds} s each");
-    // Fills the cluster, and a queue behind it.
+    // Fills the cluster, and a queue as long as it behind it.
+    let fill = 2.0 * gpus as f64;
+    drive(to, What::Submit, 64, fill, 1.0);
+    std::thread::sleep(Duration::from_secs(3));
+    both(to, seconds);
     let (took, elapsed) = drive(to, What::Submit, 64, 0.0, seconds);
     tell("submits alone, 64 connections", &took, elapsed);
     let (took, elapsed) = drive(to, What::Read, 64, 0.0, seconds);
     tell("reads alone, 64 connections", &took, elapsed);
-    let submits = std::thread::spawn(move || drive(to, What::Submit, 32, 2000.0, seconds));
-    let (took, elapsed) = drive(to, What::Read, 64, 10_000.0, seconds);
-    tell("10,000 reads/s, and beside them", &took, elapsed);
-    let (took, elapsed) = submits.join().expect("submits");
-    tell("2,000 submits/s", &took, elapsed);
+    println!("and behind the queue that this has made:");
+    both(to, seconds);
     let mut line = Line::open(to);
     let began = Instant::now();
     let listed = line.ask("GET", "/v1/jobs?limit=1000", "");

@@ -20,12 +20,12 @@ use crate::desk::Desk;
 use crate::entry::Ground;
 use crate::gauges::Gauges;
 use crate::machine::{Machine, Recovered};
-use crate::store::{Store, StoreError};
+use crate::store::{Chore, Store, StoreError};
 use crate::{Refusal, access};
 use arles_core::engine::{Engine, JobMeter, Sighting};
 use arles_core::estimate::{Ask, Estimator, Row};
 use arles_core::{Input, JobId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -97,8 +97,8 @@ pub(crate) enum Message {
     RolledCall(Vec<JobMeter>),
     /// The engine could not be talked to and now can: tell it everything.
     Reconnected,
-    /// A snapshot as of an entry, written down.
-    Parts(u64, Vec<u8>),
+    /// A snapshot, written down and cut into pieces.
+    Chores(VecDeque<Chore>),
     /// End.
     Stop,
 }

@@ -6,7 +6,7 @@
 use super::{Message, Shared};
 use crate::book::Book;
 use crate::machine::{Machine, SavedRef};
-use crate::store::Store;
+use crate::store::{Store, pieces};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -28,9 +28,9 @@ pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<Work> {
             match inbox.recv_timeout(FOLD_EVERY) {
                 Ok(work) => {
                     let bytes = written(&work.machine, &work.book);
-                    let seq = work.seq;
+                    let chores = pieces(work.seq, bytes, shared.options.keep_journal);
                     drop(work);
-                    if shared.send(Message::Parts(seq, bytes)).is_err() {
+                    if shared.send(Message::Chores(chores)).is_err() {
                         return;
                     }
                 }

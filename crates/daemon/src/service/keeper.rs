@@ -31,8 +31,8 @@ pub(crate) use super::admit::Change;
 const REASONS_AT_ONCE: usize = 2048;
 /// Most messages in one batch.
 const BATCH: usize = 1024;
-/// Saying why everybody waits may take a twentieth of the loop's time, and copying the state for a snapshot a hundredth.
-const REASONS_PART: u32 = 20;
+/// Saying why everybody waits may take a fiftieth of the loop's time, and copying the state for a snapshot a hundredth.
+const REASONS_PART: u32 = 50;
 const SNAPSHOT_PART: u32 = 100;
 /// Pause before the next chore when nothing else is to be done.
 const CHORE_PAUSE: Duration = Duration::from_millis(2);
@@ -201,7 +201,7 @@ impl Keeper {
             Message::RolledCall(meters) => self.step(now, Entry::RollCall(meters), batch),
             Message::Reconnected => self.greet(staff),
             Message::Stop => batch.stop = true,
-            Message::Parts(seq, bytes) => self.chores = pieces(seq, bytes, self.shared.options.keep_journal),
+            Message::Chores(chores) => self.chores = chores,
             Message::Sighted(_) => unreachable!("a batch of its own"),
         }
     }
