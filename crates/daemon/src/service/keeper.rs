@@ -16,7 +16,7 @@ use crate::book::Reasons;
 use crate::entry::{self, Entry};
 use crate::machine::{Effects, Machine};
 use crate::store::{Chore, Line, Row, Store, StoreError, pieces};
-use arles_core::engine::{Enrolled, Sighting};
+use arles_core::engine::Enrolled;
 use arles_core::scheduler::{Event, Verdict};
 use arles_core::{Input, JobId, Output, Time};
 use std::collections::VecDeque;
@@ -73,6 +73,8 @@ pub(crate) struct Keeper {
     next_snapshot: Instant,
     next_reasons: Instant,
     chores: VecDeque<Chore>,
+    /// What takes long and waits for a batch of its own: one to a turn, so that requests get theirs in between.
+    heavy: VecDeque<Entry>,
 }
 
 impl Keeper {
@@ -90,6 +92,7 @@ impl Keeper {
             next_snapshot: Instant::now(),
             next_reasons: Instant::now(),
             chores: VecDeque::new(),
+            heavy: VecDeque::new(),
         }
     }
 
@@ -115,6 +118,9 @@ impl Keeper {
             if !self.chores.is_empty() {
                 pause = pause.min(CHORE_PAUSE);
             }
+            if !self.heavy.is_empty() {
+                pause = Duration::ZERO;
+            }
             let first = match inbox.recv_timeout(pause) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -124,19 +130,17 @@ impl Keeper {
             let mut batch = Batch::default();
             let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
             for message in first.into_iter().chain(more) {
-                match message {
-                    Message::Sighted(sighting) => {
-                        self.commit(std::mem::take(&mut batch), staff)?;
-                        self.sighted(now, *sighting, staff)?;
-                    }
-                    message => self.take(now, message, &mut batch, staff),
-                }
+                self.take(now, message, &mut batch, staff);
             }
             let stop = batch.stop;
             self.commit(batch, staff)?;
             if stop {
+                while !self.heavy.is_empty() {
+                    self.lift(now, staff)?;
+                }
                 return self.close();
             }
+            self.lift(now, staff)?;
             if now >= self.next_tick {
                 self.tick(now, staff)?;
             }
@@ -144,18 +148,12 @@ impl Keeper {
         }
     }
 
-    /// A look at the whole cluster, in batches of its own.
-    fn sighted(&mut self, now: Time, sighting: Sighting, staff: &Staff) -> Result<(), StoreError> {
-        let mut entries = vec![Entry::Input(Input::Surveyed(sighting.survey)), Entry::Meters(sighting.meters)];
-        if !sighting.observations.is_empty() {
-            entries.push(Entry::Measured(sighting.observations));
-        }
-        for entry in entries {
-            let mut batch = Batch::default();
-            self.step(now, entry, &mut batch);
-            self.commit(batch, staff)?;
-        }
-        Ok(())
+    /// Does one heavy thing, if there is any, as a batch of its own.
+    fn lift(&mut self, now: Time, staff: &Staff) -> Result<(), StoreError> {
+        let Some(entry) = self.heavy.pop_front() else { return Ok(()) };
+        let mut batch = Batch::default();
+        self.step(now, entry, &mut batch);
+        self.commit(batch, staff)
     }
 
     /// Tells engine and advisers where things stand, after a start or when the engine is back.
@@ -190,19 +188,37 @@ impl Keeper {
             }
             Message::Inputs(inputs) => {
                 for input in inputs {
-                    self.step(now, Entry::Input(input), batch);
+                    match input {
+                        Input::Allocated(..) => self.heavy.push_back(Entry::Input(input)),
+                        _ => self.step(now, Entry::Input(input), batch),
+                    }
+                }
+            }
+            Message::Sighted(sighting) => {
+                self.heavy.push_back(Entry::Input(Input::Surveyed(sighting.survey)));
+                self.heavy.push_back(Entry::Meters(sighting.meters));
+                if !sighting.observations.is_empty() {
+                    self.heavy.push_back(Entry::Measured(sighting.observations));
                 }
             }
             Message::Dismissed(jobs) => {
                 for (job, meter) in jobs {
-                    self.step(now, Entry::Dismissed(job, meter), batch);
+                    self.in_turn(now, Entry::Dismissed(job, meter), batch);
                 }
             }
-            Message::RolledCall(meters) => self.step(now, Entry::RollCall(meters), batch),
+            Message::RolledCall(meters) => self.in_turn(now, Entry::RollCall(meters), batch),
             Message::Reconnected => self.greet(staff),
             Message::Stop => batch.stop = true,
             Message::Chores(chores) => self.chores = chores,
-            Message::Sighted(_) => unreachable!("a batch of its own"),
+        }
+    }
+
+    /// A reading that must not overtake an earlier one: counters would seem to run backwards.
+    fn in_turn(&mut self, now: Time, entry: Entry, batch: &mut Batch) {
+        if self.heavy.is_empty() {
+            self.step(now, entry, batch);
+        } else {
+            self.heavy.push_back(entry);
         }
     }
 
