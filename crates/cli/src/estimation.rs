@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use anyhow::{Result, anyhow};
 use arles_core::estimate::Estimator;
 use arles_core::library::nearest;
-use arles_core::{Kind, Library};
+use arles_core::{Fingerprint, Kind, Library};
 use arles_learn::learned::{self, Numbers};
 use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
 use arles_sim::drive::Scenario;
@@ -121,8 +121,7 @@ fn cache_file(setting: &Setting<'_>) -> Option<PathBuf> {
     let program = std::fs::metadata(std::env::current_exe().ok()?).ok()?;
     let built = program.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos();
     let text = serde_json::to_string(&(program.len(), built, setting.seed, setting.kinds)).ok()?;
-    // FNV-1a: stable from version to version of the standard library.
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let hash = Fingerprint::of(text.as_bytes());
     Some(cache.join("arles").join(format!("learned-{hash:016x}.json")))
 }
 

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod cluster;
 pub mod engine;
 pub mod estimate;
+pub mod fingerprint;
 pub mod ids;
 pub mod job;
 pub mod kind;
@@ -21,6 +22,7 @@ pub mod scheduler;
 pub mod workload;
 
 pub use cluster::{Cluster, ClusterError, Node};
+pub use fingerprint::Fingerprint;
 pub use ids::{GpuId, JobId, KindId, NodeId, Round, TenantId, Time, WorkloadId};
 pub use job::{JobSpec, Tenant, Work};
 pub use kind::Kind;

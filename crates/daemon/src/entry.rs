@@ -6,9 +6,8 @@
 use arles_core::engine::{JobMeter, Meters};
 use arles_core::estimate::Observation;
 use arles_core::scheduler::Settings;
-use arles_core::{Cluster, Input, JobId, JobSpec, Output, Tenant, Time};
+use arles_core::{Cluster, Fingerprint, Input, JobId, JobSpec, Output, Tenant, Time};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write};
 
 /// What a journal begins with and what never changes in it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -71,32 +70,11 @@ pub enum Entry {
     Measured(Vec<Observation>),
 }
 
-/// FNV-1a, the same on every machine and in every version.
-pub(crate) struct Fingerprint(pub(crate) u64);
-
-impl Default for Fingerprint {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Write for Fingerprint {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// The fingerprint of anything that is written as JSON.
 pub(crate) fn fingerprint(value: &impl Serialize) -> u64 {
     let mut print = Fingerprint::default();
     serde_json::to_writer(&mut print, value).expect("plain data");
-    print.0
+    print.value()
 }
 
 /// A fingerprint of what followed from an entry: orders and notes. (Questions are left out: they follow from the same state, and a
@@ -107,5 +85,5 @@ pub(crate) fn digest(outputs: &[Output]) -> u64 {
     for output in acts {
         serde_json::to_writer(&mut print, output).expect("plain data");
     }
-    print.0
+    print.value()
 }

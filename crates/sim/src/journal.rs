@@ -6,7 +6,7 @@
 
 use arles_core::allocate::find_policy;
 use arles_core::scheduler::{Event, Order, Settings};
-use arles_core::{Cluster, Input, Output, Scheduler, Tenant, Time};
+use arles_core::{Cluster, Fingerprint, Input, Output, Scheduler, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -90,24 +90,12 @@ impl<W: Write> Journal<W> {
     }
 }
 
-/// A short fingerprint of outputs (FNV-1a over their JSON).
+/// A short fingerprint of outputs, as JSON.
 #[must_use]
 pub fn digest(outputs: &[Output]) -> u64 {
-    struct Fnv(u64);
-    impl Write for Fnv {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            for &byte in bytes {
-                self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            }
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    serde_json::to_writer(&mut hash, outputs).expect("outputs are plain data");
-    hash.0
+    let mut print = Fingerprint::default();
+    serde_json::to_writer(&mut print, outputs).expect("outputs are plain data");
+    print.value()
 }
 
 /// Why a journal could not be replayed.

@@ -1,7 +1,7 @@
 //! Snapshots, piece by piece.
 
 use super::{Done, Store, StoreError};
-use crate::entry::Fingerprint;
+use arles_core::Fingerprint;
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
@@ -83,9 +83,7 @@ fn older(transaction: &Transaction<'_>) -> rusqlite::Result<Option<i64>> {
 }
 
 fn checksum(bytes: &[u8]) -> i64 {
-    let mut print = Fingerprint::default();
-    print.write_all(bytes).expect("a fingerprint takes anything");
-    print.0 as i64
+    Fingerprint::of(bytes) as i64
 }
 
 impl Store {
