@@ -2,16 +2,19 @@
 
 #![allow(dead_code, unreachable_pub)] // Each test file uses its own part of it.
 
+#[path = "wire.rs"]
+pub mod wire;
+
 use arles_daemon::access::{Caller, Scope};
 use arles_daemon::api::{Event, Health};
 use arles_daemon::http::{Behind, Options, Question, Reply, serve_behind};
 use arles_daemon::{Refusal, api};
-use serde_json::{Value, json};
-use std::io::{Read, Write};
+use serde_json::json;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
+pub use wire::Answer;
 
 /// Answers every question by repeating it.
 #[derive(Clone, Default)]
@@ -127,19 +130,12 @@ impl Server {
     }
 
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.at).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
-        stream
+        wire::connect(self.at)
     }
 
     /// Sends bytes and reads until the server closes.
     pub fn raw(&self, bytes: &[u8]) -> Answer {
-        let mut stream = self.connect();
-        // The server may close before everything is sent.
-        let _ = stream.write_all(bytes);
-        let mut all = Vec::new();
-        let _ = stream.read_to_end(&mut all);
-        Answer::read(&all)
+        wire::raw(self.at, bytes)
     }
 
     /// A request with these headers, each a line.
@@ -156,45 +152,5 @@ impl Server {
 
     pub fn post(&self, target: &str, body: &str) -> Answer {
         self.ask("POST", target, "Authorization: Bearer admin\r\nContent-Type: application/json\r\n", body)
-    }
-}
-
-/// What came back.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
-}
-
-impl Answer {
-    fn read(bytes: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
-    }
-
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.filter(|(known, _)| *known == name).map(|(_, value)| value).next()
-    }
-
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// The code of a fault, which must be whole.
-    pub fn code(&self) -> String {
-        let json = self.json();
-        let error = &json["error"];
-        assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
-        assert!(error["hint"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
-        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
-        error["code"].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned()
-    }
-
-    pub fn message(&self) -> String {
-        self.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
     }
 }

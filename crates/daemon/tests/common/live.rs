@@ -1,5 +1,6 @@
 //! A whole daemon in the process of the test: a virtual cluster, the service, and the door on a free port of this machine.
 
+pub use super::wire::{self, Answer};
 use super::{Folder, wait_until};
 use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
 use arles_core::{KindId, Time};
@@ -16,7 +17,6 @@ use arles_sim::truth::{Oracle, Truth};
 use arles_sim::world::Habits;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,19 +133,12 @@ impl Live {
     }
 
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.at).expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time limit");
-        stream
+        wire::connect(self.at)
     }
 
     /// Sends bytes and reads until the server closes.
     pub fn raw(&self, bytes: &[u8]) -> Answer {
-        let mut stream = self.connect();
-        // The server may close before everything is sent.
-        let _ = stream.write_all(bytes);
-        let mut all = Vec::new();
-        let _ = stream.read_to_end(&mut all);
-        Answer::read(&all)
+        wire::raw(self.at, bytes)
     }
 
     /// One request with a secret, or with none where it is empty.
@@ -192,28 +185,6 @@ impl Drop for Live {
         {
             panic!("the daemon did not end well: {error}");
         }
-    }
-}
-
-/// What came back.
-#[derive(Debug)]
-pub struct Answer {
-    /// 0 where there was no answer at all.
-    pub status: u16,
-    pub head: String,
-    pub body: String,
-}
-
-impl Answer {
-    fn read(bytes: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
-    }
-
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod chromium;
 pub mod live;
+pub mod wire;
 
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, Library, Tenant, Time};
