@@ -249,6 +249,18 @@ class Preemption(unittest.TestCase):
             arles.report(checkpointed=True)
             self.assertTrue(daemon.reports[-1]["checkpointed"])
 
+    def test_what_was_saved_is_not_taken_back_by_the_next_report(self):
+        with Daemon(stop_after(10_000)) as daemon, under(daemon):
+            tracker = arles.Tracker.current = arles.Tracker(every=FAST)
+            tracker.step()
+            tracker.report(7, checkpointed=True)
+            seen = len(daemon.reports)
+            list(steps_until(lambda: len(daemon.reports) > seen + 1))
+            self.assertTrue(all(report["checkpointed"] for report in daemon.reports[seen:]))
+            tracker.step()
+            list(steps_until(lambda: daemon.reports[-1]["steps"] == 8))
+            self.assertFalse(daemon.reports[-1]["checkpointed"])
+
     def test_step_and_should_stop(self):
         with Daemon(stop_after(2)) as daemon, under(daemon):
             arles.Tracker.current = arles.Tracker(every=FAST)

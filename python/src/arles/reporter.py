@@ -67,6 +67,7 @@ class Reporter:
         self._next = -math.inf
         self._failures = 0
         self._delivered: Optional[Delivered] = None
+        self._saved: Optional[Count] = None
         self._over = False
         self._closing = False
         self._logged: Set[str] = set()
@@ -180,10 +181,13 @@ class Reporter:
             count = self._count()
             if not math.isfinite(count.steps):
                 raise Failure("steps", "the count of steps is not a finite number, so it is not reported")
+            # what was saved stays saved: a report that comes right behind must not take it back
+            checkpointed = checkpointed or count == self._saved
             body = {"steps": count.steps, "rate": None if checkpointed else self._rate(now, count), "checkpointed": checkpointed}
             answer = self._post(body, timeout_seconds)
             self._failures = 0
             self._delivered = Delivered(now, count)
+            self._saved = count if checkpointed else None
             if answer.stop:
                 self._stop(answer.grace_seconds)
             return True
