@@ -2,7 +2,7 @@
 
 use crate::output::{Cell, Column, Table};
 use crate::quantity::span;
-use arles_daemon::api::{Job, JobState, Place};
+use arles_api::{Job, JobState, Place};
 
 /// Slurm's letters for a state: who has read `squeue` can read this.
 pub(crate) fn letters(state: JobState) -> &'static str {

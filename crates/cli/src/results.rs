@@ -3,8 +3,7 @@
 use crate::estimation::ORACLE;
 use crate::output::{Cell, Column, Table};
 use crate::quantity::{hours, percent, shown};
-use arles_sim::record::{RunRecord, Summary};
-use arles_sim::report;
+use arles_report::record::{RunRecord, Summary};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -91,7 +90,7 @@ pub(crate) fn legend(runs: &[RunRecord]) -> String {
 /// Every job of every run, under one header.
 pub(crate) fn write_jobs(runs: &[RunRecord], out: &mut dyn Write) -> io::Result<()> {
     for (i, run) in runs.iter().enumerate() {
-        let text = report::jobs_csv(run);
+        let text = arles_report::jobs_csv(run);
         let header = if i == 0 { 0 } else { text.find('\n').map_or(text.len(), |end| end + 1) };
         out.write_all(&text.as_bytes()[header..])?;
     }

@@ -6,13 +6,14 @@
 
 use crate::fault::{Hinted, remark};
 use anyhow::Result;
+use arles_api as api;
+use arles_api::client;
+use arles_api::client::{Client, ClientError, encode};
+use arles_daemon::Refusal;
 use arles_daemon::access::Caller;
-use arles_daemon::api;
-use arles_daemon::client::{Client, ClientError, encode};
 use arles_daemon::desk::{EnergyBy, JobsQuery, Page};
 use arles_daemon::store::StoreError;
 use arles_daemon::views::{Archive, View};
-use arles_daemon::{Refusal, client};
 use clap::Args;
 use std::env;
 use std::path::{Path, PathBuf};

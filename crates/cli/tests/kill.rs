@@ -16,7 +16,7 @@ mod plain;
 
 use arles_core::scheduler::{Fate, Order};
 use arles_daemon::views::Archive;
-use arles_sim::engine::{Deed, Line};
+use arles_engine::{Deed, Line};
 use plain::{Daemon, Folder, World, call};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

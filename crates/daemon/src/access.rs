@@ -3,51 +3,7 @@
 //! A token is 256 random bits; what is kept is its SHA-256. (A password would need a slow hash; nobody can guess this.) Scopes form
 //! two ladders: admin ⊃ operator ⊃ read over everything, and tenant over what is its own.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// What a token is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// Submits, sees and cancels what belongs to one tenant.
-    Tenant,
-    /// Sees everything and changes nothing.
-    Read,
-    /// Also submits and cancels for anybody, and switches the policy.
-    Operator,
-    /// Also sets tenants and makes tokens.
-    Admin,
-}
-
-impl Scope {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Tenant, Self::Read, Self::Operator, Self::Admin];
-
-    /// As the API writes it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tenant => "tenant",
-            Self::Read => "read",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// The scope of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.name() == name)
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pub use arles_api::Scope;
 
 /// What a route asks of its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,10 +12,10 @@ mod decision;
 mod events;
 mod record;
 
-use crate::api::{self, JobState};
 use crate::entry::{Entry, Ground};
 use crate::machine::{Effects, Touched};
 use crate::store::Row;
+use arles_api::{self as api, JobState};
 use arles_core::estimate::{Ask, Estimate, Row as Rates};
 use arles_core::scheduler::{Event, NodeSight, Order, Reason};
 use arles_core::{Input, JobId, KindId, Output, Round, Tenant, Time};

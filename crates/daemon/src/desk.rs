@@ -5,13 +5,13 @@
 //! the same rules.
 
 use crate::access::{self, Caller, Scope};
-use crate::api::{self, JobState};
 use crate::entry::{Key, fingerprint};
 use crate::machine::Machine;
 use crate::service::{Change, Condition, Message, Shared};
 use crate::store::StoredToken;
 use crate::views::View;
 use crate::{Refusal, foresee, metrics};
+use arles_api::{self as api, JobState};
 use arles_core::allocate::{POLICIES, find_policy};
 use arles_core::library::nearest;
 use arles_core::{JobId, JobSpec, KindId, Library, Tenant, TenantId, Time, Work, WorkloadId};

@@ -4,9 +4,9 @@
 //! and nothing breaks. So what is foretold is what this scheduler would do if it were right about everything; it is a forecast and says so.
 //! The copy never touches the original, the journal or the engine.
 
-use crate::api;
 use crate::book::{TenantShare, shares};
 use crate::machine::Machine;
+use arles_api as api;
 use arles_core::allocate::{Policy, PolicyEntry};
 use arles_core::estimate::{Ask, Row};
 use arles_core::scheduler::{

@@ -26,7 +26,6 @@ pub use openapi::{markdown, text as openapi};
 pub use routes::{Ask, Body, Content, Parameter, Place, ROUTES, Route, SchemaOf, Verb};
 pub use shape::Shape;
 pub use tls::Tls;
-pub(crate) use tls::certificates;
 
 use crate::Refusal;
 use crate::desk::Desk;

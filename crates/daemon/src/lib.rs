@@ -8,9 +8,7 @@
 //! Nothing here knows whether the cluster is real, and nothing here decides what runs.
 
 pub mod access;
-pub mod api;
 mod book;
-pub mod client;
 pub mod clock;
 pub mod desk;
 pub mod entry;

@@ -3,11 +3,11 @@
 //! Live or recovering, an entry does the same: [`Machine::step`] gives it to the scheduler, [`Machine::publish`] to the book. Between
 //! the two lies the sync of the journal.
 
-use crate::api::JobState;
 use crate::book::Book;
 use crate::book::Held;
 use crate::entry::{self, Entry, Ground, Key};
 use crate::store::{Line, Store, StoreError};
+use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
 use arles_core::scheduler::{Event, NodeSight, Order, Stage};
 use arles_core::{Input, JobId, Output, Round, Scheduler, Time};

@@ -1,10 +1,10 @@
 //! Prometheus metrics, in base units. No metric is labelled by job: there may be a million of them.
 
-use crate::api::JobState;
 use crate::book::Book;
 use crate::gauges::{CLASSES, Histogram};
 use crate::service::{Condition, Shared};
 use crate::views;
+use arles_api::JobState;
 use arles_core::{GpuId, KindId, NodeId};
 use std::fmt::{Display, Write};
 

@@ -1,6 +1,6 @@
 //! The one error of the API.
 
-use crate::api::{Fault, FaultBody};
+use arles_api::{Fault, FaultBody};
 use std::fmt;
 
 /// Why a request is not done. Nothing has changed because of it.

@@ -14,7 +14,6 @@ mod rates;
 pub(crate) use cluster::node_state;
 
 use crate::access::Caller;
-use crate::api;
 use crate::book::Book;
 use crate::desk::Page;
 use crate::entry::{Ground, fingerprint};
@@ -22,6 +21,7 @@ use crate::machine::{Machine, Recovered};
 use crate::service::Shared;
 use crate::store::{Store, StoreError};
 use crate::{Refusal, clock};
+use arles_api as api;
 use arles_core::allocate::POLICIES;
 use std::path::Path;
 use std::sync::Arc;

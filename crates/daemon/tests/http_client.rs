@@ -3,8 +3,8 @@
 #[path = "common/fake.rs"]
 mod fake;
 
-use arles_daemon::api::{Health, JobRequest};
-use arles_daemon::client::{Client, ClientError, News};
+use arles_api::client::{Client, ClientError, News};
+use arles_api::{Health, JobRequest};
 use arles_daemon::http::{Options, Tls};
 use fake::Server;
 use serde_json::{Value, json};

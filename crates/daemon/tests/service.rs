@@ -2,8 +2,8 @@
 
 mod common;
 
+use arles_api::JobState;
 use arles_daemon::access::{Caller, Scope};
-use arles_daemon::api::JobState;
 use arles_daemon::desk::{EnergyBy, JobsQuery, Page};
 use arles_daemon::service::Options;
 use arles_daemon::views::Archive;
@@ -41,7 +41,7 @@ fn jobs_run_to_their_end_and_their_energy_adds_up() {
     let by_kind = whole();
     let by_tenant = desk.energy(&admin(), EnergyBy::Tenant, None, None, &Page::default()).expect("energy");
     let by_job = desk.energy(&admin(), EnergyBy::Job, None, None, &Page::default()).expect("energy");
-    let sum = |rows: &[arles_daemon::api::EnergyRow]| -> f64 {
+    let sum = |rows: &[arles_api::EnergyRow]| -> f64 {
         rows.iter().map(|r| r.energy.active_joules + r.energy.idle_joules + r.energy.restart_joules).sum()
     };
     let (kinds, tenants, jobs) = (sum(&by_kind.rows), sum(&by_tenant.rows), sum(&by_job.rows));
@@ -79,7 +79,7 @@ fn a_restart_is_back_where_it_was() {
     let who = admin();
     let archive = Archive::open(&folder.0, &mut |remark| panic!("{remark}")).expect("a journal");
     let read = archive.view(&who).jobs(&JobsQuery::default()).expect("jobs");
-    let facts = |jobs: &arles_daemon::api::Jobs| -> Vec<(u64, JobState, u32)> {
+    let facts = |jobs: &arles_api::Jobs| -> Vec<(u64, JobState, u32)> {
         jobs.jobs.iter().map(|job| (job.id, job.state, job.gang)).collect()
     };
     assert_eq!(facts(&read), facts(&before), "a journal without its daemon shows the same");
@@ -143,7 +143,7 @@ fn a_policy_is_switched_and_foretold() {
     }
     wait_until("four run", || desk.jobs(&admin(), &JobsQuery::default()).expect("jobs").live[2].jobs == 4);
     assert_eq!(desk.tenants(&admin()).expect("tenants").tenants[1].gpus, 0.0, "first come, first served");
-    let policy = |name: &str| arles_daemon::api::PolicyRequest { policy: name.to_owned() };
+    let policy = |name: &str| arles_api::PolicyRequest { policy: name.to_owned() };
     let told = block(desk.forecast_policy(&admin(), policy("oef-coop"))).expect("a forecast");
     let after: f64 = told.shares[1].after.iter().sum();
     assert!(after >= 1.9, "b would hold half: {told:?}");

@@ -6,7 +6,6 @@
 
 use crate::journal::Journal;
 use crate::measure::{Guess, Learner};
-use crate::record::RunRecord;
 use crate::tally::Tally;
 use crate::trace::{Floor, Length, Trace, TraceJob};
 use crate::truth::{Deviation, Oracle, Truth, TruthError};
@@ -18,6 +17,7 @@ use arles_core::{
     Cluster, Input, JobId, JobSpec, KindId, Library, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work, Workload,
     WorkloadId,
 };
+use arles_report::record::RunRecord;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;

@@ -4,15 +4,11 @@
 //! outputs; nothing in `core` knows that the cluster is virtual.
 
 pub mod drive;
-pub mod engine;
 pub mod faults;
 pub mod journal;
 pub mod measure;
 pub mod rates;
-pub mod record;
-pub mod report;
 pub mod rng;
-pub mod study;
 mod tally;
 pub mod trace;
 pub mod truth;

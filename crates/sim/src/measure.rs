@@ -4,12 +4,12 @@
 //! a cell says most, so a cell is looked at after 1, 2, 4, 8, … rounds in which somebody ran in it; what is known for long is hardly
 //! measured again, and the number of observations grows with the cells, not with time.
 
-use crate::record::LearningSample;
 use crate::rng::Rng;
 use crate::truth::Truth;
 use crate::world::World;
 use arles_core::estimate::{Ask, Estimator, Observation, Row};
 use arles_core::{KindId, Time};
+use arles_report::record::LearningSample;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How badly measurements are off.
@@ -30,7 +30,7 @@ impl Default for Noise {
 }
 
 /// Whoever measures what runs.
-pub(crate) struct Gauge {
+pub struct Gauge {
     noise: Noise,
     rng: Rng,
     /// Rounds in which a cell could have been measured.
@@ -38,12 +38,14 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    pub(crate) fn new(noise: Noise) -> Self {
+    /// One that has measured nothing yet.
+    #[must_use]
+    pub fn new(noise: Noise) -> Self {
         Self { noise, rng: Rng::new(noise.seed).fork("measurements"), rounds: BTreeMap::new() }
     }
 
     /// Measures what has run undisturbed since `since`, each cell once, and only after 1, 2, 4, 8, … rounds.
-    pub(crate) fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Observation> {
+    pub fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Observation> {
         let mut seen: BTreeSet<(Ask, KindId, bool)> = BTreeSet::new();
         let mut found = Vec::new();
         for steady in world.steady(since) {

@@ -1,12 +1,12 @@
 //! Counts while a run goes on, and turns the counts into a [`RunRecord`].
 
-use crate::record::{JobRecord, KindRecord, LearningSample, RunRecord, Sample, Stretch, Summary, TenantRecord};
 use crate::trace::Trace;
 use crate::world::{Life, World};
 use arles_core::allocate::{Allocation, Members, Problem};
 use arles_core::meter::Charge;
 use arles_core::scheduler::Order;
 use arles_core::{Cluster, GpuId, JobId, Time, Work};
+use arles_report::record::{JobRecord, KindRecord, LearningSample, RunRecord, Sample, Stretch, Summary, TenantRecord};
 use std::collections::BTreeMap;
 
 /// Samples of the timeline are thinned to at most this many.

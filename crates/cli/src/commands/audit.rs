@@ -5,7 +5,7 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{percent, shown, span};
 use crate::server::{EXIT_CODES, Source, SourceFlags};
 use anyhow::{Result, anyhow};
-use arles_daemon::api;
+use arles_api as api;
 use clap::Args;
 use std::io::Write;
 

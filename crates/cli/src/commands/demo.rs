@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::setup::Setup;
 use crate::{cluster, results};
 use anyhow::Result;
-use arles_sim::record::{RunRecord, Summary};
+use arles_report::record::{RunRecord, Summary};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;

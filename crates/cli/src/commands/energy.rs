@@ -7,7 +7,7 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{self, kwh, span};
 use crate::server::{EXIT_CODES, SourceFlags};
 use anyhow::Result;
-use arles_daemon::api::EnergyAccount;
+use arles_api::EnergyAccount;
 use arles_daemon::desk::{EnergyBy, Page};
 use clap::{Args, ValueEnum};
 use std::io::Write;

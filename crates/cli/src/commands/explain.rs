@@ -4,7 +4,7 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{percent, shown, span};
 use crate::server::{EXIT_CODES, SourceFlags};
 use anyhow::Result;
-use arles_daemon::api::Explanation;
+use arles_api::Explanation;
 use clap::Args;
 use std::io::Write;
 

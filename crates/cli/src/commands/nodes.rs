@@ -4,7 +4,7 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{percent, watts};
 use crate::server::{EXIT_CODES, SourceFlags};
 use anyhow::Result;
-use arles_daemon::api::Node;
+use arles_api::Node;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -5,7 +5,7 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{shown, watts};
 use crate::server::{self, EXIT_CODES, SourceFlags};
 use anyhow::Result;
-use arles_daemon::api::{Policy as Entry, PolicyForecast, PolicyRequest};
+use arles_api::{Policy as Entry, PolicyForecast, PolicyRequest};
 use clap::Args;
 use std::io::Write;
 

@@ -5,7 +5,7 @@ use crate::jobs;
 use crate::output::{self, Format, OutputFlag};
 use crate::server::{EXIT_CODES, SourceFlags};
 use anyhow::Result;
-use arles_daemon::api::JobState;
+use arles_api::JobState;
 use arles_daemon::desk::JobsQuery;
 use clap::Args;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! `arles reproduce`: the experiments of a paper, done again.
 //!
-//! What is measured comes from [`arles_sim::study`]; here it is put on the ground that the flags describe (the built-in
+//! What is measured comes from [`arles_study`]; here it is put on the ground that the flags describe (the built-in
 //! model and, with `--rates`, measured rates as well), told on the terminal and written down.
 
 mod gogh;
@@ -15,9 +15,10 @@ use crate::flags::RunFlags;
 use crate::output::{self, Format};
 use crate::settings::Settings;
 use anyhow::{Result, anyhow};
+use arles_core::allocate::POLICIES;
 use arles_core::library::nearest;
-use arles_sim::report::{self, ReportHead};
-use arles_sim::study::Chapter;
+use arles_report::finding::Chapter;
+use arles_report::{self as report, ReportHead};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -124,7 +125,9 @@ impl Reproduce {
         let done = (paper.run)(self, &settings, &experiments)?;
         let chapters = &done.chapters;
         if let Some(mut draft) = html {
-            draft.out().write_all(report::study_html(&head(paper, &settings, &done), chapters).as_bytes())?;
+            let policies: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
+            let page = report::study_html(&head(paper, &settings, &done), chapters, &policies);
+            draft.out().write_all(page.as_bytes())?;
             draft.keep()?;
         }
         if let Some(mut draft) = markdown {

@@ -5,7 +5,7 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{kwh, percent, shown, span};
 use crate::server::{EXIT_CODES, SourceFlags};
 use anyhow::Result;
-use arles_daemon::api::Job;
+use arles_api::Job;
 use clap::Args;
 use std::io::Write;
 

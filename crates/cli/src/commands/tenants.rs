@@ -5,8 +5,8 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{self, kwh, percent, shown};
 use crate::server::{self, EXIT_CODES, ServerFlags, SourceFlags};
 use anyhow::Result;
-use arles_daemon::api::{Tenant, TenantRequest};
-use arles_daemon::client::encode;
+use arles_api::client::encode;
+use arles_api::{Tenant, TenantRequest};
 use clap::{Args, Subcommand};
 use std::io::Write;
 

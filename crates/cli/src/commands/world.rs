@@ -5,7 +5,7 @@ use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::Result;
 use arles_core::Library;
-use arles_sim::engine::{Virtual, serve};
+use arles_engine::{Virtual, serve};
 use arles_sim::measure::Noise;
 use clap::Args;
 use std::fs::OpenOptions;

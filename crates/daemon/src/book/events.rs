@@ -1,7 +1,7 @@
 //! Events: what listeners are told, numbered one after another.
 
 use super::Book;
-use crate::api;
+use arles_api as api;
 use arles_core::{JobId, Time};
 
 /// Events that a listener who was away can still catch up on.

@@ -1,10 +1,10 @@
 //! One job's line in the book.
 
 use super::{Book, UNTOLD, edit};
-use crate::api::{JobState, Progress};
 use crate::entry::Submission;
 use crate::machine::Glimpse;
 use crate::store::Row;
+use arles_api::{JobState, Progress};
 use arles_core::engine::JobMeter;
 use arles_core::meter::Charge;
 use arles_core::scheduler::Reason;

@@ -2,9 +2,10 @@
 //!
 //! The door knows its other side by [`Behind`] only, so it is tested without a service.
 
+use crate::Refusal;
 use crate::access::Caller;
 use crate::desk::{Desk, EnergyBy, JobsQuery, Page};
-use crate::{Refusal, api};
+use arles_api as api;
 use bytes::Bytes;
 use serde::Serialize;
 use std::future::Future;

@@ -137,7 +137,7 @@ impl Given {
     pub(super) fn jobs(&self) -> JobsQuery {
         let states = match self.find("state") {
             Some(Value::Choices(words)) => {
-                crate::api::JobState::ALL.into_iter().filter(|state| words.contains(&state.name())).collect()
+                arles_api::JobState::ALL.into_iter().filter(|state| words.contains(&state.name())).collect()
             }
             _ => Vec::new(),
         };

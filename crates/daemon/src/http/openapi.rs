@@ -46,7 +46,7 @@ fn document() -> Value {
     let mut read = generator(Contract::Deserialize);
     let mut paths = Map::new();
     let failures = common_failures(&mut written);
-    written.subschema_for::<crate::api::Event>();
+    written.subschema_for::<arles_api::Event>();
     for route in ROUTES {
         let operation = operation(route, &mut written, &mut read);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));

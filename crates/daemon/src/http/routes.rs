@@ -6,8 +6,9 @@
 use super::behind::Question;
 use super::given::Given;
 use super::shape::Shape;
+use crate::Refusal;
 use crate::access::Need;
-use crate::{Refusal, api};
+use arles_api as api;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

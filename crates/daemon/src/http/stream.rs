@@ -7,7 +7,7 @@
 use super::behind::Behind;
 use super::race::{First, first};
 use crate::access::Caller;
-use crate::api::Event;
+use arles_api::Event;
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;

@@ -3,11 +3,12 @@
 //! The cryptography is ring's, named outright: nothing is installed for the whole process.
 
 use super::ServeError;
-use std::path::{Path, PathBuf};
+use arles_api::pem::{certificates, read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
 /// Where certificate and key are.
@@ -39,19 +40,4 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ServeError> {
         .map_err(|error| broken(&error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-/// All certificates of a file, or a sentence.
-pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let pem = read(path)?;
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let all = all.map_err(|error| format!("{} cannot be read as PEM: {error}", path.display()))?;
-    if all.is_empty() {
-        return Err(format!("{} has no certificate in PEM; expected '-----BEGIN CERTIFICATE-----'", path.display()));
-    }
-    Ok(all)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }

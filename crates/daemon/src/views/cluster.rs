@@ -1,9 +1,9 @@
 //! Nodes, GPUs, kinds and tenants.
 
 use super::{Answer, View, cursor, energy_of, limit};
-use crate::api::{self, JobState};
 use crate::book::Book;
 use crate::desk::Page;
+use arles_api::{self as api, JobState};
 use arles_core::meter::Charge;
 use arles_core::{GpuId, JobId, NodeId};
 

@@ -1,9 +1,9 @@
 //! Energy accounts.
 
 use super::{Answer, View, energy_of, window};
-use crate::api;
 use crate::book::{Book, Totals};
 use crate::desk::{EnergyBy, JobsQuery, Page};
+use arles_api as api;
 use arles_core::Time;
 use arles_core::meter::Charge;
 

@@ -1,8 +1,8 @@
 //! The decision in force, and fairness over a window.
 
 use super::{Answer, Source, View, window};
-use crate::api;
 use crate::book::{AuditPeriod, Book};
+use arles_api as api;
 use arles_core::Time;
 
 /// Periods that one audit reads at most: ten minutes each, about half a year.

@@ -1,10 +1,10 @@
 //! Jobs, live and past.
 
 use super::{Answer, View, cursor, energy_of, limit};
-use crate::api::{self, JobState};
 use crate::book::{Book, Record};
 use crate::desk::{JobsQuery, Page, no_job};
 use crate::store::PastFilter;
+use arles_api::{self as api, JobState};
 use arles_core::place::Standing;
 use arles_core::scheduler::Verdict;
 use arles_core::{GpuId, JobId, Library, Time, Work};

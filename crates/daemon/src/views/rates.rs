@@ -1,8 +1,8 @@
 //! Estimated and measured rates.
 
 use super::{Answer, View, cursor, limit};
-use crate::api;
 use crate::desk::Page;
+use arles_api as api;
 use arles_core::KindId;
 use arles_core::estimate::{Ask, Estimate, Source};
 

@@ -5,10 +5,12 @@
 #[path = "wire.rs"]
 pub mod wire;
 
+use arles_api as api;
+use arles_api as api;
+use arles_api::{Event, Health};
+use arles_daemon::Refusal;
 use arles_daemon::access::{Caller, Scope};
-use arles_daemon::api::{Event, Health};
 use arles_daemon::http::{Behind, Options, Question, Reply, serve_behind};
-use arles_daemon::{Refusal, api};
 use serde_json::json;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};

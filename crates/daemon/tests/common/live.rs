@@ -2,16 +2,16 @@
 
 pub use super::wire::{self, Answer};
 use super::{Folder, wait_until};
+use arles_api::TokenRequest;
 use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
 use arles_core::{KindId, Time};
 use arles_daemon::access::{Caller, Scope};
-use arles_daemon::api::TokenRequest;
 use arles_daemon::desk::Desk;
 use arles_daemon::entry::Ground;
 use arles_daemon::http::{self, serve};
 use arles_daemon::service::{Options, Parts, Service};
 use arles_daemon::store::Store;
-use arles_sim::engine::Virtual;
+use arles_engine::Virtual;
 use arles_sim::measure::Noise;
 use arles_sim::truth::{Oracle, Truth};
 use arles_sim::world::Habits;

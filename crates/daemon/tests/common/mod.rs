@@ -5,13 +5,13 @@ pub mod chromium;
 pub mod live;
 pub mod wire;
 
+use arles_api::JobRequest;
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, Library, Tenant, Time};
-use arles_daemon::api::JobRequest;
 use arles_daemon::entry::Ground;
 use arles_daemon::service::{Options, Parts, Service};
 use arles_daemon::store::Store;
-use arles_sim::engine::Virtual;
+use arles_engine::Virtual;
 use arles_sim::measure::Noise;
 use arles_sim::truth::{Oracle, Truth};
 use arles_sim::world::Habits;

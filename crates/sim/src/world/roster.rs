@@ -107,12 +107,14 @@ impl Life {
     }
 
     /// The latest gang that was started, stopped or refused.
-    pub(crate) fn fence(&self) -> Fence {
+    #[must_use]
+    pub fn fence(&self) -> Fence {
         self.fence
     }
 
     /// The same, with no gang up to `fence` to start any more.
-    pub(crate) fn barred_to(self, fence: Fence) -> Self {
+    #[must_use]
+    pub fn barred_to(self, fence: Fence) -> Self {
         Self { fence: self.fence.max(fence), ..self }
     }
 }

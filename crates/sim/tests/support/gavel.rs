@@ -3,9 +3,9 @@
 
 use arles_core::allocate::find_policy;
 use arles_core::{Cluster, Library};
+use arles_report::record::Summary;
 use arles_sim::drive::{Options, Scenario};
 use arles_sim::rates::RateTable;
-use arles_sim::record::Summary;
 use arles_sim::trace::import::{self, ImportOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

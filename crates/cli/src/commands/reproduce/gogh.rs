@@ -1,4 +1,4 @@
-//! GOGH's experiments: the field of [`arles_sim::study::gogh`] made from settings, and estimators to play on it.
+//! GOGH's experiments: the field of [`arles_study::gogh`] made from settings, and estimators to play on it.
 //!
 //! **What estimators know.** The catalog that they are made from holds measurements of published workloads that no job of the traces
 //! runs: other batch sizes of most models, nothing at all of some. Host times of workloads are withheld as in `arles learn eval`,
@@ -17,9 +17,10 @@ use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::{PolicyEntry, find_policy};
+use arles_report::finding::{Chapter, Finding};
 use arles_sim::drive::Scenario;
-use arles_sim::study::gogh::{self, Contender, Field, GOGH, HABITS, Load, ORACLE, RIVALS, Runs, TOPICS, Topic};
-use arles_sim::study::{Chapter, Finding, Ground, Plan};
+use arles_study::gogh::{self, Contender, Field, GOGH, HABITS, Load, ORACLE, RIVALS, Runs, TOPICS, Topic};
+use arles_study::{Ground, Plan};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;

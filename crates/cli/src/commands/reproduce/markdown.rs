@@ -1,7 +1,7 @@
 //! Findings as Markdown: every table with the command that makes it.
 
 use super::Paper;
-use arles_sim::study::{Chapter, Judgement, Sheet, Value};
+use arles_report::finding::{Chapter, Judgement, Sheet, Value};
 use std::fmt::Write;
 
 /// The whole page.

@@ -1,4 +1,4 @@
-//! OEF's experiments: those of [`arles_sim::study::EXPERIMENTS`], each on every ground.
+//! OEF's experiments: those of [`arles_study::EXPERIMENTS`], each on every ground.
 
 use super::{Done, Reproduce, ground_title};
 use crate::cluster;
@@ -8,8 +8,9 @@ use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::PolicyEntry;
+use arles_report::finding::Chapter;
 use arles_sim::drive::Scenario;
-use arles_sim::study::{Chapter, EXPERIMENTS, Experiment, Ground, Plan, find_experiment};
+use arles_study::{EXPERIMENTS, Experiment, Ground, Plan, find_experiment};
 use std::sync::Arc;
 use std::time::Instant;
 

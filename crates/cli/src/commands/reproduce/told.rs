@@ -2,7 +2,7 @@
 
 use crate::output::{self, Cell, Column, Table};
 use anyhow::Result;
-use arles_sim::study::{Chapter, Sheet, Value, Verdict};
+use arles_report::finding::{Chapter, Sheet, Value, Verdict};
 use std::io::Write;
 
 /// Every chapter: claim, method, tables, and what is stated beside what was measured.

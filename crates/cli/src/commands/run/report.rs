@@ -7,8 +7,8 @@
 use super::child::Running;
 use super::find::{Finder, Found};
 use super::note;
-use arles_daemon::api::{Action, Instruction, Job, JobState, Progress};
-use arles_daemon::client::{Client, ClientError};
+use arles_api::client::{Client, ClientError};
+use arles_api::{Action, Instruction, Job, JobState, Progress};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

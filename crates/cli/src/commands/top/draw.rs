@@ -4,7 +4,7 @@ use super::map::{self, Mark};
 use super::scene::{News, Scene};
 use crate::jobs::{self, harmless, shortened};
 use crate::quantity::{percent, span, watts};
-use arles_daemon::api::{self, JobState};
+use arles_api::{self as api, JobState};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

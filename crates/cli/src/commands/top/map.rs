@@ -3,7 +3,7 @@
 //! A mark stands for the least k of 1, 2, 5, 10, 20, 50 … GPUs for which all kinds together fit. It shows whoever holds most of the k, unless
 //! more than half of them are free, or away.
 
-use arles_daemon::api::Gpus;
+use arles_api::Gpus;
 
 /// What one mark shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

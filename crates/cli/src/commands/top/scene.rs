@@ -3,7 +3,7 @@
 use super::super::explain;
 use crate::server::{Source, SourceFlags, fault};
 use anyhow::{Result, anyhow};
-use arles_daemon::api;
+use arles_api as api;
 use arles_daemon::desk::{JobsQuery, Page};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;

@@ -1,7 +1,7 @@
 //! Frames from made-up data, kept in files as those of the commands are.
 
 use super::*;
-use arles_daemon::api::{self, JobState};
+use arles_api::{self as api, JobState};
 use std::path::Path;
 
 fn job(id: u64, tenant: &str, state: JobState) -> api::Job {

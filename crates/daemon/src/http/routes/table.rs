@@ -2,11 +2,11 @@
 
 use super::{Ask, Body, Content, Parameter, Place, Route, Verb, of};
 use crate::access::Need;
-use crate::api;
 use crate::desk::EnergyBy;
 use crate::http::assets;
 use crate::http::behind::Question;
 use crate::http::shape::Shape;
+use arles_api as api;
 
 /// Whole numbers that every JSON reader keeps exactly.
 const MOST: u64 = (1 << 53) - 1;

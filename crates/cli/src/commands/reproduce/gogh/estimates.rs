@@ -9,8 +9,9 @@ use anyhow::Result;
 use arles_core::Library;
 use arles_learn::evaluate::{PLANS, Plan as Observed, Question, Score, Split, evaluate};
 use arles_learn::{ESTIMATORS, EstimatorEntry};
-use arles_sim::study::gogh::LEARNED;
-use arles_sim::study::{Finding, Judgement, Line, Plan, Plot, Sheet, Style, Value};
+use arles_report::finding::{Finding, Judgement, Line, Plot, Sheet, Style, Value};
+use arles_study::Plan;
+use arles_study::gogh::LEARNED;
 
 /// Numbers of observations that are shown, with the columns' titles and names.
 const SHOWN: [(&str, &str, &str); 5] = [

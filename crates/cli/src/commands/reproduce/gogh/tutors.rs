@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use anyhow::{Result, anyhow};
 use arles_core::estimate::Estimator;
 use arles_learn::{EstimatorEntry, Setting, find_estimator};
-use arles_sim::study::gogh::{ESTIMATORS, LEARNED, Unrefined};
+use arles_study::gogh::{ESTIMATORS, LEARNED, Unrefined};
 use std::sync::{Mutex, PoisonError};
 
 /// Makes a copy of a trained estimator.

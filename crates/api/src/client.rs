@@ -1,0 +1,275 @@
+//! The other end of the door, for the command line: requests that wait for their answers.
+//!
+//! One connection is kept and used again. A request that can be repeated without harm is sent once more over a new connection if the
+//! kept one turns out to be broken; any other only if it was never sent. The token is never printed, not even by `Debug`.
+
+mod error;
+mod events;
+mod remote;
+
+pub use error::ClientError;
+pub use events::{Events, News};
+
+use crate::Fault;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+use remote::Remote;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Largest answer: all GPUs of a very large cluster fit.
+const ANSWER_LIMIT: usize = 256 << 20;
+
+type Sender = SendRequest<Full<Bytes>>;
+
+/// A way to a server.
+pub struct Client {
+    runtime: Runtime,
+    remote: Remote,
+    token: Option<HeaderValue>,
+    kept: Mutex<Option<Sender>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.token.as_ref().map(|_| "…");
+        f.debug_struct("Client").field("remote", &self.remote.url()).field("token", &token).finish_non_exhaustive()
+    }
+}
+
+/// A request before it is sent; it may have to be sent twice.
+struct Draft<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<Bytes>,
+    key: Option<&'a str>,
+    accept: &'static str,
+}
+
+impl Draft<'_> {
+    /// Whether doing it twice is doing it once.
+    fn repeatable(&self) -> bool {
+        self.method != Method::POST || self.key.is_some()
+    }
+}
+
+impl Client {
+    /// A way to the server at `http://…` or `https://…`; nothing is sent yet. A server with TLS is believed if its certificate
+    /// rests on one in the file `ca`.
+    ///
+    /// # Errors
+    /// If the address, the token or the file cannot be used.
+    pub fn new(url: &str, token: Option<String>, ca: Option<&Path>) -> Result<Self, ClientError> {
+        let remote = Remote::new(url, ca)?;
+        let token = token.map(|token| {
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+                .map_err(|_| ClientError::Setup("the token has characters that no token has; copy it again".into()))?;
+            value.set_sensitive(true);
+            Ok(value)
+        });
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| ClientError::Setup(format!("the system gives no event loop: {error}")))?;
+        Ok(Self { runtime, remote, token: token.transpose()?, kept: Mutex::new(None) })
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// What the server refused, or why it was not reached.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.json(&Draft { method: Method::GET, path, body: None, key: None, accept: "application/json" })
+    }
+
+    /// Reads text: `/metrics`, `/openapi.json`.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn text(&self, path: &str) -> Result<String, ClientError> {
+        let (status, body) =
+            self.exchange(&Draft { method: Method::GET, path, body: None, key: None, accept: "*/*" })?;
+        if !status.is_success() {
+            return Err(self.remote.unexpected(status));
+        }
+        String::from_utf8(body.into()).map_err(|_| self.remote.garbled("text that is not UTF-8"))
+    }
+
+    /// Makes something, or asks with a body. With a key it may be sent twice and is done once.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn post<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        key: Option<&str>,
+    ) -> Result<T, ClientError> {
+        self.json(&Draft { method: Method::POST, path, body: Some(written(body)?), key, accept: "application/json" })
+    }
+
+    /// Sets something.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn put<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, ClientError> {
+        let body = Some(written(body)?);
+        self.json(&Draft { method: Method::PUT, path, body, key: None, accept: "application/json" })
+    }
+
+    /// Ends something.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.json(&Draft { method: Method::DELETE, path, body: None, key: None, accept: "application/json" })
+    }
+
+    /// Listens to events after this number, or from now on, over a connection of its own.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn events(&self, after: Option<u64>) -> Result<Events<'_>, ClientError> {
+        let path = after.map_or_else(|| "/v1/events".to_owned(), |after| format!("/v1/events?after={after}"));
+        let draft = Draft { method: Method::GET, path: &path, body: None, key: None, accept: "text/event-stream" };
+        let begun = async {
+            let mut sender = self.remote.connect().await?;
+            let answer = sender.send_request(self.request(&draft)?).await;
+            let answer = answer.map_err(|error| self.remote.broken(&error))?;
+            if answer.status().is_success() {
+                return Ok((sender, answer.into_body()));
+            }
+            let (status, retry, body) = self.collect(answer).await?;
+            Err(self.refused(status, retry, &body))
+        };
+        let (sender, body) = self.wait(begun)?;
+        Ok(Events::new(self, sender, body))
+    }
+
+    fn json<T: DeserializeOwned>(&self, draft: &Draft<'_>) -> Result<T, ClientError> {
+        let (_, body) = self.exchange(draft)?;
+        serde_json::from_slice(&body).map_err(|error| self.remote.garbled(&format!("JSON of another shape ({error})")))
+    }
+
+    /// Sends and waits. Refusals are errors; health is told in the same words whatever the status.
+    fn exchange(&self, draft: &Draft<'_>) -> Result<(StatusCode, Bytes), ClientError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = kept.take().filter(|sender| !sender.is_closed());
+        let (sender, (status, retry, body)) = self.wait(self.send(old, draft))?;
+        *kept = Some(sender);
+        if status.is_success() || matches!(draft.path, "/healthz" | "/readyz") && is_health(&body) {
+            return Ok((status, body));
+        }
+        Err(self.refused(status, retry, &body))
+    }
+
+    async fn send(&self, old: Option<Sender>, draft: &Draft<'_>) -> Result<(Sender, Collected), ClientError> {
+        if let Some(mut sender) = old
+            && sender.ready().await.is_ok()
+        {
+            match sender.send_request(self.request(draft)?).await {
+                Ok(answer) => return Ok((sender, self.collect(answer).await?)),
+                Err(error) if error.is_canceled() || draft.repeatable() => {}
+                Err(error) => return Err(self.remote.broken(&error)),
+            }
+        }
+        let mut sender = self.remote.connect().await?;
+        let answer = sender.send_request(self.request(draft)?).await;
+        let answer = answer.map_err(|error| self.remote.broken(&error))?;
+        Ok((sender, self.collect(answer).await?))
+    }
+
+    async fn collect(&self, answer: Response<Incoming>) -> Result<Collected, ClientError> {
+        let (head, body) = answer.into_parts();
+        let retry = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = Limited::new(body, ANSWER_LIMIT).collect().await;
+        let body = body.map_err(|error| self.remote.garbled(&format!("half an answer ({error})")))?;
+        Ok((head.status, retry, body.to_bytes()))
+    }
+
+    fn request(&self, draft: &Draft<'_>) -> Result<Request<Full<Bytes>>, ClientError> {
+        let mut builder = Request::builder()
+            .method(&draft.method)
+            .uri(draft.path)
+            .header(HOST, self.remote.authority())
+            .header(ACCEPT, draft.accept);
+        if let Some(token) = &self.token {
+            builder = builder.header(AUTHORIZATION, token);
+        }
+        if let Some(key) = draft.key {
+            builder = builder.header("Idempotency-Key", key);
+        }
+        if draft.body.is_some() {
+            builder = builder.header(CONTENT_TYPE, "application/json");
+        }
+        let body = Full::new(draft.body.clone().unwrap_or_default());
+        builder.body(body).map_err(|error| {
+            ClientError::Setup(format!("'{}' cannot be asked for ({error}); percent-encode what is in it", draft.path))
+        })
+    }
+
+    fn wait<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+        let timed = async { tokio::time::timeout(PATIENCE, work).await };
+        self.runtime.block_on(timed).unwrap_or_else(|_| Err(self.remote.slow(PATIENCE)))
+    }
+
+    fn refused(&self, status: StatusCode, retry_after_seconds: Option<f64>, body: &[u8]) -> ClientError {
+        match serde_json::from_slice::<Fault>(body) {
+            Ok(Fault { error }) => ClientError::Refused { status: status.as_u16(), fault: error, retry_after_seconds },
+            Err(_) => self.remote.unexpected(status),
+        }
+    }
+}
+
+type Collected = (StatusCode, Option<f64>, Bytes);
+
+fn is_health(body: &[u8]) -> bool {
+    serde_json::from_slice::<crate::Health>(body).is_ok()
+}
+
+fn written<B: Serialize>(body: &B) -> Result<Bytes, ClientError> {
+    let text = serde_json::to_vec(body);
+    text.map(Bytes::from).map_err(|error| ClientError::Setup(format!("the request cannot be written as JSON: {error}")))
+}
+
+/// A name as a segment of a path, or as a value in a query.
+#[must_use]
+pub fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_not_printed() {
+        let client = Client::new("http://127.0.0.1:1", Some("arles_secret".into()), None).unwrap();
+        assert_eq!(format!("{client:?}"), r#"Client { remote: "http://127.0.0.1:1", token: Some("…"), .. }"#);
+        let error = Client::new("http://127.0.0.1:1", Some("arles_\nsecret".into()), None).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("secret"));
+    }
+
+    #[test]
+    fn names_become_segments() {
+        assert_eq!(encode("a b/ä?"), "a%20b%2F%C3%A4%3F");
+    }
+}

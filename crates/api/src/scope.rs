@@ -1,0 +1,47 @@
+//! What a token may do. Scopes form two ladders: admin ⊃ operator ⊃ read over everything, and tenant over what is its own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a token is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Submits, sees and cancels what belongs to one tenant.
+    Tenant,
+    /// Sees everything and changes nothing.
+    Read,
+    /// Also submits and cancels for anybody, and switches the policy.
+    Operator,
+    /// Also sets tenants and makes tokens.
+    Admin,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tenant, Self::Read, Self::Operator, Self::Admin];
+
+    /// As the API writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tenant => "tenant",
+            Self::Read => "read",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The scope of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

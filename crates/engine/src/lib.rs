@@ -1,0 +1,18 @@
+//! Engines: what runs the gangs that the scheduler orders.
+//!
+//! The trait is [`arles_core::engine::Engine`]. Here are its implementations and the [contract] that all of them must pass. This crate keeps
+//! sockets, processes and the protocols of other systems away from everybody else. It decides nothing.
+//!
+//! - [`Virtual`]: the simulator's world behind the trait, in this process;
+//! - [`serve`] puts a virtual cluster into a process of its own, and [`Remote`] is the way there.
+
+mod log;
+mod remote;
+mod serve;
+mod virtual_cluster;
+mod wire;
+
+pub use log::{Deed, Line};
+pub use remote::Remote;
+pub use serve::serve;
+pub use virtual_cluster::Virtual;

@@ -1,0 +1,155 @@
+//! A virtual cluster in another process, as an engine.
+
+use crate::wire::{Answer, Call, Reply, Request};
+use arles_core::engine::{Engine, EngineError, Enrolled, JobMeter, Sighting, Told};
+use arles_core::scheduler::{Order, Report};
+use arles_core::{JobId, NodeId, Time};
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long an answer may take. A look at ten thousand GPUs takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The other end of [`serve`](crate::serve). A call that fails closes the connection, so that no late answer is ever taken for that
+/// of another call; the next call connects anew.
+pub struct Remote {
+    path: PathBuf,
+    patience: Duration,
+    stream: Option<BufReader<UnixStream>>,
+    next_event: Option<Time>,
+}
+
+impl Remote {
+    /// The virtual cluster that listens at `path`. Whether it does shows at the first call.
+    #[must_use]
+    pub fn connect(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), patience: PATIENCE, stream: None, next_event: None }
+    }
+
+    /// The same with another patience; at least a millisecond.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience: patience.max(Duration::from_millis(1)), ..self }
+    }
+
+    /// A node goes down, as [`Virtual::fail_node`](crate::Virtual::fail_node) says.
+    ///
+    /// # Errors
+    /// When there is no such node, or the engine cannot be talked to.
+    pub fn fail_node(&mut self, now: Time, node: NodeId) -> Result<(), EngineError> {
+        self.order(now, Call::FailNode(node))
+    }
+
+    /// A node comes back, empty.
+    ///
+    /// # Errors
+    /// When there is no such node, or the engine cannot be talked to.
+    pub fn restore_node(&mut self, now: Time, node: NodeId) -> Result<(), EngineError> {
+        self.order(now, Call::RestoreNode(node))
+    }
+
+    fn ask(&mut self, now: Time, call: Call) -> Result<Reply, EngineError> {
+        // Kept again only if all went well.
+        let stream = self.stream.take().map_or_else(|| self.open(), Ok);
+        let asked = stream.and_then(|mut stream| Ok((exchange(&mut stream, &Request { now, call })?, stream)));
+        let (answer, stream) = asked.map_err(|e| self.sentence(&e))?;
+        self.stream = Some(stream);
+        self.next_event = answer.next_event;
+        answer.reply.map_err(EngineError)
+    }
+
+    /// The same where nothing comes back but that it is done.
+    fn order(&mut self, now: Time, call: Call) -> Result<(), EngineError> {
+        match self.ask(now, call)? {
+            Reply::Done => Ok(()),
+            _ => Err(astray()),
+        }
+    }
+
+    fn open(&self) -> io::Result<BufReader<UnixStream>> {
+        let stream = UnixStream::connect(&self.path)?;
+        stream.set_read_timeout(Some(self.patience))?;
+        stream.set_write_timeout(Some(self.patience))?;
+        Ok(BufReader::new(stream))
+    }
+
+    fn sentence(&self, e: &io::Error) -> EngineError {
+        let path = self.path.display();
+        EngineError(match e.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("the virtual cluster at '{path}' has not answered for {:?}; it is asked again", self.patience)
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                format!(
+                    "nobody listens at '{path}'; start the virtual cluster there, or give the path of one that runs"
+                )
+            }
+            _ => format!("the virtual cluster at '{path}' cannot be talked to: {e}; it is asked again"),
+        })
+    }
+}
+
+/// One question and its answer.
+fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Answer> {
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    stream.get_mut().write_all(&text)?;
+    text.clear();
+    stream.read_until(b'\n', &mut text)?;
+    if text.last() != Some(&b'\n') {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection before it had answered"));
+    }
+    Ok(serde_json::from_slice(&text)?)
+}
+
+fn astray() -> EngineError {
+    EngineError("the virtual cluster gave the answer to another question; use one of the same version".to_owned())
+}
+
+impl Engine for Remote {
+    fn roll_call(&mut self, now: Time, live: &[Enrolled]) -> Result<Vec<JobMeter>, EngineError> {
+        match self.ask(now, Call::Roll(Cow::Borrowed(live)))? {
+            Reply::Meters(meters) => Ok(meters),
+            _ => Err(astray()),
+        }
+    }
+
+    fn enrol(&mut self, now: Time, job: &Enrolled) -> Result<(), EngineError> {
+        self.order(now, Call::Enrol(Cow::Borrowed(job)))
+    }
+
+    fn dismiss(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+        match self.ask(now, Call::Dismiss(job))? {
+            Reply::Meter(meter) => Ok(meter),
+            _ => Err(astray()),
+        }
+    }
+
+    fn apply(&mut self, now: Time, order: &Order) -> Result<Told, EngineError> {
+        match self.ask(now, Call::Apply(Cow::Borrowed(order)))? {
+            Reply::Told(told) => Ok(told),
+            _ => Err(astray()),
+        }
+    }
+
+    fn news(&mut self, now: Time) -> Result<Vec<Report>, EngineError> {
+        match self.ask(now, Call::News)? {
+            Reply::News(news) => Ok(news),
+            _ => Err(astray()),
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.next_event
+    }
+
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<Sighting, EngineError> {
+        match self.ask(now, Call::Survey { asked_at })? {
+            Reply::Sighting(sighting) => Ok(*sighting),
+            _ => Err(astray()),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A small cluster, jobs on it, and calls that mean something or nothing: for tests of engines.
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use arles_core::engine::{Engine, Enrolled, JobMeter, Meters};
+use arles_core::scheduler::{Fence, Order, Start};
+use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, Library, TenantId, Time, Work, WorkloadId};
+use arles_engine::{Remote, Virtual, serve};
+use arles_sim::measure::Noise;
+use arles_sim::truth::Truth;
+use arles_sim::world::Habits;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(crate) const BOOT: u64 = 7;
+const WORKLOADS: u32 = 3;
+
+/// Two kinds: nodes of 4 and 2 GPUs, then two of 2.
+pub(crate) fn cluster() -> Cluster {
+    let kinds = ["a100", "v100"].map(|k| Library::builtin().kind(k).expect("in the library").clone());
+    let nodes = [("n0", 0, 4), ("n1", 0, 2), ("n2", 1, 2), ("n3", 1, 2)];
+    Cluster::new(kinds.to_vec(), nodes.map(|(name, kind, gpus)| (name.to_owned(), KindId(kind), gpus)))
+        .expect("a cluster")
+}
+
+pub(crate) fn truth() -> Arc<Truth> {
+    let names: Vec<String> =
+        Library::builtin().workloads().iter().take(WORKLOADS as usize).map(|w| w.name.clone()).collect();
+    Arc::new(Truth::new(cluster().kinds(), &names, None).expect("workloads of the library"))
+}
+
+pub(crate) fn world(habits: Habits) -> Virtual {
+    Virtual::new(cluster(), truth(), habits, Noise::default(), BOOT)
+}
+
+/// A path for a socket that nobody else uses.
+pub(crate) fn socket() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("arles-engine-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    std::env::temp_dir().join(name)
+}
+
+/// Serves a world in a thread of its own, which lives as long as the test.
+pub(crate) fn served(world: Virtual, speed: f64, log: impl Write + Send + 'static) -> PathBuf {
+    let path = socket();
+    let listener = UnixListener::bind(&path).expect("a path of our own");
+    std::thread::spawn(move || serve(listener, world, speed, log));
+    path
+}
+
+/// A served world whose time is what it is told. The name of the socket is taken back once it is connected.
+pub(crate) fn remote(habits: Habits) -> Remote {
+    let path = served(world(habits), 0.0, std::io::sink());
+    let mut remote = Remote::connect(&path);
+    remote.news(Time::ZERO).expect("it listens");
+    std::fs::remove_file(path).expect("it was made above");
+    remote
+}
+
+/// A job that takes so many seconds on the fastest kind.
+pub(crate) fn job(id: u64, gang: u32, seconds: f64) -> Enrolled {
+    let workload = WorkloadId(id as u32 % WORKLOADS);
+    let rate = truth().reference_rate(workload, gang, None).expect("it fits somewhere");
+    let spec = JobSpec {
+        id: JobId(id),
+        tenant: TenantId(0),
+        workload,
+        gang,
+        work: Work::Steps(seconds * rate),
+        floor: None,
+        weight: 1.0,
+        restart_seconds: 3.0,
+        kinds: Vec::new(),
+        arrived: Time::ZERO,
+    };
+    Enrolled { spec, steps_done: 0.0 }
+}
+
+pub(crate) fn start(job: u64, fence: u64, gpus: &[u32]) -> Order {
+    let gpus: Vec<GpuId> = gpus.iter().map(|&g| GpuId(g)).collect();
+    let kind = KindId(u16::from(gpus.first().is_some_and(|g| g.0 >= 6)));
+    Order::Start(Start { job: JobId(job), fence: Fence(fence), kind, gpus, spread: false, lease_seconds: 240.0 })
+}
+
+pub(crate) fn stop(job: u64, fence: u64) -> Order {
+    Order::Stop { job: JobId(job), fence: Fence(fence) }
+}
+
+pub(crate) fn at(seconds: f64) -> Time {
+    Time::from_seconds(seconds)
+}
+
+/// The latest meter of every job ever, as a ledger keeps them.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    pub(crate) jobs: BTreeMap<JobId, JobMeter>,
+    kinds: Option<Meters>,
+}
+
+impl Ledger {
+    pub(crate) fn take(&mut self, meter: &JobMeter) {
+        if let Some(old) = self.jobs.insert(meter.job, *meter) {
+            let grows = |a: f64, b: f64| assert!(a <= b, "a counter went back: {old:?} {meter:?}");
+            grows(old.charge.active_joules, meter.charge.active_joules);
+            grows(old.charge.idle_joules, meter.charge.idle_joules);
+            grows(old.charge.restart_joules, meter.charge.restart_joules);
+            grows(old.gpu_seconds, meter.gpu_seconds);
+        }
+    }
+
+    /// Takes a sighting's meters in: counters grow, and the jobs' charges add up to what the kinds' meters show.
+    pub(crate) fn look(&mut self, meters: &Meters) {
+        meters.jobs.iter().for_each(|meter| self.take(meter));
+        if let Some(old) = &self.kinds {
+            assert_eq!(old.boot, meters.boot);
+            for (old, new) in old.kinds.iter().zip(&meters.kinds) {
+                assert!(
+                    old.used.idle_joules <= new.used.idle_joules && old.used.active_joules <= new.used.active_joules
+                );
+                assert!(old.unused_joules <= new.unused_joules && old.busy_gpu_seconds <= new.busy_gpu_seconds);
+            }
+        }
+        let charged: f64 = self.jobs.values().map(|meter| meter.charge.total()).sum();
+        let used: f64 = meters.kinds.iter().map(|k| k.used.idle_joules + k.used.active_joules).sum();
+        assert!((charged - used).abs() <= 1e-9 * used, "jobs were charged {charged} J of {used} J");
+        self.kinds = Some(meters.clone());
+    }
+}
+
+/// Something that a driver may ask of an engine, sensible or not.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Enrol(Enrolled),
+    Roll(Vec<Enrolled>),
+    Dismiss(u64),
+    Apply(Order),
+    News,
+    Survey,
+}
+
+impl Call {
+    /// Asks; everything that came back as text, what concerns meters into the ledger.
+    pub(crate) fn ask(&self, engine: &mut dyn Engine, now: Time, ledger: &mut Ledger) -> String {
+        let told = match self {
+            Call::Enrol(job) => format!("{:?}", engine.enrol(now, job)),
+            Call::Roll(live) => {
+                let told = engine.roll_call(now, live);
+                told.iter().flatten().for_each(|meter| ledger.take(meter));
+                format!("{told:?}")
+            }
+            Call::Dismiss(job) => {
+                let told = engine.dismiss(now, JobId(*job));
+                told.iter().flatten().for_each(|meter| ledger.take(meter));
+                format!("{told:?}")
+            }
+            Call::Apply(order) => format!("{:?}", engine.apply(now, order)),
+            Call::News => format!("{:?}", engine.news(now)),
+            Call::Survey => {
+                let told = engine.survey(now, Time(now.0 / 2));
+                told.iter().for_each(|sighting| ledger.look(&sighting.meters));
+                format!("{told:?}")
+            }
+        };
+        format!("{told} next {:?}", engine.next_event())
+    }
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let id = 0..8u64;
+    let gang = |id: u64| if id < 5 { 1 } else { 2 };
+    let enrolled = move |id: u64, seconds: f64| job(id, gang(id), seconds);
+    prop_oneof![
+        2 => (id.clone(), 1.0..300.0).prop_map(move |(id, s)| Call::Enrol(enrolled(id, s))),
+        1 => vec((id.clone(), 1.0..300.0), 0..8)
+            .prop_map(move |jobs| Call::Roll(jobs.into_iter().map(|(id, s)| enrolled(id, s)).collect())),
+        1 => id.clone().prop_map(Call::Dismiss),
+        9 => (id.clone(), 0..40u64, 0..11u32).prop_map(move |(id, fence, gpu)| {
+            let gpus: Vec<u32> = (gpu..gpu + gang(id)).collect();
+            Call::Apply(start(id, fence, &gpus))
+        }),
+        3 => (id, 0..40u64).prop_map(|(id, fence)| Call::Apply(stop(id, fence))),
+        1 => Just(Call::News),
+        3 => Just(Call::Survey),
+    ]
+}
+
+pub(crate) fn habits() -> impl Strategy<Value = Habits> {
+    let seconds = prop_oneof![Just(0.0), 1.0..20.0];
+    (seconds, 10.0..100.0, any::<bool>()).prop_map(|(checkpoint_seconds, every, unused_off)| Habits {
+        checkpoint_seconds,
+        checkpoint_every_seconds: every,
+        unused_off,
+        ..Habits::default()
+    })
+}
+
+/// Calls with the seconds before them, some negative; and now and then a node that falls or returns.
+pub(crate) fn calls() -> impl Strategy<Value = Vec<(f64, Call, Option<u32>)>> {
+    vec((-5.0..30.0, call(), proptest::option::weighted(0.1, 0..4u32)), 1..120)
+}
+
+/// Fences that grow are the rule; the ones drawn are as often as not old.
+pub(crate) fn renew(call: &mut Call, i: usize) {
+    if let Call::Apply(Order::Start(start)) = call
+        && start.fence.0 % 4 != 0
+    {
+        start.fence.0 = 40 + i as u64;
+    }
+}

@@ -1,0 +1,201 @@
+//! GOGH's experiments: what learning rates and packing jobs saves in energy, and how near it comes to knowing everything.
+//!
+//! A [`Field`] is what they stand on: traces at several loads, each with unused GPUs left on and switched off, and the
+//! [`Contender`]s, a policy each and whoever tells it how fast everything is. Estimators come from outside: this crate knows
+//! only that they can be asked and told. Where none is given, the policy is told the truth.
+//!
+//! [`runs`] does every run once; [`energy`] and [`learning`] tell of the same runs. [`colocation`] looks into an estimator
+//! before and after a run, and [`program`] times the policy on problems as they come up in runs.
+
+mod colocation;
+mod energy;
+mod learning;
+mod program;
+mod runs;
+mod unrefined;
+
+pub use colocation::colocation;
+pub use energy::energy;
+pub use learning::learning;
+pub use program::program;
+pub use runs::{Runs, runs};
+pub use unrefined::Unrefined;
+
+use super::Plan;
+use arles_core::allocate::PolicyEntry;
+use arles_core::estimate::Estimator;
+use arles_sim::drive::Scenario;
+use arles_sim::measure::{Guess, Noise};
+
+/// An experiment's place in the table.
+pub struct Topic {
+    /// As given to `--only`.
+    pub name: &'static str,
+    /// A heading.
+    pub title: &'static str,
+    /// What is said about it in public.
+    pub claim: &'static str,
+    /// Whether its numbers are times of this machine.
+    pub timed: bool,
+}
+
+/// All experiments that GOGH's claims rest on.
+pub static TOPICS: &[Topic] = &[
+    Topic {
+        name: "estimates",
+        title: "Estimates of what was never measured",
+        claim: "Rates of a job on hardware and beside partners it never met are estimated from those of like jobs, at about 5 % error; a recurrent \
+                network is the best first guess and a feed-forward one the best correction.",
+        timed: false,
+    },
+    Topic {
+        name: "energy",
+        title: "Energy and promises",
+        claim: "19.3 % less energy than conventional strategies while promised rates are kept (a public summary of the paper; its abstract has \
+                no number).",
+        timed: false,
+    },
+    Topic {
+        name: "learning",
+        title: "Learning while the cluster works",
+        claim: "Every measurement corrects what is believed of cells that were not measured, so that allocations come near those of an oracle. \
+                The paper's figures were not at hand.",
+        timed: false,
+    },
+    Topic {
+        name: "co-location",
+        title: "What two jobs leave each other",
+        claim: "Which jobs may share a GPU at little loss can be predicted before they ever met.",
+        timed: false,
+    },
+    Topic {
+        name: "program",
+        title: "Time to solve the program",
+        claim: "The allocation is an integer program that is solved online; the paper's solve times were not at hand.",
+        timed: true,
+    },
+];
+
+/// The name of the estimator that is always right.
+pub const ORACLE: &str = "oracle";
+/// The policy that is under test, where this build has it.
+pub const GOGH: &str = "gogh";
+/// The estimator that is under test.
+pub const LEARNED: &str = "learned";
+
+/// Policies that the one under test is compared with; all of them are told the truth.
+pub const RIVALS: &[&str] = &["fifo", "fifo-packed", "max-min-fairness", "max-throughput", "energy-greedy"];
+/// Estimators that the policy under test is tried with, after an oracle.
+pub const ESTIMATORS: &[&str] = &[LEARNED, "completion", "nearest", "mean", "model"];
+
+/// Makes a fresh copy of a trained estimator.
+pub type Fresh<'a> = &'a (dyn Fn() -> Box<dyn Estimator> + Sync);
+
+/// A policy, and who tells it how fast everything is.
+pub struct Contender<'a> {
+    /// Who decides.
+    pub policy: &'static PolicyEntry,
+    /// Who estimates, by name.
+    pub estimator: &'static str,
+    /// The estimator; an oracle if there is none.
+    pub fresh: Option<Fresh<'a>>,
+}
+
+impl Contender<'_> {
+    /// "fifo", or "gogh, learned" for the policy under test.
+    fn name(&self, tested: &str) -> String {
+        if self.policy.name == tested { format!("{tested}, {}", self.estimator) } else { self.policy.name.to_owned() }
+    }
+
+    fn is(&self, policy: &str, estimator: &str) -> bool {
+        self.policy.name == policy && self.estimator == estimator
+    }
+}
+
+/// Traces that offer the cluster the same load.
+pub struct Load {
+    /// "load 0.6".
+    pub title: String,
+    /// One for each seed, with unused GPUs switched off and left on.
+    pub scenarios: Vec<[Scenario; 2]>,
+}
+
+/// What unused GPUs do in the two scenarios of a seed.
+pub const HABITS: [&str; 2] = ["off", "on"];
+
+/// What the experiments stand on.
+pub struct Field<'a> {
+    /// Seeds, threads, progress, and the ground.
+    pub plan: &'a Plan<'a>,
+    /// Name of the policy under test: the one that is tried with estimators.
+    pub tested: &'a str,
+    /// Who takes part.
+    pub contenders: &'a [Contender<'a>],
+    /// At which loads, lowest first.
+    pub loads: &'a [Load],
+    /// Relative error of a measurement.
+    pub noise: f64,
+    /// For the experiment that measures time: what it is called, and a scenario of which the first decisions are taken.
+    pub sizes: &'a [(String, Scenario)],
+}
+
+impl Field<'_> {
+    /// A contender's estimator for the run of a seed.
+    fn guess(&self, contender: &Contender<'_>, seed: usize) -> Option<Guess> {
+        let noise = Noise { rate_sd: self.noise, watts_sd: self.noise, seed: self.plan.seed.wrapping_add(seed as u64) };
+        contender.fresh.map(|fresh| Guess { name: contender.estimator.to_owned(), estimator: fresh(), noise })
+    }
+
+    /// The policy under test with an estimator.
+    fn tested(&self, estimator: &str) -> Option<usize> {
+        self.contenders.iter().position(|c| c.is(self.tested, estimator))
+    }
+
+    /// Another policy, which is told the truth.
+    fn rival(&self, policy: &str) -> Option<usize> {
+        self.contenders.iter().position(|c| c.is(policy, ORACLE))
+    }
+
+    /// Contenders that estimate.
+    fn learners(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.contenders.len()).filter(|&c| self.contenders[c].fresh.is_some())
+    }
+
+    /// Who takes part at a load under a habit of unused GPUs. Runs with estimators take long: all of them run at one load, and
+    /// the one under test at every other.
+    fn there(&self, load: usize, habit: usize) -> impl Iterator<Item = usize> + '_ {
+        let all = load == self.middle() && habit == 0;
+        let only = self.contenders.iter().filter(|c| c.fresh.is_some()).count() == 1;
+        let takes = move |c: &Contender<'_>| all || only || c.fresh.is_none() || c.estimator == LEARNED;
+        (0..self.contenders.len()).filter(move |&c| takes(&self.contenders[c]))
+    }
+
+    fn name(&self, contender: usize) -> String {
+        self.contenders[contender].name(self.tested)
+    }
+
+    /// The load that charts are drawn of where one has to do.
+    fn middle(&self) -> usize {
+        self.loads.len() / 2
+    }
+
+    /// "8 v100, 8 p100 and 8 k80, the built-in model; 400 jobs ..., loads".
+    fn words(&self) -> String {
+        let first = self.loads.iter().find_map(|load| load.scenarios.first());
+        let jobs = first.map_or(0, |[scenario, _]| scenario.trace().jobs.len());
+        let titles: Vec<&str> = self.loads.iter().map(|load| load.title.as_str()).collect();
+        let left_out: usize = self.loads.iter().flat_map(|l| &l.scenarios).map(|[s, _]| s.dropped()).sum();
+        let left_out = match left_out {
+            0 => String::new(),
+            n => format!(" {n} jobs of all traces are left out: nothing here has room for them."),
+        };
+        let seeds = self.loads.first().map_or(0, |load| load.scenarios.len());
+        format!(
+            "{} GPUs, {}; traces of {jobs} jobs at {}, {seeds} of each, the same for every run. One measurement is off by {}.{left_out}",
+            self.plan.ground.machines(),
+            self.plan.ground.title,
+            titles.join(", "),
+            arles_report::finding::Style::Percent(0).say(self.noise),
+        )
+    }
+}

@@ -1,0 +1,127 @@
+//! Every contender on every trace, once.
+
+use super::{Field, HABITS};
+use crate::pool;
+use arles_report::record::{LearningSample, Summary};
+use arles_sim::drive::Company;
+use std::collections::BTreeMap;
+
+/// What is kept of a run.
+pub(super) struct Outcome {
+    pub(super) summary: Summary,
+    /// Time of the last arrival: as long as the trace offers work.
+    pub(super) span_seconds: f64,
+    /// Seconds, and energy of the cluster until then; from nothing to the end.
+    pub(super) energy: Vec<(f64, f64)>,
+    /// What the estimator knew over time.
+    pub(super) learning: Vec<LearningSample>,
+}
+
+impl Outcome {
+    /// Energy until a moment.
+    pub(super) fn energy_until(&self, seconds: f64) -> f64 {
+        between(&self.energy, seconds)
+    }
+
+    /// Energy from a tenth of the trace on.
+    pub(super) fn energy_after_a_tenth(&self) -> f64 {
+        self.summary.energy_kwh - self.energy_until(self.span_seconds / 10.0)
+    }
+}
+
+/// The height at x of the line through points in order; that of the last beyond it.
+fn between(points: &[(f64, f64)], x: f64) -> f64 {
+    let after = points.partition_point(|point| point.0 < x);
+    match (after.checked_sub(1).map(|i| points[i]), points.get(after)) {
+        (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
+        (Some((_, y)), None) => y,
+        (None, first) => first.map_or(0.0, |point| point.1),
+    }
+}
+
+/// A run, or why there is none.
+pub(super) type Result = std::result::Result<Outcome, String>;
+
+/// All runs.
+pub struct Runs {
+    /// By load, habit and contender; then by seed.
+    results: BTreeMap<(usize, usize, usize), Vec<Result>>,
+}
+
+impl Runs {
+    /// The runs of a contender at a load under a habit of unused GPUs, by seed; none where it does not take part.
+    pub(super) fn of(&self, load: usize, habit: usize, contender: usize) -> &[Result] {
+        self.results.get(&(load, habit, contender)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Something of every run that there is, seed by seed, beside the same of another contender.
+    pub(super) fn beside(
+        &self,
+        (load, habit): (usize, usize),
+        (own, other): (usize, usize),
+        of: impl Fn(&Outcome, &Outcome) -> f64,
+    ) -> Vec<f64> {
+        let pairs = self.of(load, habit, own).iter().zip(self.of(load, habit, other));
+        pairs.filter_map(|(own, other)| Some(of(own.as_ref().ok()?, other.as_ref().ok()?))).collect()
+    }
+
+    /// Something of every run that there is.
+    pub(super) fn each(&self, load: usize, habit: usize, own: usize, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+        self.beside((load, habit), (own, own), |outcome, _| of(outcome))
+    }
+
+    /// Why runs failed, each with its contender.
+    pub(super) fn troubles<'r>(&'r self, field: &'r Field<'_>) -> impl Iterator<Item = String> + 'r {
+        self.results.iter().flat_map(|((_, _, c), runs)| {
+            let failed = runs.iter().filter_map(|run| run.as_ref().err());
+            failed.map(|why| format!("{}: {why}", field.name(*c)))
+        })
+    }
+}
+
+/// Does all runs.
+#[must_use]
+pub fn runs(field: &Field<'_>) -> Runs {
+    let mut items = Vec::new();
+    for (load, l) in field.loads.iter().enumerate() {
+        for habit in 0..HABITS.len() {
+            for contender in field.there(load, habit) {
+                items.extend((0..l.scenarios.len()).map(|seed| (load, habit, contender, seed)));
+            }
+        }
+    }
+    let done = pool::each(field.plan, &items, |&item| one(field, item));
+    let mut results: BTreeMap<_, Vec<Result>> = BTreeMap::new();
+    for ((load, habit, contender, _), result) in items.into_iter().zip(done) {
+        results.entry((load, habit, contender)).or_default().push(result);
+    }
+    Runs { results }
+}
+
+fn one(field: &Field<'_>, (load, habit, contender, seed): (usize, usize, usize, usize)) -> Result {
+    let contender = &field.contenders[contender];
+    let scenario = &field.loads[load].scenarios[seed][habit];
+    let company = Company { guess: field.guess(contender, seed), ..Company::default() };
+    let record = scenario.run_with(contender.policy, company, &mut |_| {}).map_err(|error| error.to_string())?;
+    let end = (record.summary.makespan_seconds, record.summary.energy_kwh);
+    let samples = record.timeline.iter().map(|s| (s.at_seconds, s.energy_kwh)).filter(|s| s.0 > 0.0 && s.0 < end.0);
+    Ok(Outcome {
+        span_seconds: scenario.trace().jobs.last().map_or(0.0, |job| job.arrival_seconds),
+        energy: std::iter::once((0.0, 0.0)).chain(samples).chain([end]).collect(),
+        learning: record.learning,
+        summary: record.summary,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn energy_between_samples_is_on_the_line() {
+        let energy = [(0.0, 0.0), (10.0, 5.0), (20.0, 6.0)];
+        let expect = [(0.0, 0.0), (5.0, 2.5), (10.0, 5.0), (15.0, 5.5), (20.0, 6.0), (99.0, 6.0)];
+        expect.into_iter().for_each(|(x, y)| assert_eq!(between(&energy, x), y));
+        assert_eq!(between(&[], 1.0), 0.0);
+    }
+}
