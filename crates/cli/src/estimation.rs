@@ -13,7 +13,7 @@ use arles_core::{Fingerprint, Kind, Library};
 use arles_learn::learned::{self, Numbers};
 use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
 use arles_sim::drive::Scenario;
-use arles_sim::measure::{Guess, Noise};
+use arles_sim::measure::{EstimatorSetup, Noise};
 use arles_sim::truth::{Oracle, Truth};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,8 +127,8 @@ fn cache_file(setting: &Setting<'_>) -> Option<PathBuf> {
 
 impl Tutor {
     /// A copy for one run.
-    pub(crate) fn guess(&self) -> Guess {
+    pub(crate) fn guess(&self) -> EstimatorSetup {
         let estimator = self.estimator.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
-        Guess { name: self.name.to_owned(), estimator, noise: self.noise }
+        EstimatorSetup { name: self.name.to_owned(), estimator, noise: self.noise }
     }
 }

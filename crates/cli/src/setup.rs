@@ -14,7 +14,7 @@ use arles_sim::trace::generate::{GenerateOptions, Generator};
 use arles_sim::trace::import::{self, ImportOptions, ImportReport};
 use arles_sim::trace::{Length, Trace};
 use arles_sim::truth::{Deviation, Truth};
-use arles_sim::world::Habits;
+use arles_sim::world::WorldOptions;
 use std::sync::Arc;
 
 /// Settings with the files they name read; makes scenarios.
@@ -47,11 +47,11 @@ impl<'s> Setup<'s> {
         let options = Options {
             round_seconds: settings.round_seconds,
             restart_seconds: settings.restart_seconds,
-            habits: Habits {
+            world_options: WorldOptions {
                 checkpoint_seconds: settings.checkpoint_seconds,
                 checkpoint_every_seconds: settings.checkpoint_every_seconds,
                 unused_off: settings.unused_off,
-                ..Habits::default()
+                ..WorldOptions::default()
             },
             reference: settings.reference.as_deref().map(|name| reference(name, &cluster)).transpose()?,
             script: cluster::script(&outages, &cluster).map_err(|e| anyhow!("--fail: {e}"))?,
@@ -74,8 +74,8 @@ impl<'s> Setup<'s> {
     }
 
     /// Saving state, and what is lost when there is no time for it.
-    pub(crate) fn habits(&self) -> Habits {
-        self.options.habits
+    pub(crate) fn world_options(&self) -> WorldOptions {
+        self.options.world_options
     }
 
     /// The measured rates, if there are any.

@@ -14,9 +14,9 @@
 
 mod plain;
 
-use arles_core::scheduler::{Fate, Order};
+use arles_core::scheduler::{GangEvent, Order};
 use arles_daemon::views::Archive;
-use arles_engine::{Deed, Line};
+use arles_engine::{LogEvent, LogLine};
 use plain::{Daemon, Folder, World, call};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -216,9 +216,9 @@ fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
     let (mut finished, mut ends): (BTreeSet<u64>, BTreeSet<(u64, u64)>) = Default::default();
     let mut seated: BTreeMap<u32, Vec<(u64, usize)>> = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
-        let line: Line = serde_json::from_str(line).unwrap_or_else(|e| panic!("line {}: {e}", number + 1));
+        let line: LogLine = serde_json::from_str(line).unwrap_or_else(|e| panic!("line {}: {e}", number + 1));
         match line.deed {
-            Deed::Done(Order::Start(start)) => {
+            LogEvent::Done(Order::Start(start)) => {
                 let (job, fence) = (start.job.0, start.fence.0);
                 if !started.insert((job, fence)) {
                     continue; // The same order again: doing it twice is doing it once.
@@ -233,11 +233,11 @@ fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
                 }
                 running.insert(job, (fence, start.gpus.iter().map(|gpu| gpu.0).collect()));
             }
-            Deed::Ended(report) => {
+            LogEvent::Ended(report) => {
                 let (job, fence) = (report.job.0, report.fence.0);
                 let first = ends.insert((job, fence));
                 assert!(first, "gang {fence} of job {job} ended twice");
-                if report.fate == Fate::Finished {
+                if report.fate == GangEvent::Finished {
                     assert!(finished.insert(job), "job {job} did all its work twice");
                 }
                 if running.get(&job).is_some_and(|(of, _)| *of == fence) {
@@ -245,8 +245,8 @@ fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
                     seated.values_mut().for_each(|seats| seats.retain(|(holder, _)| *holder != job));
                 }
             }
-            Deed::Done(Order::Stop { .. }) => {}
-            Deed::Refused(order, why) => {
+            LogEvent::Done(Order::Stop { .. }) => {}
+            LogEvent::Refused(order, why) => {
                 assert!(!why.contains("cannot run beside") && !why.contains("has another gang"), "{order:?}: {why}");
             }
         }

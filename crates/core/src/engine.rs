@@ -16,7 +16,7 @@ use std::fmt;
 
 /// A job that is not over, as an engine must know it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Enrolled {
+pub struct LiveJob {
     /// As submitted.
     pub spec: JobSpec,
     /// Steps known to be safe: where a gang goes on if the engine itself does not know better.
@@ -26,7 +26,7 @@ pub struct Enrolled {
 /// An engine's answer to an order.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Told {
+pub enum OrderReply {
     /// Nothing can be told yet; a report or a survey will.
     Later,
     /// It is done, and this came of it.
@@ -76,7 +76,7 @@ pub struct Meters {
 
 /// Everything that one look at a cluster shows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Sighting {
+pub struct EngineReport {
     /// What is there.
     pub survey: Survey,
     /// What it has drawn.
@@ -104,31 +104,31 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// When the engine cannot be talked to.
-    fn roll_call(&mut self, now: Time, live: &[Enrolled]) -> Result<Vec<JobMeter>, EngineError>;
+    fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError>;
 
     /// Makes a new job known, before any order about it. Twice is once.
     ///
     /// # Errors
     /// When the engine cannot be talked to.
-    fn enrol(&mut self, now: Time, job: &Enrolled) -> Result<(), EngineError>;
+    fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError>;
 
     /// Forgets a job that is over; its last meters come back, if it is known.
     ///
     /// # Errors
     /// When the engine cannot be talked to.
-    fn dismiss(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError>;
+    fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError>;
 
     /// Does what is ordered. Doing it twice is the same as doing it once.
     ///
     /// # Errors
     /// When the engine cannot be talked to; the order may have been done.
-    fn apply(&mut self, now: Time, order: &Order) -> Result<Told, EngineError>;
+    fn apply(&mut self, now: Time, order: &Order) -> Result<OrderReply, EngineError>;
 
     /// What happened by itself since the last call. Hints: a survey shows the same, later.
     ///
     /// # Errors
     /// When the engine cannot be talked to.
-    fn news(&mut self, now: Time) -> Result<Vec<Report>, EngineError>;
+    fn poll(&mut self, now: Time) -> Result<Vec<Report>, EngineError>;
 
     /// When something will next happen by itself, as far as the engine can know.
     fn next_event(&self) -> Option<Time> {
@@ -139,5 +139,5 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// When the engine cannot be talked to.
-    fn survey(&mut self, now: Time, asked_at: Time) -> Result<Sighting, EngineError>;
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError>;
 }

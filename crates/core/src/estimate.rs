@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What is asked: one workload at one gang size, on all kinds at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct Ask {
+pub struct RateQuery {
     /// Whose rate.
     pub workload: WorkloadId,
     /// GPUs held at once.
@@ -50,11 +50,11 @@ pub struct Estimate {
     pub source: Source,
 }
 
-/// The answer to an [`Ask`]: one estimate for every kind, `None` where the workload does not fit.
+/// The answer to an [`RateQuery`]: one estimate for every kind, `None` where the workload does not fit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Row {
+pub struct RateRow {
     /// What was asked.
-    pub ask: Ask,
+    pub ask: RateQuery,
     /// By kind.
     pub cells: Vec<Option<Estimate>>,
 }
@@ -63,7 +63,7 @@ pub struct Row {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Observation {
     /// What ran, how large and beside whom.
-    pub ask: Ask,
+    pub ask: RateQuery,
     /// Where.
     pub kind: KindId,
     /// Whether the gang spanned more nodes than it needed to.
@@ -79,18 +79,18 @@ pub struct Observation {
 /// Says what was never measured, and learns from what was.
 pub trait Estimator: Send {
     /// The best present knowledge of a row.
-    fn estimate(&self, ask: &Ask) -> Row;
+    fn estimate(&self, ask: &RateQuery) -> RateRow;
     /// Takes a measurement in; returns the rows whose estimates changed.
-    fn observe(&mut self, observation: &Observation) -> Vec<Ask>;
+    fn observe(&mut self, observation: &Observation) -> Vec<RateQuery>;
     /// Another that knows the same and goes its own way from here.
     fn fork(&self) -> Box<dyn Estimator>;
 }
 
 /// The rows a scheduler has been told, by what was asked. Written down as a list of rows.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-#[serde(from = "Vec<Row>")]
+#[serde(from = "Vec<RateRow>")]
 pub struct Estimates {
-    rows: BTreeMap<Ask, Row>,
+    rows: BTreeMap<RateQuery, RateRow>,
 }
 
 impl Serialize for Estimates {
@@ -99,8 +99,8 @@ impl Serialize for Estimates {
     }
 }
 
-impl From<Vec<Row>> for Estimates {
-    fn from(rows: Vec<Row>) -> Self {
+impl From<Vec<RateRow>> for Estimates {
+    fn from(rows: Vec<RateRow>) -> Self {
         let mut estimates = Self::default();
         for row in rows {
             estimates.put(row);
@@ -113,7 +113,7 @@ impl Estimates {
     /// Takes a row in; `true` if it differs from what was known. Cells that are not positive numbers count as
     /// "does not fit", and a doubt that is none as one as large as the rate: an estimator may be wrong, but it may not poison an
     /// allocation.
-    pub fn put(&mut self, mut row: Row) -> bool {
+    pub fn put(&mut self, mut row: RateRow) -> bool {
         for cell in &mut row.cells {
             let usable = |e: &Estimate| e.rate.is_finite() && e.rate > 0.0 && e.watts.is_finite() && e.watts >= 0.0;
             if let Some(e) = cell {
@@ -143,7 +143,7 @@ impl Estimates {
 
     /// What is known of a row.
     #[must_use]
-    pub fn row(&self, ask: &Ask) -> Option<&Row> {
+    pub fn row(&self, ask: &RateQuery) -> Option<&RateRow> {
         self.rows.get(ask)
     }
 
@@ -151,7 +151,7 @@ impl Estimates {
     #[must_use]
     pub fn together(&self, workload: WorkloadId, partner: WorkloadId, kind: KindId) -> Option<(f64, f64)> {
         let (a, b) = if workload <= partner { (workload, partner) } else { (partner, workload) };
-        let row = self.rows.get(&Ask { workload: a, gang: 1, partner: Some(b) })?;
+        let row = self.rows.get(&RateQuery { workload: a, gang: 1, partner: Some(b) })?;
         let cell = (*row.cells.get(kind.index())?)?;
         let (own, other) = (cell.rate, cell.partner_rate);
         (own > 0.0 && other > 0.0).then_some(if workload == a { (own, other) } else { (other, own) })

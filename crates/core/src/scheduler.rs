@@ -13,7 +13,7 @@
 //!   are they given up (`survey`).
 
 use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem};
-use crate::estimate::{Ask, Estimates, Row};
+use crate::estimate::{Estimates, RateQuery, RateRow};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{PLAN_LASTS, Placer, RoundingPlacer, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
@@ -22,21 +22,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod explain;
-mod glance;
 mod messages;
 mod orders;
 mod problem;
 mod snapshot;
+mod status;
 mod survey;
 mod switch;
 #[cfg(test)]
 mod tests;
 
 pub use explain::{Reason, Verdict};
-pub use glance::{Glance, Held, NodeSight, Stage};
 pub use messages::{
-    Event, Fate, Fence, GangSeen, GangState, Input, NodeSeen, Order, Output, Report, Settings, Start, Survey,
+    Event, Fence, GangEvent, GangState, Input, ObservedGang, ObservedNode, Order, Output, Report, Settings, Start,
+    Survey,
 };
+pub use status::{HeldGpus, JobPhase, JobStatus, NodeStatus};
 
 /// After so many rounds without an answer a question is asked again.
 const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
@@ -80,7 +81,7 @@ pub struct Scheduler {
     nodes: Vec<NodeState>,
     estimates: Estimates,
     /// Rows that were asked for and not answered, and when.
-    asked: BTreeMap<Ask, Round>,
+    asked: BTreeMap<RateQuery, Round>,
     /// Gangs seen that should not be there, and the GPUs they block.
     strangers: BTreeMap<(JobId, Fence), Vec<GpuId>>,
     /// Jobs with an order that awaits confirmation.
@@ -224,13 +225,13 @@ impl Scheduler {
             out.push(Output::Note(Event::Rejected { job: spec.id, why }));
             return;
         }
-        self.ask(Ask { workload: spec.workload, gang: spec.gang, partner: None }, out);
+        self.ask(RateQuery { workload: spec.workload, gang: spec.gang, partner: None }, out);
         if self.policy.pairs && spec.gang == 1 {
             let unanswered = self.asked.keys().filter(|ask| ask.gang == 1 && ask.partner.is_none());
             let others = self.estimates.single_workloads().chain(unanswered.map(|ask| ask.workload));
             for other in others.collect::<BTreeSet<WorkloadId>>() {
                 let (a, b) = (spec.workload.min(other), spec.workload.max(other));
-                self.ask(Ask { workload: a, gang: 1, partner: Some(b) }, out);
+                self.ask(RateQuery { workload: a, gang: 1, partner: Some(b) }, out);
             }
         }
         let class = self.class_for(&spec);
@@ -290,7 +291,7 @@ impl Scheduler {
         None
     }
 
-    fn ask(&mut self, ask: Ask, out: &mut Vec<Output>) {
+    fn ask(&mut self, ask: RateQuery, out: &mut Vec<Output>) {
         if self.estimates.row(&ask).is_none() && !self.asked.contains_key(&ask) {
             self.asked.insert(ask, self.round);
             out.push(Output::Estimate(ask));
@@ -326,7 +327,7 @@ impl Scheduler {
         class
     }
 
-    fn learn(&mut self, rows: Vec<Row>) {
+    fn learn(&mut self, rows: Vec<RateRow>) {
         let mut news = false;
         for row in rows {
             self.asked.remove(&row.ask);
@@ -505,7 +506,7 @@ impl Scheduler {
 
 /// Sets a class's rates from the estimates, 0 for kinds it may not use.
 fn fill_rates(class: &mut Class, spec: &JobSpec, estimates: &Estimates, blind: bool) {
-    let row = estimates.row(&Ask { workload: spec.workload, gang: spec.gang, partner: None });
+    let row = estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
     for j in 0..class.rates.len() {
         let allowed = spec.kinds.is_empty() || spec.kinds.contains(&KindId(j as u16));
         let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);

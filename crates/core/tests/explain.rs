@@ -2,7 +2,7 @@
 
 mod common;
 
-use arles_core::scheduler::{NodeSight, Stage, Verdict};
+use arles_core::scheduler::{JobPhase, NodeStatus, Verdict};
 use arles_core::{Input, JobId, KindId};
 use common::{Perfect, cluster, job};
 
@@ -81,15 +81,15 @@ fn a_glance_at_jobs_and_nodes() {
     engine.tell(Input::Submit(job(1, 0, 3)));
     engine.tell(Input::Submit(job(2, 0, 2)));
     engine.round();
-    let one = engine.scheduler.glance(JobId(1)).expect("it is live");
+    let one = engine.scheduler.job_status(JobId(1)).expect("it is live");
     let held = one.gang.expect("it runs");
-    assert_eq!((one.stage, held.kind, held.gpus.len(), held.spread), (Stage::Running, KindId(0), 3, false));
+    assert_eq!((one.phase, held.kind, held.gpus.len(), held.spread), (JobPhase::Running, KindId(0), 3, false));
     assert_eq!((one.rate, one.failures, one.spec.id), (7.5, 0, JobId(1)));
     assert!(one.first_started.is_some());
-    let two = engine.scheduler.glance(JobId(2)).expect("it is live");
-    assert_eq!((two.stage, two.gang, two.rate, two.first_started), (Stage::Waiting, None, 0.0, None));
-    assert!(engine.scheduler.glance(JobId(3)).is_none());
-    assert_eq!(engine.scheduler.nodes_seen().collect::<Vec<_>>(), [NodeSight { up: true, reachable: true }]);
+    let two = engine.scheduler.job_status(JobId(2)).expect("it is live");
+    assert_eq!((two.phase, two.gang, two.rate, two.first_started), (JobPhase::Waiting, None, 0.0, None));
+    assert!(engine.scheduler.job_status(JobId(3)).is_none());
+    assert_eq!(engine.scheduler.node_statuses().collect::<Vec<_>>(), [NodeStatus { up: true, reachable: true }]);
 }
 
 #[test]

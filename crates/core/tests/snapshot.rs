@@ -4,8 +4,10 @@
 mod nouns;
 
 use arles_core::allocate::{POLICIES, Problem, find_policy};
-use arles_core::estimate::{Ask, Estimate, Row, Source};
-use arles_core::scheduler::{Fate, GangSeen, GangState, NodeSeen, Order, Report, Settings, Start, Survey, Verdict};
+use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
+use arles_core::scheduler::{
+    GangEvent, GangState, ObservedGang, ObservedNode, Order, Report, Settings, Start, Survey, Verdict,
+};
 use arles_core::{Input, JobId, JobSpec, KindId, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work};
 use nouns::{cluster, job};
 use proptest::prelude::*;
@@ -62,7 +64,7 @@ struct Twins {
     clock: Time,
     submitted: u64,
     problems: Vec<Arc<Problem>>,
-    asks: Vec<Ask>,
+    asks: Vec<RateQuery>,
     gangs: Vec<Start>,
     stops: Vec<Order>,
 }
@@ -111,9 +113,9 @@ impl Twins {
         prop_assert_eq!(self.restored.again(), self.left_alone.again());
         for id in self.left_alone.live() {
             prop_assert_eq!(self.restored.explain(id), self.left_alone.explain(id));
-            prop_assert_eq!(self.restored.glance(id), self.left_alone.glance(id));
+            prop_assert_eq!(self.restored.job_status(id), self.left_alone.job_status(id));
         }
-        prop_assert!(self.restored.nodes_seen().eq(self.left_alone.nodes_seen()));
+        prop_assert!(self.restored.node_statuses().eq(self.left_alone.node_statuses()));
         Ok(())
     }
 
@@ -127,9 +129,9 @@ impl Twins {
 
     /// All nodes but one, and all gangs that were ever ordered but one.
     fn survey(&self, without: u32, lost: usize) -> Input {
-        let nodes = (0..5).filter(|&n| n != without).map(|n| NodeSeen { node: NodeId(n), up: n != without / 2 });
+        let nodes = (0..5).filter(|&n| n != without).map(|n| ObservedNode { node: NodeId(n), up: n != without / 2 });
         let seen = |(i, start): (usize, &Start)| {
-            (i % 20 != lost).then(|| GangSeen {
+            (i % 20 != lost).then(|| ObservedGang {
                 job: start.job,
                 fence: start.fence,
                 gpus: start.gpus.clone(),
@@ -145,13 +147,13 @@ impl Twins {
         if fate < 3
             && let Some(Order::Stop { job, fence }) = self.stops.pop()
         {
-            return Some(Input::Reported(Report { job, fence, fate: Fate::Stopped(7.5) }));
+            return Some(Input::Reported(Report { job, fence, fate: GangEvent::Stopped(7.5) }));
         }
         let start = self.gangs.get(self.gangs.len().checked_sub(1 + which % 8)?)?;
         let fate = match fate {
-            0..=5 => Fate::Started,
-            6 => Fate::Finished,
-            _ => Fate::Failed(f64::from(fate), "broke".into()),
+            0..=5 => GangEvent::Started,
+            6 => GangEvent::Finished,
+            _ => GangEvent::Failed(f64::from(fate), "broke".into()),
         };
         Some(Input::Reported(Report { job: start.job, fence: start.fence, fate }))
     }
@@ -199,7 +201,7 @@ impl Twins {
     }
 }
 
-fn row(ask: &Ask) -> Row {
+fn row(ask: &RateQuery) -> RateRow {
     let cell = |j: u32| {
         let rate = f64::from((ask.workload.0 * 7 + j * 3) % 5 + 1) / 3.0 * f64::from(ask.gang);
         Some(Estimate {
@@ -212,7 +214,7 @@ fn row(ask: &Ask) -> Row {
             source: Source::Initial,
         })
     };
-    Row { ask: *ask, cells: (0..2).map(cell).collect() }
+    RateRow { ask: *ask, cells: (0..2).map(cell).collect() }
 }
 
 proptest! {

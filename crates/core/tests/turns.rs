@@ -157,11 +157,11 @@ fn a_spread_gang_comes_together_when_there_is_room() {
     engine.round();
     // Leave one free GPU on each of the two nodes, and a gang of two takes both.
     let cluster = engine.scheduler.cluster().clone();
-    let mut nodes_seen = Vec::new();
+    let mut node_statuses = Vec::new();
     for i in 0..4 {
         let node = cluster.node_of(engine.held[&JobId(i)][0]);
-        if !nodes_seen.contains(&node) {
-            nodes_seen.push(node);
+        if !node_statuses.contains(&node) {
+            node_statuses.push(node);
             engine.tell(Input::Cancel(JobId(i)));
         }
     }

@@ -11,7 +11,7 @@ use arles_daemon::access::Caller;
 use arles_daemon::desk::JobsQuery;
 use arles_daemon::service::Options;
 use arles_daemon::store::{Row, Store};
-use common::{Folder, block, cluster, ground, request, start};
+use common::{Folder, block, cluster, header, request, start};
 use std::time::Instant;
 
 fn main() {
@@ -20,10 +20,10 @@ fn main() {
         [(10_000_u64, 1_000), (100_000, 1_000), (1_000_000, 1_000), (1_000_000, 10_000), (1_000_000, 50_000)]
     {
         let folder = Folder::new();
-        let ground = ground(cluster(&[("v100", 400), ("k80", 400)]), &["a", "b"], "max-min-fairness");
+        let header = header(cluster(&[("v100", 400), ("k80", 400)]), &["a", "b"], "max-min-fairness");
         let who = Caller::loopback();
         let options = Options { speed: 60.0, keep_journal: true, snapshot_entries: u64::MAX, ..Options::default() };
-        let service = start(&folder.0, &ground, options.clone());
+        let service = start(&folder.0, &header, options.clone());
         let desk = service.desk();
         block(async {
             for chunk in 0..live / 100 {
@@ -47,9 +47,9 @@ fn main() {
         fill(&folder, past, live);
         let size = |name: &str| std::fs::metadata(folder.0.join(name)).map_or(0, |file| file.len());
         let bytes = size("journal.db") + size("journal.db-wal");
-        let with = restart(&folder, &ground, &options, live);
+        let with = restart(&folder, &header, &options, live);
         drop_snapshots(&folder);
-        let without = restart(&folder, &ground, &options, live);
+        let without = restart(&folder, &header, &options, live);
         println!("{past:>12} {live:>10} {:>14.0} {with:>14.3} {without:>12.3}", bytes as f64 / 1_048_576.0);
     }
 }
@@ -73,9 +73,9 @@ fn fill(folder: &Folder, past: u64, live: u64) {
     }
 }
 
-fn restart(folder: &Folder, ground: &arles_daemon::entry::Ground, options: &Options, live: u64) -> f64 {
+fn restart(folder: &Folder, header: &arles_daemon::entry::JournalHeader, options: &Options, live: u64) -> f64 {
     let began = Instant::now();
-    let service = start(&folder.0, ground, options.clone());
+    let service = start(&folder.0, header, options.clone());
     let desk = service.desk();
     assert!(desk.server(&Caller::loopback()).live_jobs == live);
     let page = desk.jobs(&Caller::loopback(), &JobsQuery::default()).expect("jobs");

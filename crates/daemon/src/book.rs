@@ -12,12 +12,12 @@ mod decision;
 mod events;
 mod record;
 
-use crate::entry::{Entry, Ground};
-use crate::machine::{Effects, Touched};
+use crate::entry::{Entry, JournalHeader};
+use crate::state_machine::{ChangedJob, Effects};
 use crate::store::Row;
 use arles_api::{self as api, JobState};
-use arles_core::estimate::{Ask, Estimate, Row as Rates};
-use arles_core::scheduler::{Event, NodeSight, Order, Reason};
+use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
+use arles_core::scheduler::{Event, NodeStatus, Order, Reason};
 use arles_core::{Input, JobId, KindId, Output, Round, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 pub(crate) use accounts::Totals;
 pub(crate) use decision::{AuditPeriod, Decision, TenantShare, shares};
-pub(crate) use record::{Held, Record};
+pub(crate) use record::{HeldGpus, Record};
 
 /// Changes that are remembered.
 const CHANGES: usize = 400;
@@ -73,13 +73,13 @@ pub(crate) fn edit<'a>(jobs: &'a mut Jobs, job: &JobId) -> Option<&'a mut Record
 pub(crate) type Reasons = BTreeMap<(u32, &'static str), u64>;
 
 /// Key of a measured cell.
-pub(crate) type CellKey = (Ask, KindId, bool);
+pub(crate) type CellKey = (RateQuery, KindId, bool);
 
 /// See the module's head.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Book {
     #[serde(skip)]
-    pub(crate) ground: Option<Arc<Ground>>,
+    pub(crate) header: Option<Arc<JournalHeader>>,
     pub(crate) now: Time,
     pub(crate) round: Round,
     pub(crate) policy: String,
@@ -94,12 +94,12 @@ pub(crate) struct Book {
     pub(crate) seats: Vec<[u64; 2]>,
     pub(crate) watts: Vec<f32>,
     #[serde(skip)]
-    pub(crate) nodes: Vec<NodeSight>,
+    pub(crate) nodes: Vec<NodeStatus>,
     /// How many of each tenant wait for which reason, as of the last round.
     #[serde(skip)]
     pub(crate) reasons: Reasons,
     #[serde(with = "pairs")]
-    pub(crate) estimates: BTreeMap<Ask, Rates>,
+    pub(crate) estimates: BTreeMap<RateQuery, Rates>,
     #[serde(with = "pairs")]
     pub(crate) measured: BTreeMap<CellKey, MeasuredCell>,
     pub(crate) totals: Totals,
@@ -134,16 +134,16 @@ pub(crate) struct Counts {
 impl Book {
     /// An empty book.
     #[must_use]
-    pub(crate) fn new(ground: &Arc<Ground>) -> Self {
+    pub(crate) fn new(header: &Arc<JournalHeader>) -> Self {
         let line =
             |tenant: &Tenant| TenantLine { name: tenant.name.clone(), weight: tenant.weight, ..TenantLine::default() };
-        let gpus = ground.cluster.gpus();
-        let kinds = ground.cluster.kinds().len();
+        let gpus = header.cluster.gpus();
+        let kinds = header.cluster.kinds().len();
         Self {
-            now: ground.begun,
+            now: header.begun,
             round: Round(0),
-            policy: ground.policy.clone(),
-            tenants: ground.tenants.iter().map(line).collect(),
+            policy: header.policy.clone(),
+            tenants: header.tenants.iter().map(line).collect(),
             jobs: BTreeMap::new(),
             waiting: BTreeSet::new(),
             closing: BTreeSet::new(),
@@ -153,7 +153,7 @@ impl Book {
             reasons: BTreeMap::new(),
             estimates: BTreeMap::new(),
             measured: BTreeMap::new(),
-            totals: Totals::new(kinds, ground.begun),
+            totals: Totals::new(kinds, header.begun),
             decision: None,
             failure: None,
             period: AuditPeriod::default(),
@@ -162,12 +162,12 @@ impl Book {
             last_event: 0,
             events: VecDeque::new(),
             counts: Counts::default(),
-            ground: Some(Arc::clone(ground)),
+            header: Some(Arc::clone(header)),
         }
     }
 
-    pub(crate) fn ground(&self) -> &Ground {
-        self.ground.as_deref().expect("set when it was made or restored")
+    pub(crate) fn header(&self) -> &JournalHeader {
+        self.header.as_deref().expect("set when it was made or restored")
     }
 
     /// Takes in an entry and what the scheduler made of it.
@@ -250,7 +250,7 @@ impl Book {
     }
 
     fn place_in_words(&self, kind: KindId, gpus: usize) -> String {
-        format!("{gpus} × {}", self.ground().cluster.kind(kind).name)
+        format!("{gpus} × {}", self.header().cluster.kind(kind).name)
     }
 
     /// Remembers a change; a stop and a start of the same job one after the other are one move.
@@ -281,7 +281,7 @@ impl Book {
             }
             Event::NodeLost { node } => {
                 self.counts.nodes_lost += 1;
-                let name = self.ground().cluster.node(*node).name.clone();
+                let name = self.header().cluster.node(*node).name.clone();
                 self.tell(
                     at,
                     "node",
@@ -315,11 +315,11 @@ impl Book {
         }
     }
 
-    fn note_nodes(&mut self, at: Time, nodes: &[NodeSight]) {
+    fn note_nodes(&mut self, at: Time, nodes: &[NodeStatus]) {
         if self.nodes.len() == nodes.len() {
             for i in 0..nodes.len() {
                 if self.nodes[i].up != nodes[i].up {
-                    let name = self.ground().cluster.nodes()[i].name.clone();
+                    let name = self.header().cluster.nodes()[i].name.clone();
                     let text = if nodes[i].up { "is up" } else { "is down" };
                     self.tell(at, "node", None, format!("{name} {text}"));
                 }
@@ -367,12 +367,12 @@ impl Book {
     }
 
     /// The estimate that the scheduler reckons with for a cell.
-    pub(crate) fn estimate(&self, ask: &Ask, kind: KindId) -> Option<Estimate> {
+    pub(crate) fn estimate(&self, ask: &RateQuery, kind: KindId) -> Option<Estimate> {
         *self.estimates.get(ask)?.cells.get(kind.index())?
     }
 
-    fn touch(&mut self, at: Time, touched: &Touched) {
-        let Some(glance) = &touched.now else { return };
+    fn touch(&mut self, at: Time, touched: &ChangedJob) {
+        let Some(job_status) = &touched.now else { return };
         let Some(record) = edit(&mut self.jobs, &touched.job) else { return };
         if record.state.over() {
             return;
@@ -380,7 +380,7 @@ impl Book {
         let (was, tenant) = (record.state, record.spec.tenant.index());
         let before = record.held.take();
         let reason = record.reason_code();
-        record.follow(at, glance);
+        record.follow(at, job_status);
         let (state, after) = (record.state, record.held.clone());
         if before.as_ref().map(|held| &held.gpus) != after.as_ref().map(|held| &held.gpus) {
             if let Some(held) = &before {

@@ -6,11 +6,11 @@
 
 use crate::access::{self, Caller, Scope};
 use crate::entry::{Key, fingerprint};
-use crate::machine::Machine;
-use crate::service::{Change, Condition, Message, Shared};
+use crate::service::{Change, Message, ServiceState, Shared};
+use crate::state_machine::StateMachine;
 use crate::store::StoredToken;
 use crate::views::View;
-use crate::{Refusal, foresee, metrics};
+use crate::{Refusal, forecast, metrics};
 use arles_api::{self as api, JobState};
 use arles_core::allocate::{POLICIES, find_policy};
 use arles_core::library::nearest;
@@ -109,7 +109,7 @@ impl Desk {
     }
 
     /// Asks the loop itself.
-    async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&Machine) -> T + Send + 'static) -> Answer<T> {
+    async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&StateMachine) -> T + Send + 'static) -> Answer<T> {
         let (reply, answer) = oneshot::channel();
         self.shared.send(Message::Question(Box::new(move |machine| {
             let _ = reply.send(question(machine));
@@ -293,7 +293,7 @@ impl Desk {
         if known.state.over() {
             return Ok(self.view(who).explain_past(&known));
         }
-        let ask = move |machine: &Machine| {
+        let ask = move |machine: &StateMachine| {
             let (job, scheduler) = (JobId(job), &machine.scheduler);
             // To explain one job is to look at all; with many, what was last found out about everybody will do.
             let verdict = (scheduler.live_jobs() <= EXPLAINED_AT_ONCE).then(|| scheduler.explain(job));
@@ -310,9 +310,9 @@ impl Desk {
     pub async fn forecast_job(&self, who: &Caller, job: api::JobRequest) -> Answer<api::Forecast> {
         let spec = self.spec(who, &job)?;
         let _room = self.shared.forecasts.try_acquire().map_err(|_| crowded())?;
-        let machine = self.ask(Machine::clone).await?;
+        let machine = self.ask(StateMachine::clone).await?;
         let shared = Arc::clone(&self.shared);
-        self.apart(move || foresee::job(machine, spec, &|ask| shared.wonder(ask))).await
+        self.apart(move || forecast::job(machine, spec, &|ask| shared.wonder(ask))).await
     }
 
     /// What another policy would change. Nothing changes.
@@ -322,10 +322,10 @@ impl Desk {
     pub async fn forecast_policy(&self, _who: &Caller, request: api::PolicyRequest) -> Answer<api::PolicyForecast> {
         let entry = policy(&request.policy)?;
         let _room = self.shared.forecasts.try_acquire().map_err(|_| crowded())?;
-        let machine = self.ask(Machine::clone).await?;
+        let machine = self.ask(StateMachine::clone).await?;
         let shared = Arc::clone(&self.shared);
         let estimates = self.shared.book().estimates.clone();
-        self.apart(move || foresee::policy(&machine, entry, &estimates, &|ask| shared.wonder(ask))).await
+        self.apart(move || forecast::policy(&machine, entry, &estimates, &|ask| shared.wonder(ask))).await
     }
 
     /// Work that takes longer than a request's thread should.
@@ -392,7 +392,7 @@ impl Desk {
     /// # Errors
     /// Never yet.
     pub fn workloads(&self, _who: &Caller) -> Answer<api::Workloads> {
-        Ok(api::Workloads { workloads: self.shared.ground.workloads.clone() })
+        Ok(api::Workloads { workloads: self.shared.header.workloads.clone() })
     }
 
     /// Tenants.
@@ -475,7 +475,7 @@ impl Desk {
     /// Whether the process is alive.
     #[must_use]
     pub fn health(&self) -> api::Health {
-        let broken = self.shared.condition() == Condition::Broken;
+        let broken = self.shared.condition() == ServiceState::Broken;
         api::Health {
             ok: !broken,
             trouble: broken.then(|| "the journal cannot be written".into()).into_iter().collect(),
@@ -487,10 +487,10 @@ impl Desk {
     pub fn ready(&self) -> api::Health {
         let mut trouble = Vec::new();
         match self.shared.condition() {
-            Condition::Ready => {}
-            Condition::Starting => trouble.push("the service is starting".to_owned()),
-            Condition::Stopping => trouble.push("the service is stopping".to_owned()),
-            Condition::Broken => trouble.push("the journal cannot be written".to_owned()),
+            ServiceState::Ready => {}
+            ServiceState::Starting => trouble.push("the service is starting".to_owned()),
+            ServiceState::Stopping => trouble.push("the service is stopping".to_owned()),
+            ServiceState::Broken => trouble.push("the journal cannot be written".to_owned()),
         }
         if self.shared.gauges.engine_up.get() == 0 {
             trouble.push("the engine does not answer".to_owned());
@@ -548,18 +548,18 @@ impl Desk {
                 ));
             }
         };
-        let ground = &self.shared.ground;
+        let header = &self.shared.header;
         Ok(JobSpec {
             id: JobId(0),
             tenant,
             workload: self.workload(&job.workload)?,
-            gang: gang(job.gang, &ground.cluster.counts())?,
+            gang: gang(job.gang, &header.cluster.counts())?,
             work: work(job)?,
             floor: job.floor.map(|floor| number("floor", floor, 1e-9, 1e12)).transpose()?,
             weight: number("weight", job.weight, 1e-6, 1e6)?,
             restart_seconds: match job.restart_seconds {
                 Some(seconds) => number("restart_seconds", seconds, 0.0, 1e6)?,
-                None => ground.restart_seconds,
+                None => header.restart_seconds,
             },
             kinds: self.kinds_named(&job.kinds)?,
             arrived: Time::ZERO,
@@ -567,7 +567,7 @@ impl Desk {
     }
 
     fn workload(&self, name: &str) -> Answer<WorkloadId> {
-        let workloads = &self.shared.ground.workloads;
+        let workloads = &self.shared.header.workloads;
         let known = Library::builtin().workload(name).map_or(name, |workload| workload.name.as_str());
         let at = workloads.iter().position(|workload| workload == known);
         at.map(|i| WorkloadId(i as u32)).ok_or_else(|| {
@@ -582,7 +582,7 @@ impl Desk {
     }
 
     fn kinds_named(&self, names: &[String]) -> Answer<Vec<KindId>> {
-        let kinds = self.shared.ground.cluster.kinds();
+        let kinds = self.shared.header.cluster.kinds();
         let mut found = Vec::with_capacity(names.len());
         for name in names {
             let known = Library::builtin().kind(name).map_or(name.as_str(), |kind| kind.name.as_str());
@@ -655,9 +655,9 @@ fn work(job: &api::JobRequest) -> Answer<Work> {
     match (job.steps, job.period_seconds) {
         (Some(steps), None) => Ok(Work::Steps(number("steps", steps, 0.001, 1e15)?)),
         (None, Some(seconds)) => Ok(Work::Period(number("period_seconds", seconds, 0.001, 1e9)?)),
-        (given, _) => Err(Refusal::unprocessable(
+        (params, _) => Err(Refusal::unprocessable(
             "work",
-            if given.is_some() {
+            if params.is_some() {
                 "both steps and period_seconds are given"
             } else {
                 "neither steps nor period_seconds is given"

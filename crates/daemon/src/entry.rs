@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a journal begins with and what never changes in it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Ground {
+pub struct JournalHeader {
     /// The machines.
     pub cluster: Cluster,
     /// Patience and pace.

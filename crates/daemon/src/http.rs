@@ -7,12 +7,12 @@
 //! take.
 
 mod assets;
-mod behind;
+mod backend;
 mod door;
 mod gate;
-mod given;
 mod limit;
 mod openapi;
+mod params;
 mod race;
 mod routes;
 mod shape;
@@ -20,10 +20,10 @@ mod stream;
 mod tls;
 mod within;
 
-pub use behind::{Behind, Question, Reply};
-pub use given::Given;
+pub use backend::{Backend, Question, Reply};
 pub use openapi::{markdown, text as openapi};
-pub use routes::{Ask, Body, Content, Parameter, Place, ROUTES, Route, SchemaOf, Verb};
+pub use params::Params;
+pub use routes::{Body, Content, Parameter, Place, ROUTES, RateQuery, Route, SchemaOf, Verb};
 pub use shape::Shape;
 pub use tls::Tls;
 
@@ -171,7 +171,7 @@ pub async fn serve(
     listener: TcpListener,
     stop: watch::Receiver<bool>,
 ) -> Result<(), ServeError> {
-    serve_behind(desk, options, listener, stop).await
+    serve_backend(desk, options, listener, stop).await
 }
 
 /// The same for whatever is behind the door.
@@ -179,7 +179,7 @@ pub async fn serve(
 /// # Errors
 /// As [`serve`].
 #[allow(clippy::needless_pass_by_value)]
-pub async fn serve_behind<B: Behind>(
+pub async fn serve_backend<B: Backend>(
     behind: B,
     options: Options,
     listener: TcpListener,
@@ -229,7 +229,7 @@ struct Connection<B> {
     seat: OwnedSemaphorePermit,
 }
 
-impl<B: Behind> Connection<B> {
+impl<B: Backend> Connection<B> {
     async fn run(self, stream: TcpStream, acceptor: Option<TlsAcceptor>, stop: watch::Receiver<bool>) {
         let Some(acceptor) = acceptor else { return self.talk(stream, stop).await };
         let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));

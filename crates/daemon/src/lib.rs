@@ -12,13 +12,13 @@ mod book;
 pub mod clock;
 pub mod desk;
 pub mod entry;
-mod foresee;
+mod forecast;
 pub mod gauges;
 pub mod http;
-mod machine;
 mod metrics;
 mod refusal;
 pub mod service;
+mod state_machine;
 pub mod store;
 pub mod views;
 

@@ -2,7 +2,7 @@
 
 use crate::book::Book;
 use crate::gauges::{CLASSES, Histogram};
-use crate::service::{Condition, Shared};
+use crate::service::{ServiceState, Shared};
 use crate::views;
 use arles_api::JobState;
 use arles_core::{GpuId, KindId, NodeId};
@@ -64,7 +64,7 @@ pub(crate) fn text(shared: &Shared) -> String {
 }
 
 fn gpus(page: &mut Page, book: &Book) {
-    let cluster = &book.ground().cluster;
+    let cluster = &book.header().cluster;
     let states = ["free", "busy", "shared", "away"];
     let mut counts = vec![[0_u64; 4]; cluster.kinds().len()];
     let mut watts = vec![0.0; cluster.kinds().len()];
@@ -139,7 +139,7 @@ fn shares(page: &mut Page, book: &Book) {
     }
     page.head("arles_tenant_gpus", "gauge", "GPUs granted to a tenant by the decision in force.");
     let Some(decision) = &book.decision else { return };
-    let cluster = &book.ground().cluster;
+    let cluster = &book.header().cluster;
     for share in &decision.shares {
         let tenant = &book.tenants[share.tenant.index()].name;
         for (j, gpus) in share.gpus.iter().enumerate() {
@@ -170,7 +170,7 @@ fn energy(page: &mut Page, book: &Book) {
         "counter",
         "Energy by kind: active and idle of GPUs that were held, and of those that nobody held.",
     );
-    for (kind, meter) in book.ground().cluster.kinds().iter().zip(&book.totals.kinds) {
+    for (kind, meter) in book.header().cluster.kinds().iter().zip(&book.totals.kinds) {
         let parts =
             [("active", meter.used.active_joules), ("idle", meter.used.idle_joules), ("unused", meter.unused_joules)];
         for (part, joules) in parts {
@@ -250,7 +250,12 @@ fn service(page: &mut Page, shared: &Shared) {
         "Times the engine could not be talked to.",
         gauges.engine_errors.get(),
     );
-    page.one("arles_ready", "gauge", "Whether requests are taken.", u8::from(shared.condition() == Condition::Ready));
+    page.one(
+        "arles_ready",
+        "gauge",
+        "Whether requests are taken.",
+        u8::from(shared.condition() == ServiceState::Ready),
+    );
     page.one("arles_clock_seconds", "gauge", "The scheduler's clock.", shared.clock.now().seconds());
     page.one(
         "arles_clock_speed_ratio",

@@ -1,6 +1,6 @@
 //! The service: threads and what they share.
 //!
-//! - the *keeper* (`keeper.rs`) owns scheduler and journal, and is the loop that everything goes through;
+//! - the *event_loop* (`event_loop.rs`) owns scheduler and journal, and is the loop that everything goes through;
 //! - the *hands* (`hands.rs`) own the engine: orders go out, reports and surveys come in;
 //! - the *advisers* (`advisers.rs`) answer the scheduler's questions: one runs the policy, one estimates;
 //! - the *archivist* (`archivist.rs`) writes snapshots.
@@ -8,22 +8,22 @@
 //! They talk through channels and share nothing but the book, the clock and the gauges.
 
 mod admit;
-mod advisers;
-mod archivist;
-mod hands;
-mod keeper;
+mod engine_worker;
+mod event_loop;
+mod snapshotter;
+mod workers;
 
 use crate::access::{Caller, Scope};
 use crate::book::Book;
 use crate::clock::Clock;
 use crate::desk::Desk;
-use crate::entry::Ground;
+use crate::entry::JournalHeader;
 use crate::gauges::Gauges;
-use crate::machine::{Machine, Recovered};
-use crate::store::{Chore, Store, StoreError};
+use crate::state_machine::{Recovered, StateMachine};
+use crate::store::{MaintenanceStep, Store, StoreError};
 use crate::{Refusal, access};
-use arles_core::engine::{Engine, JobMeter, Sighting};
-use arles_core::estimate::{Ask, Estimator, Row};
+use arles_core::engine::{Engine, EngineReport, JobMeter};
+use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -31,7 +31,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-pub(crate) use keeper::{Change, Reply};
+pub(crate) use event_loop::{Change, Reply};
 
 /// Dry runs at a time: each copies the scheduler and keeps a core busy.
 const FORECASTS: usize = 2;
@@ -40,7 +40,7 @@ const FORECASTS: usize = 2;
 const INBOX: u64 = 20_000;
 
 /// What the service is made of.
-pub struct Parts {
+pub struct Components {
     /// Who obeys.
     pub engine: Box<dyn Engine>,
     /// What to call it.
@@ -73,7 +73,7 @@ impl Default for Options {
 /// How the service is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Condition {
+pub(crate) enum ServiceState {
     Starting,
     Ready,
     Stopping,
@@ -86,11 +86,11 @@ pub(crate) enum Message {
     /// Somebody wants a change.
     Change(Change, Reply),
     /// Somebody asks about the machine as it is.
-    Question(Box<dyn FnOnce(&Machine) + Send>),
+    Question(Box<dyn FnOnce(&StateMachine) + Send>),
     /// For the scheduler.
     Inputs(Vec<Input>),
     /// The engine was looked at.
-    Sighted(Box<Sighting>),
+    Sighted(Box<EngineReport>),
     /// Jobs that are over were dismissed.
     Dismissed(Vec<(JobId, Option<JobMeter>)>),
     /// The engine knows now which jobs live.
@@ -98,7 +98,7 @@ pub(crate) enum Message {
     /// The engine could not be talked to and now can: tell it everything.
     Reconnected,
     /// A snapshot, written down and cut into pieces.
-    Chores(VecDeque<Chore>),
+    Chores(VecDeque<MaintenanceStep>),
     /// End.
     Stop,
 }
@@ -106,7 +106,7 @@ pub(crate) enum Message {
 /// What all threads see.
 pub(crate) struct Shared {
     book: RwLock<Book>,
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) header: Arc<JournalHeader>,
     pub(crate) clock: Clock,
     pub(crate) gauges: Gauges,
     pub(crate) options: Options,
@@ -125,7 +125,7 @@ pub(crate) struct Shared {
     /// Callers by the hash of their secret.
     callers: RwLock<BTreeMap<String, Caller>>,
     /// The way to the estimator, for those who wonder.
-    estimator: Mutex<Option<Sender<advisers::Thought>>>,
+    estimator: Mutex<Option<Sender<workers::EstimatorTask>>>,
     pub(crate) log: fn(&str),
 }
 
@@ -138,16 +138,16 @@ impl Shared {
         self.book.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn condition(&self) -> Condition {
+    pub(crate) fn condition(&self) -> ServiceState {
         match self.condition.load(Ordering::Acquire) {
-            0 => Condition::Starting,
-            1 => Condition::Ready,
-            2 => Condition::Stopping,
-            _ => Condition::Broken,
+            0 => ServiceState::Starting,
+            1 => ServiceState::Ready,
+            2 => ServiceState::Stopping,
+            _ => ServiceState::Broken,
         }
     }
 
-    pub(crate) fn set_condition(&self, condition: Condition) {
+    pub(crate) fn set_condition(&self, condition: ServiceState) {
         self.condition.store(condition as u8, Ordering::Release);
     }
 
@@ -156,12 +156,12 @@ impl Shared {
         let request = matches!(message, Message::Change(..) | Message::Question(_));
         if request {
             match self.condition() {
-                Condition::Ready => {}
-                Condition::Starting => {
+                ServiceState::Ready => {}
+                ServiceState::Starting => {
                     return Err(unavailable("starting", "the service is starting"));
                 }
-                Condition::Stopping => return Err(unavailable("stopping", "the service is stopping")),
-                Condition::Broken => return Err(unavailable("journal", "the journal cannot be written")),
+                ServiceState::Stopping => return Err(unavailable("stopping", "the service is stopping")),
+                ServiceState::Broken => return Err(unavailable("journal", "the journal cannot be written")),
             }
             if self.gauges.inbox.get() >= INBOX {
                 return Err(unavailable("busy", "too many requests wait to be written"));
@@ -189,14 +189,14 @@ impl Shared {
     }
 
     /// The estimator's answer to somebody who wonders; one that fits nowhere if it has none.
-    pub(crate) fn wonder(&self, ask: Ask) -> Row {
+    pub(crate) fn wonder(&self, ask: RateQuery) -> RateRow {
         let (reply, answer) = mpsc::channel();
         let estimator = self.estimator.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let sent = estimator.is_some_and(|way| way.send(advisers::Thought::Wondered(ask, reply)).is_ok());
-        let kinds = self.ground.cluster.kinds().len();
+        let sent = estimator.is_some_and(|way| way.send(workers::EstimatorTask::Wondered(ask, reply)).is_ok());
+        let kinds = self.header.cluster.kinds().len();
         sent.then(|| answer.recv_timeout(std::time::Duration::from_secs(5)).ok())
             .flatten()
-            .unwrap_or_else(|| Row { ask, cells: vec![None; kinds] })
+            .unwrap_or_else(|| RateRow { ask, cells: vec![None; kinds] })
     }
 
     pub(crate) fn caller(&self, secret: &str) -> Option<Caller> {
@@ -224,21 +224,21 @@ fn unavailable(code: &'static str, message: &str) -> Refusal {
 /// A running service. Dropping it without [`Service::stop`] leaves the threads to the end of the process.
 pub struct Service {
     shared: Arc<Shared>,
-    keeper: JoinHandle<Result<(), StoreError>>,
+    event_loop: JoinHandle<Result<(), StoreError>>,
     /// Entries that were replayed at the start.
     pub replayed: u64,
 }
 
 impl Service {
-    /// Brings the state back and starts all threads. The journal must have begun ([`Store::set_ground`]).
+    /// Brings the state back and starts all threads. The journal must have begun ([`Store::set_header`]).
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn start(store: Store, parts: Parts, options: Options, log: fn(&str)) -> Result<Self, StoreError> {
-        let ground = store.ground()?.map(Arc::new).ok_or_else(|| {
+    pub fn start(store: Store, parts: Components, options: Options, log: fn(&str)) -> Result<Self, StoreError> {
+        let header = store.header()?.map(Arc::new).ok_or_else(|| {
             StoreError::Refused("the journal has not begun; this is a mistake of the program that opened it".into())
         })?;
-        let recovered = Machine::recover(&store, &ground, &mut |remark| log(&remark))?;
+        let recovered = StateMachine::recover(&store, &header, &mut |remark| log(&remark))?;
         let Recovered { machine, book, seq, replayed, differing } = recovered;
         if differing > 0 {
             log(&format!(
@@ -250,14 +250,14 @@ impl Service {
         let (news, _) = tokio::sync::watch::channel(book.last_event);
         let shared = Arc::new(Shared {
             book: RwLock::new(book),
-            ground,
+            header,
             clock: Clock::resume(last, options.speed),
             gauges: Gauges::default(),
             options,
             engine_name: parts.engine_name,
             estimator_name: parts.estimator_name,
             inbox,
-            condition: AtomicU8::new(Condition::Starting as u8),
+            condition: AtomicU8::new(ServiceState::Starting as u8),
             news,
             forecasts: tokio::sync::Semaphore::new(FORECASTS),
             readers: Mutex::new(Vec::new()),
@@ -268,14 +268,14 @@ impl Service {
         });
         shared.gauges.differing.set(differing);
         shared.load_tokens()?;
-        let hands = hands::start(parts.engine, Arc::clone(&shared));
-        let solver = advisers::start_solver(Arc::clone(&shared));
-        let estimator = advisers::start_estimator(parts.estimator, Arc::clone(&shared));
+        let hands = engine_worker::start(parts.engine, Arc::clone(&shared));
+        let solver = workers::start_solver(Arc::clone(&shared));
+        let estimator = workers::start_estimator(parts.estimator, Arc::clone(&shared));
         *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
-        let archivist = archivist::start(store.side_writer()?, Arc::clone(&shared));
-        let keeper = keeper::Keeper::new(Arc::clone(&shared), store, machine, seq);
-        let keeper = keeper.start(messages, keeper::Staff { hands, solver, estimator, archivist });
-        Ok(Self { shared, keeper, replayed })
+        let archivist = snapshotter::start(store.side_writer()?, Arc::clone(&shared));
+        let event_loop = event_loop::EventLoop::new(Arc::clone(&shared), store, machine, seq);
+        let event_loop = event_loop.start(messages, event_loop::Workers { hands, solver, estimator, archivist });
+        Ok(Self { shared, event_loop, replayed })
     }
 
     /// A way in.
@@ -287,7 +287,7 @@ impl Service {
     /// Whether the loop has ended by itself, which it does only when the journal cannot be written.
     #[must_use]
     pub fn ended(&self) -> bool {
-        self.keeper.is_finished()
+        self.event_loop.is_finished()
     }
 
     /// What time it is for the scheduler.
@@ -301,8 +301,10 @@ impl Service {
     /// # Errors
     /// When the journal could not be written.
     pub fn stop(self) -> Result<(), StoreError> {
-        self.shared.set_condition(Condition::Stopping);
+        self.shared.set_condition(ServiceState::Stopping);
         let _ = self.shared.inbox.send(Message::Stop);
-        self.keeper.join().unwrap_or_else(|_| Err(StoreError::Refused("the loop ended in a panic; see above".into())))
+        self.event_loop
+            .join()
+            .unwrap_or_else(|_| Err(StoreError::Refused("the loop ended in a panic; see above".into())))
     }
 }

@@ -16,7 +16,7 @@ mod schema;
 mod snapshots;
 mod tokens;
 
-use crate::entry::{Entry, Ground};
+use crate::entry::{Entry, JournalHeader};
 use arles_core::Time;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use serde::de::DeserializeOwned;
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use history::{PastFilter, Row};
-pub use snapshots::Chore;
+pub use snapshots::MaintenanceStep;
 pub(crate) use snapshots::pieces;
 pub use tokens::StoredToken;
 
@@ -192,7 +192,7 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn ground(&self) -> Done<Option<Ground>> {
+    pub fn header(&self) -> Done<Option<JournalHeader>> {
         let doing = StoreError::sqlite("reading how it began");
         let text: Option<String> = self
             .connection
@@ -206,8 +206,8 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn set_ground(&mut self, ground: &Ground) -> Done<()> {
-        let text = serde_json::to_string(ground).expect("plain data");
+    pub fn set_header(&mut self, header: &JournalHeader) -> Done<()> {
+        let text = serde_json::to_string(header).expect("plain data");
         self.connection
             .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('ground', ?1)", [text])
             .map_err(StoreError::sqlite("beginning it"))?;
@@ -218,7 +218,7 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be written; then none of it is.
-    pub fn append(&mut self, lines: &[Line], rows: &[Row], chore: Option<&Chore>) -> Done<()> {
+    pub fn append(&mut self, lines: &[Line], rows: &[Row], chore: Option<&MaintenanceStep>) -> Done<()> {
         let doing = StoreError::sqlite("writing an entry");
         let transaction = self.connection.transaction().map_err(&doing)?;
         {

@@ -16,9 +16,9 @@ pub(crate) use cluster::node_state;
 use crate::access::Caller;
 use crate::book::Book;
 use crate::desk::Page;
-use crate::entry::{Ground, fingerprint};
-use crate::machine::{Machine, Recovered};
+use crate::entry::{JournalHeader, fingerprint};
 use crate::service::Shared;
+use crate::state_machine::{Recovered, StateMachine};
 use crate::store::{Store, StoreError};
 use crate::{Refusal, clock};
 use arles_api as api;
@@ -36,7 +36,7 @@ pub struct Archive {
     /// Fingerprint of the scheduler and of what tells requests apart.
     state: u64,
     book: Book,
-    ground: Arc<Ground>,
+    header: Arc<JournalHeader>,
     store: Store,
 }
 
@@ -47,11 +47,11 @@ impl Archive {
     /// When it cannot be read.
     pub fn open(path: &Path, remark: &mut dyn FnMut(String)) -> Result<Self, StoreError> {
         let store = Store::read(path)?;
-        let ground = store.ground()?.map(Arc::new).ok_or_else(|| {
+        let header = store.header()?.map(Arc::new).ok_or_else(|| {
             StoreError::Refused(format!("the journal {} has not begun; nothing was ever submitted", path.display()))
         })?;
-        let recovered = Machine::recover(&store, &ground, remark)?;
-        Ok(Self::of(store, ground, recovered))
+        let recovered = StateMachine::recover(&store, &header, remark)?;
+        Ok(Self::of(store, header, recovered))
     }
 
     /// Reads a journal from its very first entry, whatever snapshots there are; it must have kept them all. Says how many entries there
@@ -61,15 +61,15 @@ impl Archive {
     /// When it cannot be read, or the first entries are gone.
     pub fn retrace(path: &Path) -> Result<(Self, u64, u64), StoreError> {
         let store = Store::read(path)?;
-        let ground = store.ground()?.map(Arc::new).ok_or_else(|| {
+        let header = store.header()?.map(Arc::new).ok_or_else(|| {
             StoreError::Refused(format!("the journal {} has not begun; nothing was ever submitted", path.display()))
         })?;
-        let recovered = Machine::retrace(&store, &ground)?;
+        let recovered = StateMachine::retrace(&store, &header)?;
         let (replayed, differing) = (recovered.replayed, recovered.differing);
-        Ok((Self::of(store, ground, recovered), replayed, differing))
+        Ok((Self::of(store, header, recovered), replayed, differing))
     }
 
-    fn of(store: Store, ground: Arc<Ground>, recovered: Recovered) -> Self {
+    fn of(store: Store, header: Arc<JournalHeader>, recovered: Recovered) -> Self {
         let mut book = recovered.book;
         let waits = |(job, verdict)| match verdict {
             arles_core::scheduler::Verdict::Waits(reason) => Some((job, reason)),
@@ -79,7 +79,7 @@ impl Archive {
         let mut counts = crate::book::Reasons::new();
         book.set_reasons(&reasons, &mut counts);
         book.reasons = counts;
-        Self { state: fingerprint(&recovered.machine), book, ground, store }
+        Self { state: fingerprint(&recovered.machine), book, header, store }
     }
 
     /// A fingerprint of everything that was restored: scheduler, keys and book, as it is once all history is written.
@@ -123,10 +123,10 @@ impl<'a> View<'a> {
         }
     }
 
-    fn ground(&self) -> &'a Ground {
+    fn header(&self) -> &'a JournalHeader {
         match self.source {
-            Source::Live(shared) => &shared.ground,
-            Source::Archive(archive) => &archive.ground,
+            Source::Live(shared) => &shared.header,
+            Source::Archive(archive) => &archive.header,
         }
     }
 
@@ -157,17 +157,17 @@ impl<'a> View<'a> {
             Source::Live(shared) => (shared.engine_name.as_str(), shared.estimator_name.as_str(), shared.clock.speed()),
             Source::Archive(_) => ("none", "none", 1.0),
         };
-        let ground = self.ground();
+        let header = self.header();
         self.book(|book| api::Server {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: engine.into(),
             speed,
             now: self.now().seconds(),
             round: book.round.0,
-            round_seconds: ground.settings.round_seconds,
+            round_seconds: header.settings.round_seconds,
             policy: book.policy.clone(),
             estimator: estimator.into(),
-            gpus: ground.cluster.gpus() as u32,
+            gpus: header.cluster.gpus() as u32,
             live_jobs: self.lines(book).map(|(_, line)| line.live.iter().sum::<u64>()).sum(),
             scope: self.who.scope.name().into(),
             tenant: self.who.tenant.clone(),

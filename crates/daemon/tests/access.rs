@@ -5,7 +5,7 @@ mod common;
 use arles_daemon::access::{Need, Scope};
 use arles_daemon::http::{ROUTES, Route, Verb};
 use common::live::Live;
-use common::{cluster, ground, wait_until};
+use common::{cluster, header, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -34,8 +34,8 @@ fn workload(model: &str) -> String {
 
 impl Stage {
     fn set() -> Self {
-        let ground = ground(cluster(&[("v100", 4), ("k80", 4)]), &[OWN, OTHER, THIRD], "max-min-fairness");
-        let live = Live::start(&ground, 1200.0);
+        let header = header(cluster(&[("v100", 4), ("k80", 4)]), &[OWN, OTHER, THIRD], "max-min-fairness");
+        let live = Live::start(&header, 1200.0);
         let (mut own, mut others) = (Vec::new(), BTreeSet::new());
         for i in 0..36 {
             let tenant = [OWN, OTHER, THIRD][i % 3];

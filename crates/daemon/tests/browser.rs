@@ -6,7 +6,7 @@ use arles_core::Library;
 use arles_daemon::access::{Caller, Scope};
 use common::chromium::Page;
 use common::live::Live;
-use common::{cluster, ground, request, wait_until};
+use common::{cluster, header, request, wait_until};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -42,8 +42,8 @@ fn granted(page: &mut Page, tenant: &str, so: &str) {
 
 #[test]
 fn a_day_with_the_dashboard() {
-    let ground = ground(cluster(&[("v100", 2), ("k80", 2)]), &["vision", "speech"], "fifo");
-    let live = Live::start(&ground, 120.0);
+    let header = header(cluster(&[("v100", 2), ("k80", 2)]), &["vision", "speech"], "fifo");
+    let live = Live::start(&header, 120.0);
     let Some(mut page) = open(&live, &live.admin, 1280, 800) else { return };
 
     // Submits through the form, after asking when it would run, and watches it start by itself.
@@ -108,8 +108,8 @@ fn a_day_with_the_dashboard() {
 
 #[test]
 fn tokens_tenants_and_keys() {
-    let ground = ground(cluster(&[("v100", 4)]), &["vision", "speech"], "max-min-fairness");
-    let live = Live::start(&ground, 120.0);
+    let header = header(cluster(&[("v100", 4)]), &["vision", "speech"], "max-min-fairness");
+    let live = Live::start(&header, 120.0);
     for i in 0..10 {
         live.submit(
             &json!({"tenant": (["vision", "speech"][i % 2]), "workload": "resnet50-b64", "gang": 1, "steps": 1e9}),
@@ -169,8 +169,8 @@ fn tokens_tenants_and_keys() {
 fn a_large_cluster_is_usable() {
     let tenants: Vec<String> = (0..40).map(|i| format!("tenant-{i}")).collect();
     let names: Vec<&str> = tenants.iter().map(String::as_str).collect();
-    let ground = ground(cluster(&[("v100", 4000), ("p100", 4000), ("a100-80gb", 2000)]), &names, "max-min-fairness");
-    let live = Live::start(&ground, 20.0);
+    let header = header(cluster(&[("v100", 4000), ("p100", 4000), ("a100-80gb", 2000)]), &names, "max-min-fairness");
+    let live = Live::start(&header, 20.0);
     fill(&live, &tenants, 100_000);
     let Some(mut page) = open(&live, &live.admin, 1280, 800) else { return };
     page.wait("the map", "document.querySelector('[data-testid=gpu-map]')");
@@ -216,7 +216,7 @@ fn fill(live: &Live, tenants: &[String], jobs: usize) {
 /// A cluster in the middle of its week.
 fn alive() -> Live {
     let gpus = [("v100", 48), ("p100", 32), ("t4", 24), ("a100-80gb", 24)];
-    let live = Live::start(&ground(cluster(&gpus), &TENANTS, "max-min-packed"), 600.0);
+    let live = Live::start(&header(cluster(&gpus), &TENANTS, "max-min-packed"), 600.0);
     for (i, tenant) in TENANTS.iter().enumerate() {
         let weight = json!({"weight": ([3.0, 2.0, 2.0, 1.0, 1.0][i])}).to_string();
         assert_eq!(live.ask("PUT", &format!("/v1/tenants/{tenant}"), &live.admin, &weight).status, 200);

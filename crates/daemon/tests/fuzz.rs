@@ -5,7 +5,7 @@ mod common;
 
 use arles_daemon::http::{ROUTES, Route, Verb};
 use common::live::{Live, tool};
-use common::{cluster, ground};
+use common::{cluster, header};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
@@ -15,8 +15,8 @@ const STILL: f64 = 1e-6;
 const SEED: u64 = 20_240_607;
 
 fn daemon(speed: f64) -> Live {
-    let ground = ground(cluster(&[("v100", 4), ("k80", 4)]), &["vision", "speech"], "max-min-fairness");
-    let live = Live::start(&ground, speed);
+    let header = header(cluster(&[("v100", 4), ("k80", 4)]), &["vision", "speech"], "max-min-fairness");
+    let live = Live::start(&header, speed);
     for i in 0..6 {
         let tenant = ["vision", "speech"][i % 2];
         live.submit(&json!({"name": "kept", "tenant": tenant, "workload": "resnet50-b64", "gang": 1, "steps": 1e9}));

@@ -160,7 +160,7 @@ fn keys_that_do_not_fit_are_refused_at_the_start() {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let (_keep, stop) = tokio::sync::watch::channel(false);
             let options = Options { tls: Some(tls), ..Options::default() };
-            let served = arles_daemon::http::serve_behind(fake::Fake::default(), options, listener, stop);
+            let served = arles_daemon::http::serve_backend(fake::Fake::default(), options, listener, stop);
             tokio::time::timeout(Duration::from_secs(2), served)
                 .await
                 .expect("it does not serve")

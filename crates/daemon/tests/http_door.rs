@@ -4,7 +4,7 @@
 mod fake;
 
 use arles_daemon::access::{Need, Scope};
-use arles_daemon::http::{Options, ROUTES, Verb, serve_behind};
+use arles_daemon::http::{Options, ROUTES, Verb, serve_backend};
 use fake::{Fake, Server};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -272,7 +272,7 @@ fn options_that_cannot_be_are_refused() {
             let listener = tokio::net::TcpListener::bind(bind).await.unwrap();
             let (_keep, stop) = tokio::sync::watch::channel(false);
             let served =
-                tokio::time::timeout(Duration::from_secs(1), serve_behind(Fake::default(), options, listener, stop));
+                tokio::time::timeout(Duration::from_secs(1), serve_backend(Fake::default(), options, listener, stop));
             served.await.expect("it does not serve").unwrap_err().to_string()
         })
     };

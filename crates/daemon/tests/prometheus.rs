@@ -5,7 +5,7 @@ mod common;
 
 use arles_daemon::access::Scope;
 use common::live::{Live, tool};
-use common::{cluster, ground, wait_until};
+use common::{cluster, header, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -24,8 +24,8 @@ fn docs(name: &str) -> PathBuf {
 
 /// A busy cluster of two tenants.
 fn busy() -> Live {
-    let ground = ground(cluster(&[("v100", 4), ("k80", 4)]), &["vision", "speech"], "max-min-fairness");
-    let live = Live::start(&ground, 1200.0);
+    let header = header(cluster(&[("v100", 4), ("k80", 4)]), &["vision", "speech"], "max-min-fairness");
+    let live = Live::start(&header, 1200.0);
     for i in 0..20 {
         let tenant = ["vision", "speech"][i % 2];
         let steps = if i < 4 { 1000.0 } else { 1e9 };

@@ -7,7 +7,7 @@ use arles_daemon::access::{Caller, Scope};
 use arles_daemon::desk::{EnergyBy, JobsQuery, Page};
 use arles_daemon::service::Options;
 use arles_daemon::views::Archive;
-use common::{Folder, block, cluster, ground, request, start, wait_until};
+use common::{Folder, block, cluster, header, request, start, wait_until};
 
 fn fast() -> Options {
     Options { speed: 3600.0, ..Options::default() }
@@ -24,8 +24,8 @@ fn of(tenant: &str) -> Caller {
 #[test]
 fn jobs_run_to_their_end_and_their_energy_adds_up() {
     let folder = Folder::new();
-    let ground = ground(cluster(&[("v100", 4), ("k80", 4)]), &["a", "b"], "max-min-fairness");
-    let service = start(&folder.0, &ground, fast());
+    let header = header(cluster(&[("v100", 4), ("k80", 4)]), &["a", "b"], "max-min-fairness");
+    let service = start(&folder.0, &header, fast());
     let desk = service.desk();
     for i in 0..12 {
         let tenant = if i % 2 == 0 { "a" } else { "b" };
@@ -59,8 +59,8 @@ fn jobs_run_to_their_end_and_their_energy_adds_up() {
 #[test]
 fn a_restart_is_back_where_it_was() {
     let folder = Folder::new();
-    let ground = ground(cluster(&[("v100", 2)]), &["a", "b"], "fifo");
-    let service = start(&folder.0, &ground, fast());
+    let header = header(cluster(&[("v100", 2)]), &["a", "b"], "fifo");
+    let service = start(&folder.0, &header, fast());
     let desk = service.desk();
     let submit = |key: Option<&str>| {
         block(desk.submit(&admin(), key.map(str::to_owned), request("a", "resnet50-b64", 1, 5e8))).expect("taken in")
@@ -85,7 +85,7 @@ fn a_restart_is_back_where_it_was() {
     assert_eq!(facts(&read), facts(&before), "a journal without its daemon shows the same");
     drop(archive);
 
-    let service = start(&folder.0, &ground, fast());
+    let service = start(&folder.0, &header, fast());
     let desk = service.desk();
     let after = desk.jobs(&admin(), &JobsQuery::default()).expect("jobs");
     assert_eq!(after.jobs.len(), 6);
@@ -109,8 +109,8 @@ fn a_restart_is_back_where_it_was() {
 #[test]
 fn a_tenant_sees_and_cancels_its_own() {
     let folder = Folder::new();
-    let ground = ground(cluster(&[("v100", 2)]), &["a", "b"], "oef-coop");
-    let service = start(&folder.0, &ground, fast());
+    let header = header(cluster(&[("v100", 2)]), &["a", "b"], "oef-coop");
+    let service = start(&folder.0, &header, fast());
     let desk = service.desk();
     let (own, _) = block(desk.submit(&of("a"), None, request("a", "resnet50-b64", 1, 5e8))).expect("taken in");
     let (other, _) = block(desk.submit(&of("b"), None, request("b", "resnet50-b64", 1, 5e8))).expect("taken in");
@@ -134,8 +134,8 @@ fn a_tenant_sees_and_cancels_its_own() {
 #[test]
 fn a_policy_is_switched_and_foretold() {
     let folder = Folder::new();
-    let ground = ground(cluster(&[("v100", 2), ("k80", 2)]), &["a", "b"], "fifo");
-    let service = start(&folder.0, &ground, fast());
+    let header = header(cluster(&[("v100", 2), ("k80", 2)]), &["a", "b"], "fifo");
+    let service = start(&folder.0, &header, fast());
     let desk = service.desk();
     for i in 0..8 {
         let tenant = if i < 6 { "a" } else { "b" };

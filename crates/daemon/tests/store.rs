@@ -7,7 +7,7 @@ use arles_daemon::desk::{EnergyBy, JobsQuery, Page};
 use arles_daemon::service::Options;
 use arles_daemon::store::{FILE, Store};
 use arles_daemon::views::Archive;
-use common::{Folder, block, cluster, ground, request, start, wait_until};
+use common::{Folder, block, cluster, header, request, start, wait_until};
 use rusqlite::Connection;
 
 fn fast() -> Options {
@@ -53,9 +53,9 @@ fn a_second_daemon_is_kept_out() {
 }
 
 /// Runs a few jobs, with many snapshots on the way.
-fn lived(folder: &Folder) -> arles_daemon::entry::Ground {
-    let ground = ground(cluster(&[("v100", 2), ("k80", 2)]), &["a", "b"], "max-min-fairness");
-    let service = start(&folder.0, &ground, fast());
+fn lived(folder: &Folder) -> arles_daemon::entry::JournalHeader {
+    let header = header(cluster(&[("v100", 2), ("k80", 2)]), &["a", "b"], "max-min-fairness");
+    let service = start(&folder.0, &header, fast());
     let desk = service.desk();
     for i in 0..20 {
         let tenant = if i % 2 == 0 { "a" } else { "b" };
@@ -64,7 +64,7 @@ fn lived(folder: &Folder) -> arles_daemon::entry::Ground {
     }
     wait_until("all are over", || desk.server(&Caller::loopback()).live_jobs == 0);
     service.stop().expect("a clean end");
-    ground
+    header
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn a_damaged_snapshot_costs_time_and_nothing_else() {
 #[test]
 fn a_copy_is_whole_while_the_daemon_goes_on() {
     let folder = Folder::new();
-    let ground = ground(cluster(&[("v100", 2)]), &["a"], "fifo");
-    let service = start(&folder.0, &ground, fast());
+    let header = header(cluster(&[("v100", 2)]), &["a"], "fifo");
+    let service = start(&folder.0, &header, fast());
     let desk = service.desk();
     for _ in 0..30 {
         block(desk.submit(&Caller::loopback(), None, request("a", "resnet50-b64", 1, 1e6))).expect("taken in");
@@ -117,14 +117,14 @@ fn a_copy_is_whole_while_the_daemon_goes_on() {
 #[test]
 fn energy_adds_up_across_restarts() {
     let folder = Folder::new();
-    let ground = ground(cluster(&[("v100", 2), ("k80", 2)]), &["a", "b"], "max-min-fairness");
+    let header = header(cluster(&[("v100", 2), ("k80", 2)]), &["a", "b"], "max-min-fairness");
     let who = Caller::loopback();
     let used = |account: &arles_api::EnergyAccount| -> f64 {
         account.rows.iter().map(|r| r.energy.active_joules + r.energy.idle_joules + r.energy.restart_joules).sum()
     };
     let mut last = 0.0;
     for life in 0..4 {
-        let service = start(&folder.0, &ground, fast());
+        let service = start(&folder.0, &header, fast());
         let desk = service.desk();
         if life < 2 {
             for tenant in ["a", "b", "a"] {

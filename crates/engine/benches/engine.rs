@@ -3,13 +3,13 @@
 //! `cargo bench -p arles-sim --bench engine [-- SIZES]`, sizes as `enrolled:gpus` (default
 //! 10000:1000,10000:10000,100000:10000,1000000:10000). Every GPU runs a job. The last columns are the same look through a socket.
 
-use arles_core::engine::{Engine, Enrolled};
+use arles_core::engine::{Engine, LiveJob};
 use arles_core::scheduler::{Fence, Order, Start};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, TenantId, Time, Work, WorkloadId};
 use arles_engine::{Remote, Virtual, serve};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
-use arles_sim::world::Habits;
+use arles_sim::world::WorldOptions;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,9 +35,9 @@ fn measure(enrolled: u64, gpus: u32) {
     let cluster = Cluster::uniform(kinds.to_vec(), &[gpus / 4; 4], 4).expect("a cluster");
     let names: Vec<String> = Library::builtin().workloads().iter().take(8).map(|w| w.name.clone()).collect();
     let truth = Arc::new(Truth::new(cluster.kinds(), &names, None).expect("workloads of the library"));
-    let mut engine = Virtual::new(cluster.clone(), truth, Habits::default(), Noise::default(), 1);
-    let jobs: Vec<Enrolled> = (0..enrolled).map(job).collect();
-    let roll_call = timed(|| drop(engine.roll_call(Time::ZERO, &jobs)));
+    let mut engine = Virtual::new(cluster.clone(), truth, WorldOptions::default(), Noise::default(), 1);
+    let jobs: Vec<LiveJob> = (0..enrolled).map(job).collect();
+    let sync_jobs = timed(|| drop(engine.sync_jobs(Time::ZERO, &jobs)));
     // Runners lie scattered among those who wait.
     let (stride, count) = (enrolled / u64::from(gpus).min(enrolled), u64::from(gpus).min(enrolled));
     let starts = timed(|| {
@@ -50,7 +50,7 @@ fn measure(enrolled: u64, gpus: u32) {
     });
     let at = |i: u64| Time::from_seconds(60.0 * i as f64);
     let look = median((1..=LOOKS).map(|i| timed(|| drop(engine.survey(at(i), at(i))))));
-    let news = median((1..=LOOKS).map(|i| timed(|| drop(engine.news(at(LOOKS + i))))));
+    let news = median((1..=LOOKS).map(|i| timed(|| drop(engine.poll(at(LOOKS + i))))));
     let path = std::env::temp_dir().join(format!("arles-bench-{}-{enrolled}-{gpus}", std::process::id()));
     let listener = UnixListener::bind(&path).expect("a socket");
     std::thread::spawn(move || serve(listener, engine, 0.0, std::io::sink()));
@@ -59,7 +59,7 @@ fn measure(enrolled: u64, gpus: u32) {
     std::fs::remove_file(path).expect("made above");
     println!(
         "{enrolled:>9} {gpus:>7} {:>14.1} {:>12.2} {:>12.2} {:>12.1} {:>15.1}",
-        roll_call.as_secs_f64() * 1e3,
+        sync_jobs.as_secs_f64() * 1e3,
         starts.as_secs_f64() * 1e6 / count as f64,
         look.as_secs_f64() * 1e3,
         news.as_secs_f64() * 1e6,
@@ -67,7 +67,7 @@ fn measure(enrolled: u64, gpus: u32) {
     );
 }
 
-fn job(id: u64) -> Enrolled {
+fn job(id: u64) -> LiveJob {
     let spec = JobSpec {
         id: JobId(id),
         tenant: TenantId(0),
@@ -80,7 +80,7 @@ fn job(id: u64) -> Enrolled {
         kinds: Vec::new(),
         arrived: Time::ZERO,
     };
-    Enrolled { spec, steps_done: 0.0 }
+    LiveJob { spec, steps_done: 0.0 }
 }
 
 fn timed(mut work: impl FnMut()) -> Duration {

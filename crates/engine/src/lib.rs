@@ -12,7 +12,7 @@ mod serve;
 mod virtual_cluster;
 mod wire;
 
-pub use log::{Deed, Line};
+pub use log::{LogEvent, LogLine};
 pub use remote::Remote;
 pub use serve::serve;
 pub use virtual_cluster::Virtual;

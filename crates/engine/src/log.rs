@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 /// A line of the log.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Line {
+pub struct LogLine {
     /// When, in the world's time.
     pub at: Time,
     /// What.
     #[serde(flatten)]
-    pub deed: Deed,
+    pub deed: LogEvent,
 }
 
 /// What was done.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Deed {
+pub enum LogEvent {
     /// An order was done, or had been done before, or is being done (a gang that saves before it stops).
     Done(Order),
     /// An order was not done, and never will be.

@@ -1,7 +1,7 @@
 //! A virtual cluster in another process, as an engine.
 
 use crate::wire::{Answer, Call, Reply, Request};
-use arles_core::engine::{Engine, EngineError, Enrolled, JobMeter, Sighting, Told};
+use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::{Order, Report};
 use arles_core::{JobId, NodeId, Time};
 use std::borrow::Cow;
@@ -110,32 +110,32 @@ fn astray() -> EngineError {
 }
 
 impl Engine for Remote {
-    fn roll_call(&mut self, now: Time, live: &[Enrolled]) -> Result<Vec<JobMeter>, EngineError> {
+    fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
         match self.ask(now, Call::Roll(Cow::Borrowed(live)))? {
             Reply::Meters(meters) => Ok(meters),
             _ => Err(astray()),
         }
     }
 
-    fn enrol(&mut self, now: Time, job: &Enrolled) -> Result<(), EngineError> {
+    fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError> {
         self.order(now, Call::Enrol(Cow::Borrowed(job)))
     }
 
-    fn dismiss(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+    fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
         match self.ask(now, Call::Dismiss(job))? {
             Reply::Meter(meter) => Ok(meter),
             _ => Err(astray()),
         }
     }
 
-    fn apply(&mut self, now: Time, order: &Order) -> Result<Told, EngineError> {
+    fn apply(&mut self, now: Time, order: &Order) -> Result<OrderReply, EngineError> {
         match self.ask(now, Call::Apply(Cow::Borrowed(order)))? {
-            Reply::Told(told) => Ok(told),
+            Reply::OrderReply(told) => Ok(told),
             _ => Err(astray()),
         }
     }
 
-    fn news(&mut self, now: Time) -> Result<Vec<Report>, EngineError> {
+    fn poll(&mut self, now: Time) -> Result<Vec<Report>, EngineError> {
         match self.ask(now, Call::News)? {
             Reply::News(news) => Ok(news),
             _ => Err(astray()),
@@ -146,9 +146,9 @@ impl Engine for Remote {
         self.next_event
     }
 
-    fn survey(&mut self, now: Time, asked_at: Time) -> Result<Sighting, EngineError> {
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
         match self.ask(now, Call::Survey { asked_at })? {
-            Reply::Sighting(sighting) => Ok(*sighting),
+            Reply::EngineReport(report) => Ok(*report),
             _ => Err(astray()),
         }
     }

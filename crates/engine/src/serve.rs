@@ -120,12 +120,12 @@ impl<W: Write> Host<W> {
     fn call(&mut self, now: Time, call: &Call) -> Result<Reply, EngineError> {
         let world = &mut self.world;
         Ok(match call {
-            Call::Roll(live) => Reply::Meters(world.roll_call(now, live)?),
-            Call::Enrol(job) => world.enrol(now, job).map(|()| Reply::Done)?,
-            Call::Dismiss(job) => Reply::Meter(world.dismiss(now, *job)?),
-            Call::Apply(order) => Reply::Told(world.apply(now, order)?),
-            Call::News => Reply::News(world.news(now)?),
-            Call::Survey { asked_at } => Reply::Sighting(Box::new(world.survey(now, *asked_at)?)),
+            Call::Roll(live) => Reply::Meters(world.sync_jobs(now, live)?),
+            Call::Enrol(job) => world.add_job(now, job).map(|()| Reply::Done)?,
+            Call::Dismiss(job) => Reply::Meter(world.remove_job(now, *job)?),
+            Call::Apply(order) => Reply::OrderReply(world.apply(now, order)?),
+            Call::News => Reply::News(world.poll(now)?),
+            Call::Survey { asked_at } => Reply::EngineReport(Box::new(world.survey(now, *asked_at)?)),
             Call::FailNode(node) => world.fail_node(now, *node).map(|()| Reply::Done)?,
             Call::RestoreNode(node) => world.restore_node(now, *node).map(|()| Reply::Done)?,
         })

@@ -14,13 +14,13 @@
 //!
 //! Σ charges = Σ over kinds of used energy, to rounding.
 
-use crate::log::{Deed, Line};
-use arles_core::engine::{Engine, EngineError, Enrolled, JobMeter, Meters, Sighting, Told};
-use arles_core::scheduler::{Fate, Fence, Order, Report, Survey};
+use crate::log::{LogEvent, LogLine};
+use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Meters, OrderReply};
+use arles_core::scheduler::{Fence, GangEvent, Order, Report, Survey};
 use arles_core::{Cluster, JobId, NodeId, Time};
 use arles_sim::measure::{Gauge, Noise};
 use arles_sim::truth::Truth;
-use arles_sim::world::{Habits, Life, World};
+use arles_sim::world::{Life, World, WorldOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -49,16 +49,16 @@ pub struct Virtual {
     last_look: Time,
     past: BTreeMap<JobId, Past>,
     /// What was done, for whoever keeps a log; nothing is kept for nobody.
-    pub(crate) deeds: Option<Vec<Line>>,
+    pub(crate) deeds: Option<Vec<LogLine>>,
 }
 
 impl Virtual {
     /// An empty cluster with all nodes up. Its time begins with the first call. `boot` must be another number than that of
     /// any world whose counters somebody may remember.
     #[must_use]
-    pub fn new(cluster: Cluster, truth: Arc<Truth>, habits: Habits, noise: Noise, boot: u64) -> Self {
+    pub fn new(cluster: Cluster, truth: Arc<Truth>, world_options: WorldOptions, noise: Noise, boot: u64) -> Self {
         Self {
-            world: World::new(cluster, truth, habits),
+            world: World::new(cluster, truth, world_options),
             gauge: Gauge::new(noise),
             boot,
             now: None,
@@ -91,8 +91,8 @@ impl Virtual {
         self.world.fail_node(now, node);
         for (job, fence) in hit.into_iter().zip(fences) {
             if let (Some(fence), Some(life)) = (fence, self.world.life(job)) {
-                let fate = Fate::Failed(life.steps, format!("{node} went down"));
-                self.deed(now, || Deed::Ended(Report { job, fence, fate }));
+                let fate = GangEvent::Failed(life.steps, format!("{node} went down"));
+                self.deed(now, || LogEvent::Ended(Report { job, fence, fate }));
             }
         }
         Ok(())
@@ -130,16 +130,16 @@ impl Virtual {
         while let Some(due) = self.world.next_event().filter(|&due| due <= now) {
             // One moment at a time, so that what happened is told with its own.
             while let Some(report) = self.world.advance(due) {
-                self.deed(due, || Deed::Ended(report.clone()));
+                self.deed(due, || LogEvent::Ended(report.clone()));
                 self.news.push(report);
             }
         }
         now
     }
 
-    fn deed(&mut self, at: Time, what: impl FnOnce() -> Deed) {
+    fn deed(&mut self, at: Time, what: impl FnOnce() -> LogEvent) {
         if let Some(deeds) = &mut self.deeds {
-            deeds.push(Line { at, deed: what() });
+            deeds.push(LogLine { at, deed: what() });
         }
     }
 
@@ -148,8 +148,8 @@ impl Virtual {
         let ends = self.world.held(job).map(|(fence, _)| fence);
         let life = self.world.forget(now, job)?;
         if let Some(fence) = ends {
-            let fate = Fate::Stopped(life.steps);
-            self.deed(now, || Deed::Ended(Report { job, fence, fate }));
+            let fate = GangEvent::Stopped(life.steps);
+            self.deed(now, || LogEvent::Ended(Report { job, fence, fate }));
         }
         let meter = life.meter(now);
         self.remember(job, Past { fence: life.fence(), life: Some(life) });
@@ -163,7 +163,7 @@ impl Virtual {
         }
     }
 
-    fn admit(&mut self, job: &Enrolled) {
+    fn admit(&mut self, job: &LiveJob) {
         let id = job.spec.id;
         if self.world.life(id).is_some() {
             return;
@@ -176,7 +176,7 @@ impl Virtual {
     }
 
     /// An order about a job that is not enrolled: it cannot be done, and must not be done when the job comes after all.
-    fn stranger(&mut self, order: &Order) -> Told {
+    fn stranger(&mut self, order: &Order) -> OrderReply {
         let (job, fence) = match order {
             Order::Start(start) => (start.job, start.fence),
             Order::Stop { job, fence } => (*job, *fence),
@@ -187,14 +187,16 @@ impl Virtual {
         let life = past.life.map(|life| life.barred_to(barred));
         self.remember(job, Past { fence: barred, life });
         match order {
-            Order::Start(_) => Told::Refused(format!("job {} is not enrolled here; enrol it before its orders", job.0)),
-            Order::Stop { .. } => Told::Reported(Report { job, fence, fate: Fate::Stopped(steps) }),
+            Order::Start(_) => {
+                OrderReply::Refused(format!("job {} is not enrolled here; enrol it before its orders", job.0))
+            }
+            Order::Stop { .. } => OrderReply::Reported(Report { job, fence, fate: GangEvent::Stopped(steps) }),
         }
     }
 }
 
 impl Engine for Virtual {
-    fn roll_call(&mut self, now: Time, live: &[Enrolled]) -> Result<Vec<JobMeter>, EngineError> {
+    fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
         let now = self.pass(now);
         let named: BTreeSet<JobId> = live.iter().map(|job| job.spec.id).collect();
         let over: Vec<JobId> = self.world.lives().map(|life| life.spec.id).filter(|id| !named.contains(id)).collect();
@@ -205,44 +207,44 @@ impl Engine for Virtual {
         Ok(meters)
     }
 
-    fn enrol(&mut self, now: Time, job: &Enrolled) -> Result<(), EngineError> {
+    fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError> {
         self.pass(now);
         self.admit(job);
         Ok(())
     }
 
-    fn dismiss(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+    fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
         let now = self.pass(now);
         let before = |engine: &Self| engine.past.get(&job)?.life.as_ref().map(|life| life.meter(now));
         Ok(self.forget(now, job).or_else(|| before(self)))
     }
 
-    fn apply(&mut self, now: Time, order: &Order) -> Result<Told, EngineError> {
+    fn apply(&mut self, now: Time, order: &Order) -> Result<OrderReply, EngineError> {
         let now = self.pass(now);
         let (Order::Start(arles_core::scheduler::Start { job, .. }) | Order::Stop { job, .. }) = order;
         let (job, before) = (*job, self.world.held(*job).map(|(fence, _)| fence));
         let told = match self.world.life(job) {
             None => self.stranger(order),
             Some(_) => match self.world.apply(now, order) {
-                Ok(Some(report)) => Told::Reported(report),
-                Ok(None) => Told::Later,
-                Err(why) => Told::Refused(why),
+                Ok(Some(report)) => OrderReply::Reported(report),
+                Ok(None) => OrderReply::Later,
+                Err(why) => OrderReply::Refused(why),
             },
         };
         if matches!(order, Order::Start(_)) && self.world.held(job).is_some() {
             self.held.insert(job);
         }
         self.deed(now, || match &told {
-            Told::Refused(why) => Deed::Refused(order.clone(), why.clone()),
-            _ => Deed::Done(order.clone()),
+            OrderReply::Refused(why) => LogEvent::Refused(order.clone(), why.clone()),
+            _ => LogEvent::Done(order.clone()),
         });
-        if let (Told::Reported(report), Some(_), None) = (&told, before, self.world.held(job)) {
-            self.deed(now, || Deed::Ended(report.clone()));
+        if let (OrderReply::Reported(report), Some(_), None) = (&told, before, self.world.held(job)) {
+            self.deed(now, || LogEvent::Ended(report.clone()));
         }
         Ok(told)
     }
 
-    fn news(&mut self, now: Time) -> Result<Vec<Report>, EngineError> {
+    fn poll(&mut self, now: Time) -> Result<Vec<Report>, EngineError> {
         self.pass(now);
         Ok(std::mem::take(&mut self.news))
     }
@@ -251,7 +253,7 @@ impl Engine for Virtual {
         self.world.next_event()
     }
 
-    fn survey(&mut self, now: Time, asked_at: Time) -> Result<Sighting, EngineError> {
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
         let now = self.pass(now);
         self.world.close_books(now);
         let survey = Survey { at: asked_at, ..self.world.survey(now, |_| true) };
@@ -264,6 +266,6 @@ impl Engine for Virtual {
         // Two looks at one moment have nothing between them to measure.
         let observations = if now > self.last_look { self.gauge.look(now, half, &self.world) } else { Vec::new() };
         self.last_look = now;
-        Ok(Sighting { survey, meters, observations })
+        Ok(EngineReport { survey, meters, observations })
     }
 }

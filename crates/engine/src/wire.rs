@@ -1,6 +1,6 @@
 //! What is said between [`serve`](crate::serve) and [`Remote`](crate::Remote): a line of JSON each way for every call of an engine.
 
-use arles_core::engine::{Enrolled, JobMeter, Sighting, Told};
+use arles_core::engine::{EngineReport, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::{Order, Report};
 use arles_core::{JobId, NodeId, Time};
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,8 @@ pub(crate) struct Request<'a> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Call<'a> {
-    Roll(Cow<'a, [Enrolled]>),
-    Enrol(Cow<'a, Enrolled>),
+    Roll(Cow<'a, [LiveJob]>),
+    Enrol(Cow<'a, LiveJob>),
     Dismiss(JobId),
     Apply(Cow<'a, Order>),
     News,
@@ -41,7 +41,7 @@ pub(crate) enum Reply {
     Meters(Vec<JobMeter>),
     Meter(Option<JobMeter>),
     Done,
-    Told(Told),
+    OrderReply(OrderReply),
     News(Vec<Report>),
-    Sighting(Box<Sighting>),
+    EngineReport(Box<EngineReport>),
 }

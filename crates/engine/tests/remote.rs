@@ -3,17 +3,17 @@
 #[path = "support/engine.rs"]
 mod support;
 
-use arles_core::engine::{Engine, Told};
-use arles_core::scheduler::{Fate, Order};
+use arles_core::engine::{Engine, OrderReply};
+use arles_core::scheduler::{GangEvent, Order};
 use arles_core::{NodeId, Time};
-use arles_engine::{Deed, Line, Remote};
-use arles_sim::world::Habits;
+use arles_engine::{LogEvent, LogLine, Remote};
+use arles_sim::world::WorldOptions;
 use proptest::prelude::*;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{BOOT, Ledger, at, calls, habits, job, remote, renew, served, socket, start, stop, world};
+use support::{BOOT, Ledger, at, calls, job, remote, renew, served, socket, start, stop, world, world_options};
 
 /// A log that the test can read while it is written.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl Write for Log {
 }
 
 impl Log {
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<LogLine> {
         let text = self.0.lock().unwrap().clone();
         text.lines().map(|line| serde_json::from_str(&line.unwrap()).expect("a line of the log")).collect()
     }
@@ -53,9 +53,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn the_same_calls_have_the_same_answers(habits in habits(), calls in calls()) {
-        let (mut here, mut there) = (world(habits), remote(habits));
-        here.news(Time::ZERO).unwrap();
+    fn the_same_calls_have_the_same_answers(world_options in world_options(), calls in calls()) {
+        let (mut here, mut there) = (world(world_options), remote(world_options));
+        here.poll(Time::ZERO).unwrap();
         let (mut first, mut second) = (Ledger::default(), Ledger::default());
         let mut seconds = 0.0;
         for (i, (pause, mut call, node)) in calls.into_iter().enumerate() {
@@ -75,9 +75,9 @@ proptest! {
 
 #[test]
 fn a_client_that_dies_in_the_middle_of_a_line_hurts_nobody() {
-    let path = served(world(Habits::default()), 0.0, std::io::sink());
+    let path = served(world(WorldOptions::default()), 0.0, std::io::sink());
     let mut first = Remote::connect(&path);
-    first.enrol(at(0.0), &job(1, 1, 500.0)).unwrap();
+    first.add_job(at(0.0), &job(1, 1, 500.0)).unwrap();
     let mut cut = UnixStream::connect(&path).unwrap();
     cut.write_all(b"{\"now\":1000000000,\"call\":{\"dismiss\":1").unwrap();
     // One that hangs with half a line, and one that is gone.
@@ -85,7 +85,7 @@ fn a_client_that_dies_in_the_middle_of_a_line_hurts_nobody() {
     gone.write_all(b"{\"now\":1000000000,\"call\":\"ne").unwrap();
     drop(gone);
     let mut second = Remote::connect(&path);
-    assert!(matches!(second.apply(at(1.0), &start(1, 1, &[0])), Ok(Told::Reported(_))));
+    assert!(matches!(second.apply(at(1.0), &start(1, 1, &[0])), Ok(OrderReply::Reported(_))));
     let seen = first.survey(at(2.0), at(2.0)).unwrap();
     assert_eq!((seen.survey.gangs.len(), seen.meters.boot), (1, BOOT), "the half lines were not acted upon");
     drop(cut);
@@ -94,7 +94,7 @@ fn a_client_that_dies_in_the_middle_of_a_line_hurts_nobody() {
 
 #[test]
 fn nonsense_is_answered_with_a_sentence() {
-    let path = served(world(Habits::default()), 0.0, std::io::sink());
+    let path = served(world(WorldOptions::default()), 0.0, std::io::sink());
     let mut stream = UnixStream::connect(&path).unwrap();
     let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
     for line in ["", "{", "[]", "{\"now\":-1,\"call\":\"news\"}", "\u{fffd}", "{\"now\":0,\"call\":\"sing\"}"] {
@@ -111,40 +111,40 @@ fn nonsense_is_answered_with_a_sentence() {
 fn whoever_is_not_there_is_asked_again_at_the_next_call() {
     let path = socket();
     let mut engine = Remote::connect(&path).with_patience(Duration::from_millis(200));
-    let why = engine.news(at(0.0)).unwrap_err();
+    let why = engine.poll(at(0.0)).unwrap_err();
     assert!(why.0.contains("nobody listens"), "{why}");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let why = engine.news(at(0.0)).unwrap_err();
+    let why = engine.poll(at(0.0)).unwrap_err();
     assert!(why.0.contains("has not answered"), "{why}");
-    std::thread::spawn(move || arles_engine::serve(listener, world(Habits::default()), 0.0, std::io::sink()));
-    assert_eq!(engine.news(at(0.0)), Ok(Vec::new()));
+    std::thread::spawn(move || arles_engine::serve(listener, world(WorldOptions::default()), 0.0, std::io::sink()));
+    assert_eq!(engine.poll(at(0.0)), Ok(Vec::new()));
     std::fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn the_log_tells_every_order_and_every_end() {
     let log = Log::default();
-    let path = served(world(Habits::default()), 0.0, log.clone());
+    let path = served(world(WorldOptions::default()), 0.0, log.clone());
     let mut engine = Remote::connect(&path);
     for id in 1..=4 {
-        engine.enrol(at(0.0), &job(id, 1, 100.0)).unwrap();
+        engine.add_job(at(0.0), &job(id, 1, 100.0)).unwrap();
     }
     for (id, gpu) in [(1, 0), (2, 1), (3, 2), (4, 4), (9, 5)] {
         engine.apply(at(1.0), &start(id, id, &[gpu])).unwrap();
     }
     engine.apply(at(10.0), &stop(2, 2)).unwrap();
     engine.fail_node(at(20.0), NodeId(1)).unwrap();
-    engine.dismiss(at(30.0), arles_core::JobId(3)).unwrap();
-    engine.news(at(500.0)).unwrap();
+    engine.remove_job(at(30.0), arles_core::JobId(3)).unwrap();
+    engine.poll(at(500.0)).unwrap();
     let lines = log.lines();
-    let count = |wanted: fn(&Deed) -> bool| lines.iter().filter(|line| wanted(&line.deed)).count();
-    assert_eq!(count(|deed| matches!(deed, Deed::Done(Order::Start(_)))), 4);
-    assert_eq!(count(|deed| matches!(deed, Deed::Done(Order::Stop { .. }))), 1);
-    assert_eq!(count(|deed| matches!(deed, Deed::Refused(Order::Start(_), _))), 1);
+    let count = |wanted: fn(&LogEvent) -> bool| lines.iter().filter(|line| wanted(&line.deed)).count();
+    assert_eq!(count(|deed| matches!(deed, LogEvent::Done(Order::Start(_)))), 4);
+    assert_eq!(count(|deed| matches!(deed, LogEvent::Done(Order::Stop { .. }))), 1);
+    assert_eq!(count(|deed| matches!(deed, LogEvent::Refused(Order::Start(_), _))), 1);
     let ends: Vec<(u64, f64)> = lines
         .iter()
         .filter_map(|line| match &line.deed {
-            Deed::Ended(report) => Some((report.job.0, line.at.seconds().round())),
+            LogEvent::Ended(report) => Some((report.job.0, line.at.seconds().round())),
             _ => None,
         })
         .collect();
@@ -154,26 +154,26 @@ fn the_log_tells_every_order_and_every_end() {
 
 #[test]
 fn a_log_that_cannot_be_written_stops_everything() {
-    let path = served(world(Habits::default()), 0.0, Full);
+    let path = served(world(WorldOptions::default()), 0.0, Full);
     let mut engine = Remote::connect(&path);
-    engine.enrol(at(0.0), &job(1, 1, 100.0)).unwrap();
+    engine.add_job(at(0.0), &job(1, 1, 100.0)).unwrap();
     for seconds in [1.0, 2.0] {
         let why = engine.apply(at(seconds), &start(1, 1, &[0])).unwrap_err();
         assert!(why.0.contains("no space left"), "{why}");
     }
-    assert!(engine.news(at(3.0)).is_err());
+    assert!(engine.poll(at(3.0)).is_err());
     std::fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn time_runs_on_while_nobody_asks() {
     let log = Log::default();
-    let path = served(world(Habits::default()), 1e5, log.clone());
+    let path = served(world(WorldOptions::default()), 1e5, log.clone());
     let mut engine = Remote::connect(&path);
-    engine.enrol(at(0.0), &job(1, 1, 100.0)).unwrap();
+    engine.add_job(at(0.0), &job(1, 1, 100.0)).unwrap();
     engine.apply(at(0.0), &start(1, 1, &[0])).unwrap();
     drop(engine);
-    let finished = |line: &Line| matches!(&line.deed, Deed::Ended(report) if report.fate == Fate::Finished);
+    let finished = |line: &LogLine| matches!(&line.deed, LogEvent::Ended(report) if report.fate == GangEvent::Finished);
     for _ in 0..400 {
         if log.lines().iter().any(finished) {
             std::fs::remove_file(&path).unwrap();

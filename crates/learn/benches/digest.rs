@@ -4,7 +4,7 @@
 //! partners on all kinds, both sides. `cargo bench -p arles-learn --bench digest`. Budgets at 1,000 workloads: 10 ms an
 //! observation, 5 ms a row.
 
-use arles_core::estimate::{Ask, Estimator, Observation, Source};
+use arles_core::estimate::{Estimator, Observation, RateQuery, Source};
 use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
 use arles_learn::{Catalog, Key, Setting, Subject, find_estimator, learned};
@@ -49,7 +49,7 @@ fn measure(made: &mut dyn Estimator, n: usize) -> (f64, f64) {
             let partner = (i % 2 == 0).then(|| id(i * 7 + 31));
             let before = Instant::now();
             made.observe(&Observation {
-                ask: Ask { workload: id(i * 13), gang: 1, partner },
+                ask: RateQuery { workload: id(i * 13), gang: 1, partner },
                 kind: KindId((i % KINDS.len()) as u16),
                 spread: false,
                 rate: 5.0,
@@ -62,7 +62,7 @@ fn measure(made: &mut dyn Estimator, n: usize) -> (f64, f64) {
     observations.sort_by(f64::total_cmp);
     let row = || {
         let before = Instant::now();
-        let ask = |j: usize| Ask { workload: id(17), gang: 1, partner: Some(id(j * 5 + 1)) };
+        let ask = |j: usize| RateQuery { workload: id(17), gang: 1, partner: Some(id(j * 5 + 1)) };
         let rows = (0..ROW).map(|j| made.estimate(&ask(j)));
         let sum: f64 = rows.flat_map(|row| row.cells).flatten().map(|e| e.rate).sum();
         assert!(sum.is_finite());

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p arles-learn --bench published [-- WORKLOADS]` (default 26,100). Rates are the performance model's.
 
-use arles_core::estimate::{Ask, Observation, Source};
+use arles_core::estimate::{Observation, RateQuery, Source};
 use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
 use arles_learn::{Catalog, Cell, Key, Setting, Subject, find_estimator};
 use std::time::Instant;
@@ -35,7 +35,8 @@ fn measure(name: &str, kinds: &[Kind], workloads: &[Workload]) {
     let made = (find_estimator(name).expect("in the table").make)(&setting);
     let mut estimator = made.unwrap_or_else(|why| panic!("{why}"));
     let training = begin.elapsed().as_secs_f64();
-    let new = |partner: usize| Ask { workload: WorkloadId(0), gang: 1, partner: Some(WorkloadId(partner as u32)) };
+    let new =
+        |partner: usize| RateQuery { workload: WorkloadId(0), gang: 1, partner: Some(WorkloadId(partner as u32)) };
     let begin = Instant::now();
     let last = kinds.len() - 1;
     let seen = 1 + workloads.len() / 4;

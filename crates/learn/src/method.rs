@@ -11,7 +11,7 @@
 use crate::catalog::MEASUREMENT_ERROR;
 use crate::ground::{Ground, Seen};
 use crate::watts;
-use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
+use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{WorkloadId, model};
 
 /// What is believed of a rate.
@@ -115,7 +115,7 @@ impl<M: Method> Shell<M> {
 }
 
 impl<M: Method> Estimator for Shell<M> {
-    fn estimate(&self, ask: &Ask) -> Row {
+    fn estimate(&self, ask: &RateQuery) -> RateRow {
         let thing = ask.workload.index();
         let known = |t: usize| t < self.ground.subjects();
         let cell = |kind: usize| match ask.partner.map(WorkloadId::index) {
@@ -123,10 +123,10 @@ impl<M: Method> Estimator for Shell<M> {
             Some(other) if known(thing) && known(other) && ask.gang == 1 => self.pair_cell(thing, other, kind),
             _ => None,
         };
-        Row { ask: *ask, cells: (0..self.ground.kinds().len()).map(cell).collect() }
+        RateRow { ask: *ask, cells: (0..self.ground.kinds().len()).map(cell).collect() }
     }
 
-    fn observe(&mut self, observation: &Observation) -> Vec<Ask> {
+    fn observe(&mut self, observation: &Observation) -> Vec<RateQuery> {
         let Some(seen) = self.ground.observe(observation) else { return Vec::new() };
         self.method.learn(&self.ground, &seen);
         changed(&self.ground, &seen)
@@ -138,10 +138,11 @@ impl<M: Method> Estimator for Shell<M> {
 }
 
 /// Rows that a measurement changes: all of the measured workload, and the same row of those most like it.
-fn changed(ground: &Ground, seen: &Seen) -> Vec<Ask> {
+fn changed(ground: &Ground, seen: &Seen) -> Vec<RateQuery> {
     let id = |thing: usize| WorkloadId(thing as u32);
-    let pair = |one: usize, two: usize| Ask { workload: id(one.min(two)), gang: 1, partner: Some(id(one.max(two))) };
-    let alone = |thing: usize, gang: u32| Ask { workload: id(thing), gang, partner: None };
+    let pair =
+        |one: usize, two: usize| RateQuery { workload: id(one.min(two)), gang: 1, partner: Some(id(one.max(two))) };
+    let alone = |thing: usize, gang: u32| RateQuery { workload: id(thing), gang, partner: None };
     let mut asks = vec![alone(seen.thing, 1), alone(seen.thing, seen.gang)];
     asks.extend(ground.gangs(seen.thing, seen.kind).iter().map(|&gang| alone(seen.thing, gang)));
     asks.extend((0..ground.subjects()).map(|other| pair(seen.thing, other)));

@@ -5,14 +5,14 @@ use crate::shift;
 use crate::solo;
 use crate::table::Setting;
 use arles_core::WorkloadId;
-use arles_core::estimate::Ask;
+use arles_core::estimate::RateQuery;
 
 /// So many like workloads are named.
 const NAMED: usize = 2;
 
 /// A clause that says where an estimator's number for `ask` on the `kind`-th kind of the setting comes from.
 #[must_use]
-pub fn whence(setting: &Setting<'_>, estimator: &str, ask: &Ask, kind: usize) -> String {
+pub fn whence(setting: &Setting<'_>, estimator: &str, ask: &RateQuery, kind: usize) -> String {
     let ground = Ground::new(setting);
     let (thing, partner) = (ask.workload.index(), ask.partner.map(WorkloadId::index));
     let known = |t: usize| t < ground.subjects();

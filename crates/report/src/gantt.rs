@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::axis::Axis;
 use super::svg::{Drawing, Figure, Panel, px};
 use super::{Owner, text, theme};
-use crate::record::{RunRecord, Stretch};
+use crate::record::{GanttSpan, RunRecord};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 118.0;
@@ -151,8 +151,8 @@ fn rows(run: &RunRecord) -> Vec<(u32, String)> {
 /// Every recorded stretch as a block.
 fn exact(run: &RunRecord, rows: &[(u32, String)]) -> Vec<Block> {
     let row_of: BTreeMap<u32, usize> = rows.iter().enumerate().map(|(row, label)| (label.0, row)).collect();
-    let drawable = |s: &&Stretch| s.until_seconds > s.from_seconds && s.until_seconds.is_finite();
-    let mut stretches: Vec<(usize, &Stretch)> =
+    let drawable = |s: &&GanttSpan| s.until_seconds > s.from_seconds && s.until_seconds.is_finite();
+    let mut stretches: Vec<(usize, &GanttSpan)> =
         run.gantt.iter().filter(drawable).filter_map(|s| Some((*row_of.get(&s.gpu)?, s))).collect();
     stretches
         .sort_by(|(r, a), (q, b)| r.cmp(q).then(a.from_seconds.total_cmp(&b.from_seconds)).then(a.job.cmp(&b.job)));

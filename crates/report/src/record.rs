@@ -107,7 +107,7 @@ pub struct LearningSample {
 
 /// A stretch of one GPU's time, for the Gantt chart.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Stretch {
+pub struct GanttSpan {
     /// GPU number.
     pub gpu: u32,
     /// Job that held it.
@@ -189,7 +189,7 @@ pub struct RunRecord {
     /// What the estimator knew over time; empty where it is always right.
     pub learning: Vec<LearningSample>,
     /// The first GPUs of every kind over time; bounded in number.
-    pub gantt: Vec<Stretch>,
+    pub gantt: Vec<GanttSpan>,
     /// For each GPU number in `gantt`, its node's name.
     pub gantt_labels: Vec<(u32, String)>,
 }

@@ -140,7 +140,7 @@ fn charts_of_experiments_break_on_nothing() {
         finding,
     };
     // The one link of such a page is to its own chapters.
-    check_page(&study_html(&head(), &[chapter]).replace("href=\"#", "id=\"#"));
+    check_page(&study_html(&head(), &[chapter], &["oef-coop", "fifo"]).replace("href=\"#", "id=\"#"));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn large_runs_stay_small() {
             let from = f64::from(i / 24) * 3000.0;
             let (gpu, tenant) = (i % 24, (dice.unit() * 5.0) as u32);
             let until = from + 2900.0 * dice.unit();
-            crate::record::Stretch {
+            crate::record::GanttSpan {
                 gpu,
                 job: u64::from(i),
                 tenant,

@@ -4,8 +4,8 @@
 //! milliseconds, those of submits, cancels and single explanations microseconds each.
 
 use arles_core::allocate::{Allocation, Policy, find_policy};
-use arles_core::estimate::{Ask, Estimate, Row, Source};
-use arles_core::scheduler::{Fate, NodeSeen, Order, Report, Settings, Survey};
+use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
+use arles_core::scheduler::{GangEvent, ObservedNode, Order, Report, Settings, Survey};
 use arles_core::{
     Cluster, Input, JobId, JobSpec, Library, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work, WorkloadId,
 };
@@ -42,7 +42,7 @@ fn measure(name: &str, jobs: u32, gpus: u32, classes: u32) {
     let cluster = Cluster::uniform(kinds.to_vec(), &[gpus / 4; 4], 8).expect("a cluster");
     let tenants = (0..TENANTS).map(|t| Tenant { name: format!("t{t}"), weight: 1.0 }).collect();
     let settings = Settings { survey_seconds: 1e9, lease_seconds: 1e9, ..Settings::with_round(60.0) };
-    let nodes = (0..cluster.nodes().len() as u32).map(|n| NodeSeen { node: NodeId(n), up: true }).collect();
+    let nodes = (0..cluster.nodes().len() as u32).map(|n| ObservedNode { node: NodeId(n), up: true }).collect();
     let mut scheduler = Scheduler::new(cluster, tenants, entry, settings);
     scheduler.step(Time::ZERO, Input::Surveyed(Survey { at: Time::ZERO, nodes, gangs: Vec::new() }));
     let mut day = Day { scheduler, policy: (entry.make)(), clock: Time::from_seconds(1.0), running: Vec::new() };
@@ -97,7 +97,7 @@ impl Day {
             kinds: Vec::new(),
             arrived: Time(u64::from(i)),
         };
-        let rows: Vec<Row> = self
+        let rows: Vec<RateRow> = self
             .tell(Input::Submit(spec))
             .into_iter()
             .filter_map(|o| if let Output::Estimate(ask) = o { Some(row(&ask)) } else { None })
@@ -126,13 +126,13 @@ impl Day {
                 let report = match order {
                     Order::Start(start) => {
                         starts += 1;
-                        let report = Report { job: start.job, fence: start.fence, fate: Fate::Started };
+                        let report = Report { job: start.job, fence: start.fence, fate: GangEvent::Started };
                         self.running.push(report.clone());
                         report
                     }
                     Order::Stop { job, fence } => {
                         stops += 1;
-                        Report { job, fence, fate: Fate::Stopped(0.0) }
+                        Report { job, fence, fate: GangEvent::Stopped(0.0) }
                     }
                 };
                 outputs.extend(self.scheduler.step(self.clock, Input::Reported(report)));
@@ -148,13 +148,13 @@ impl Day {
     fn end(&mut self, most: usize) {
         for _ in 0..most {
             let Some(report) = self.running.pop() else { return };
-            self.tell(Input::Reported(Report { fate: Fate::Finished, ..report }));
+            self.tell(Input::Reported(Report { fate: GangEvent::Finished, ..report }));
         }
     }
 }
 
 /// Rates that differ by workload and kind.
-fn row(ask: &Ask) -> Row {
+fn row(ask: &RateQuery) -> RateRow {
     let cell = |j: u16| {
         let rate = (4.0 - f64::from(j)) * (1.0 + f64::from((ask.workload.0 * 7 + u32::from(j) * 5) % 11) / 10.0);
         let factor = if ask.partner.is_some() { 0.6 } else { 1.0 };
@@ -167,5 +167,5 @@ fn row(ask: &Ask) -> Row {
             source: Source::Initial,
         })
     };
-    Row { ask: *ask, cells: (0..KINDS.len() as u16).map(cell).collect() }
+    RateRow { ask: *ask, cells: (0..KINDS.len() as u16).map(cell).collect() }
 }

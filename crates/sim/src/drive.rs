@@ -5,11 +5,11 @@
 //! told at once; `faults` has the driver in which none of this can be relied upon.
 
 use crate::journal::Journal;
-use crate::measure::{Guess, Learner};
+use crate::measure::{EstimatorSetup, Learner};
 use crate::tally::Tally;
 use crate::trace::{Floor, Length, Trace, TraceJob};
 use crate::truth::{Deviation, Oracle, Truth, TruthError};
-use crate::world::{Habits, World};
+use crate::world::{World, WorldOptions};
 use arles_core::allocate::{Allocation, Policy, PolicyEntry, Problem};
 use arles_core::estimate::Estimator;
 use arles_core::scheduler::{Event, Settings};
@@ -31,7 +31,7 @@ pub struct Options {
     /// Restart cost of jobs that do not state their own.
     pub restart_seconds: f64,
     /// Saving state, and what is lost when there is no time for it.
-    pub habits: Habits,
+    pub world_options: WorldOptions,
     /// Kind on which durations and fractional floors are measured; the fastest that fits if none.
     pub reference: Option<KindId>,
     /// Node failures and returns.
@@ -49,7 +49,7 @@ impl Default for Options {
         Self {
             round_seconds: 60.0,
             restart_seconds: 0.0,
-            habits: Habits::default(),
+            world_options: WorldOptions::default(),
             reference: None,
             script: Vec::new(),
             keep_details: true,
@@ -99,7 +99,7 @@ impl fmt::Display for SetupError {
 impl std::error::Error for SetupError {}
 
 /// Somebody who looks on while a run goes on. It sees everything and changes nothing, but for when the run ends.
-pub trait Witness {
+pub trait RunObserver {
     /// The policy has answered; its grants are in force from now on.
     fn allocated(&mut self, _now: Time, _problem: &Problem, _answer: &Allocation) {}
 
@@ -109,13 +109,13 @@ pub trait Witness {
 
 /// Who is there in a run beside the scheduler.
 #[derive(Default)]
-pub struct Company<'a> {
+pub struct RunHooks<'a> {
     /// Gets every input.
     pub journal: Option<&'a mut dyn Write>,
     /// Looks on.
-    pub witness: Option<&'a mut dyn Witness>,
+    pub witness: Option<&'a mut dyn RunObserver>,
     /// Says how fast everything is, and learns; an oracle if nobody else does.
-    pub guess: Option<Guess>,
+    pub guess: Option<EstimatorSetup>,
 }
 
 /// A trace on a cluster, checked and ready to be run under any policy.
@@ -299,34 +299,34 @@ impl Scenario {
         journal: Option<&'a mut dyn Write>,
         progress: &mut dyn FnMut(u64),
     ) -> std::io::Result<RunRecord> {
-        self.run_before(policy, journal, progress, None)
+        self.run_observed(policy, journal, progress, None)
     }
 
     /// The same before a witness.
     ///
     /// # Errors
     /// As [`Scenario::run`].
-    pub fn run_before<'a>(
+    pub fn run_observed<'a>(
         &'a self,
         policy: &'static PolicyEntry,
         journal: Option<&'a mut dyn Write>,
         progress: &mut dyn FnMut(u64),
-        witness: Option<&'a mut dyn Witness>,
+        witness: Option<&'a mut dyn RunObserver>,
     ) -> std::io::Result<RunRecord> {
-        self.run_with(policy, Company { journal, witness, guess: None }, progress)
+        self.run_hooked(policy, RunHooks { journal, witness, guess: None }, progress)
     }
 
     /// The same in whatever company.
     ///
     /// # Errors
     /// As [`Scenario::run`].
-    pub fn run_with<'a>(
+    pub fn run_hooked<'a>(
         &'a self,
         policy: &'static PolicyEntry,
-        company: Company<'a>,
+        company: RunHooks<'a>,
         progress: &mut dyn FnMut(u64),
     ) -> std::io::Result<RunRecord> {
-        let Company { journal, witness, guess } = company;
+        let RunHooks { journal, witness, guess } = company;
         let settings = settings(&self.options);
         let tenants: &[Tenant] = &self.trace.tenants;
         let journal = match journal {
@@ -336,7 +336,7 @@ impl Scenario {
         let mut run = Run {
             scenario: self,
             scheduler: Scheduler::new(self.cluster.clone(), tenants.to_vec(), policy, settings),
-            world: World::new(self.cluster.clone(), Arc::clone(&self.truth), self.options.habits),
+            world: World::new(self.cluster.clone(), Arc::clone(&self.truth), self.options.world_options),
             tally: Tally::new(policy.name, &self.cluster, &self.trace, self.options.keep_details),
             oracle: Oracle(Arc::clone(&self.truth)),
             learner: guess.map(Learner::new),
@@ -363,7 +363,7 @@ fn settings(options: &Options) -> Settings {
     let mut settings = Settings::with_round(options.round_seconds);
     settings.survey_seconds = options.round_seconds * ROUNDS_PER_SURVEY as f64;
     settings.lease_seconds = 4.0 * settings.survey_seconds;
-    settings.unused_off = options.habits.unused_off;
+    settings.unused_off = options.world_options.unused_off;
     settings
 }
 
@@ -376,7 +376,7 @@ struct Run<'a> {
     learner: Option<Learner>,
     policy: Box<dyn Policy>,
     journal: Option<Journal<&'a mut dyn Write>>,
-    witness: Option<&'a mut dyn Witness>,
+    witness: Option<&'a mut dyn RunObserver>,
     now: Time,
     /// Inputs that follow from outputs at the same moment.
     queue: VecDeque<Input>,

@@ -7,7 +7,7 @@
 use crate::rng::Rng;
 use crate::truth::Truth;
 use crate::world::World;
-use arles_core::estimate::{Ask, Estimator, Observation, Row};
+use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
 use arles_core::{KindId, Time};
 use arles_report::record::LearningSample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub struct Gauge {
     noise: Noise,
     rng: Rng,
     /// Rounds in which a cell could have been measured.
-    rounds: BTreeMap<(Ask, KindId, bool), u64>,
+    rounds: BTreeMap<(RateQuery, KindId, bool), u64>,
 }
 
 impl Gauge {
@@ -46,7 +46,7 @@ impl Gauge {
 
     /// Measures what has run undisturbed since `since`, each cell once, and only after 1, 2, 4, 8, … rounds.
     pub fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Observation> {
-        let mut seen: BTreeSet<(Ask, KindId, bool)> = BTreeSet::new();
+        let mut seen: BTreeSet<(RateQuery, KindId, bool)> = BTreeSet::new();
         let mut found = Vec::new();
         for steady in world.steady(since) {
             let cell = (steady.ask, steady.kind, steady.spread);
@@ -72,7 +72,7 @@ impl Gauge {
 }
 
 /// An estimator at work in a run.
-pub struct Guess {
+pub struct EstimatorSetup {
     /// As the record names it.
     pub name: String,
     /// Who estimates.
@@ -83,15 +83,15 @@ pub struct Guess {
 
 /// The estimator's side of a run: answers questions, measures what runs, and passes on what that changes.
 pub(crate) struct Learner {
-    guess: Guess,
+    guess: EstimatorSetup,
     gauge: Gauge,
     /// Rows that the scheduler was told, as they stand.
-    told: BTreeMap<Ask, Row>,
+    told: BTreeMap<RateQuery, RateRow>,
     observations: u64,
 }
 
 impl Learner {
-    pub(crate) fn new(guess: Guess) -> Self {
+    pub(crate) fn new(guess: EstimatorSetup) -> Self {
         let gauge = Gauge::new(guess.noise);
         Self { guess, gauge, told: BTreeMap::new(), observations: 0 }
     }
@@ -104,15 +104,15 @@ impl Learner {
         self.observations
     }
 
-    pub(crate) fn answer(&mut self, ask: &Ask) -> Row {
+    pub(crate) fn answer(&mut self, ask: &RateQuery) -> RateRow {
         let row = self.guess.estimator.estimate(ask);
         self.told.insert(*ask, row.clone());
         row
     }
 
     /// Measures what has run undisturbed since `since`; returns the rows that are different now.
-    pub(crate) fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Row> {
-        let mut changed: BTreeSet<Ask> = BTreeSet::new();
+    pub(crate) fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<RateRow> {
+        let mut changed: BTreeSet<RateQuery> = BTreeSet::new();
         for observation in self.gauge.look(now, since, world) {
             self.observations += 1;
             changed.extend(self.guess.estimator.observe(&observation));

@@ -6,7 +6,9 @@ use arles_core::allocate::{Allocation, Members, Problem};
 use arles_core::meter::Charge;
 use arles_core::scheduler::Order;
 use arles_core::{Cluster, GpuId, JobId, Time, Work};
-use arles_report::record::{JobRecord, KindRecord, LearningSample, RunRecord, Sample, Stretch, Summary, TenantRecord};
+use arles_report::record::{
+    GanttSpan, JobRecord, KindRecord, LearningSample, RunRecord, Sample, Summary, TenantRecord,
+};
 use std::collections::BTreeMap;
 
 /// Samples of the timeline are thinned to at most this many.
@@ -51,7 +53,7 @@ pub(crate) struct Tally {
     timeline: Vec<Sample>,
     learning: Vec<LearningSample>,
     stride: u64,
-    gantt: Vec<Stretch>,
+    gantt: Vec<GanttSpan>,
     gantt_open: BTreeMap<(u32, JobId), (Time, u32)>,
     gantt_labels: Vec<(u32, String)>,
 }
@@ -183,7 +185,7 @@ impl Tally {
             if let Some((from, tenant)) = self.gantt_open.remove(&(gpu.0, job)) {
                 let beside = (gpu.0, JobId(0))..=(gpu.0, JobId(u64::MAX));
                 let shared = self.gantt_open.range(beside).next().is_some();
-                self.push_stretch(Stretch {
+                self.push_stretch(GanttSpan {
                     gpu: gpu.0,
                     job: job.0,
                     tenant,
@@ -195,7 +197,7 @@ impl Tally {
         }
     }
 
-    fn push_stretch(&mut self, stretch: Stretch) {
+    fn push_stretch(&mut self, stretch: GanttSpan) {
         // A job that comes back to the GPU it just left goes on with its stretch.
         let before = self.gantt.iter_mut().rev().take(64).find(|s| s.gpu == stretch.gpu);
         match before {

@@ -7,7 +7,7 @@
 mod deviation;
 
 use crate::rates::RateTable;
-use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
+use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{Kind, KindId, Library, Workload, WorkloadId, model};
 pub use deviation::Deviation;
 use std::collections::BTreeMap;
@@ -242,7 +242,7 @@ fn missing_kind(kind: &Kind, table: &RateTable) -> TruthError {
 pub struct Oracle(pub Arc<Truth>);
 
 impl Estimator for Oracle {
-    fn estimate(&self, ask: &Ask) -> Row {
+    fn estimate(&self, ask: &RateQuery) -> RateRow {
         let exact = |rate, spread_rate, partner_rate, watts| Estimate {
             rate,
             spread_rate,
@@ -263,10 +263,10 @@ impl Estimator for Oracle {
                 })
                 .collect(),
         };
-        Row { ask: *ask, cells }
+        RateRow { ask: *ask, cells }
     }
 
-    fn observe(&mut self, _: &Observation) -> Vec<Ask> {
+    fn observe(&mut self, _: &Observation) -> Vec<RateQuery> {
         Vec::new()
     }
 

@@ -6,7 +6,7 @@
 
 use crate::truth::{PaceRow, Truth};
 use arles_core::meter::{self, Charge, Draw, Resident};
-use arles_core::scheduler::{Fate, Fence, GangSeen, GangState, NodeSeen, Order, Report, Start, Survey};
+use arles_core::scheduler::{Fence, GangEvent, GangState, ObservedGang, ObservedNode, Order, Report, Start, Survey};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Time, Work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -21,7 +21,7 @@ pub use observe::Steady;
 
 /// Costs of stopping and starting that are not a number of the job.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Habits {
+pub struct WorldOptions {
     /// Seconds that a stopping gang goes on holding its GPUs to save its state.
     pub checkpoint_seconds: f64,
     /// A gang that is cut off loses what it did since the last multiple of this.
@@ -32,7 +32,7 @@ pub struct Habits {
     pub unused_off: bool,
 }
 
-impl Default for Habits {
+impl Default for WorldOptions {
     fn default() -> Self {
         Self { checkpoint_seconds: 0.0, checkpoint_every_seconds: 1800.0, restart_activity: 0.3, unused_off: false }
     }
@@ -126,7 +126,7 @@ pub enum Incident {
 pub struct World {
     cluster: Cluster,
     truth: Arc<Truth>,
-    habits: Habits,
+    world_options: WorldOptions,
     jobs: BTreeMap<JobId, Life>,
     /// Jobs with a gang, or with the record of one that ended: few, where `jobs` may be very many.
     seated: BTreeSet<JobId>,
@@ -153,9 +153,9 @@ pub struct World {
 impl World {
     /// An empty cluster with all nodes up at time 0.
     #[must_use]
-    pub fn new(cluster: Cluster, truth: Arc<Truth>, habits: Habits) -> Self {
+    pub fn new(cluster: Cluster, truth: Arc<Truth>, world_options: WorldOptions) -> Self {
         let kinds = cluster.kinds().len();
-        let idle = |kind: KindId| if habits.unused_off { 0.0 } else { cluster.kind(kind).idle_watts };
+        let idle = |kind: KindId| if world_options.unused_off { 0.0 } else { cluster.kind(kind).idle_watts };
         let watts = cluster.nodes().iter().map(|n| f64::from(n.gpus) * idle(n.kind)).sum();
         Self {
             on_gpu: vec![[None; 2]; cluster.gpus()],
@@ -174,13 +174,13 @@ impl World {
             incidents: Vec::new(),
             cluster,
             truth,
-            habits,
+            world_options,
         }
     }
 
     /// Draw of a GPU that nobody uses.
     fn unused_watts(&self, kind: KindId) -> f64 {
-        if self.habits.unused_off { 0.0 } else { self.cluster.kind(kind).idle_watts }
+        if self.world_options.unused_off { 0.0 } else { self.cluster.kind(kind).idle_watts }
     }
 
     /// When something happens next by itself.
@@ -204,11 +204,11 @@ impl World {
             match due {
                 Due::Saved => {
                     let steps = self.release(time, job);
-                    return Some(Report { job, fence, fate: Fate::Stopped(steps) });
+                    return Some(Report { job, fence, fate: GangEvent::Stopped(steps) });
                 }
                 Due::Finish => {
                     self.end(time, job, GangState::Finished);
-                    return Some(Report { job, fence, fate: Fate::Finished });
+                    return Some(Report { job, fence, fate: GangEvent::Finished });
                 }
             }
         }
@@ -227,7 +227,7 @@ impl World {
     }
 
     fn start(&mut self, now: Time, start: &Start) -> Result<Option<Report>, String> {
-        let told = Report { job: start.job, fence: start.fence, fate: Fate::Started };
+        let told = Report { job: start.job, fence: start.fence, fate: GangEvent::Started };
         let Some(life) = self.jobs.get_mut(&start.job) else {
             return Err(format!("job {} is not known here", start.job.0));
         };
@@ -397,31 +397,31 @@ impl World {
         let safe_steps = life.gang.as_ref().map_or(life.steps, |gang| gang.safe_steps);
         let Some(gang) = life.gang.as_mut().filter(|g| g.fence == fence) else {
             // Not here, and from now on never: that is worth telling, since its start may still be on its way.
-            return told(Fate::Stopped(safe_steps));
+            return told(GangEvent::Stopped(safe_steps));
         };
         if let Some(state) = gang.ended.take() {
             life.gang = None;
             self.seated.remove(&job);
             return told(match state {
-                GangState::Finished => Fate::Finished,
-                GangState::Failed(why) => Fate::Failed(safe_steps, why),
-                GangState::Running => Fate::Stopped(safe_steps),
+                GangState::Finished => GangEvent::Finished,
+                GangState::Failed(why) => GangEvent::Failed(safe_steps, why),
+                GangState::Running => GangEvent::Stopped(safe_steps),
             });
         }
         if gang.stopping {
             return None;
         }
-        if self.habits.checkpoint_seconds > 0.0 {
+        if self.world_options.checkpoint_seconds > 0.0 {
             self.settle(now, job);
             let gang = self.jobs.get_mut(&job).and_then(|l| l.gang.as_mut()).expect("looked at above");
             self.next_version += 1;
             gang.stopping = true;
             gang.version = self.next_version;
-            let saved = now.after(self.habits.checkpoint_seconds);
+            let saved = now.after(self.world_options.checkpoint_seconds);
             self.agenda.push(Reverse((saved, self.next_version, Due::Saved, job)));
             return None;
         }
-        told(Fate::Stopped(self.release(now, job)))
+        told(GangEvent::Stopped(self.release(now, job)))
     }
 
     /// Brings a gang's progress and energy up to date, its partner's with it. The end of a restart divides the time, so
@@ -470,7 +470,7 @@ impl World {
 
     /// One gang's steps until `now`; returns how busy it was and its active energy.
     fn progress(&mut self, now: Time, job: JobId) -> (Resident, f64) {
-        let restart_activity = self.habits.restart_activity;
+        let restart_activity = self.world_options.restart_activity;
         let life = self.jobs.get_mut(&job).expect("a resident lives");
         let gang = life.gang.as_mut().expect("a resident has a gang");
         let seconds = now.since(gang.settled);
@@ -487,7 +487,7 @@ impl World {
         if life.spec.floor.is_none_or(|floor| gang.rate >= floor * (1.0 - 1e-9)) {
             life.kept_seconds += productive;
         }
-        let every = self.habits.checkpoint_every_seconds;
+        let every = self.world_options.checkpoint_every_seconds;
         let since_safe = now.since(gang.safe_at);
         if every > 0.0 && since_safe >= every {
             let unsafe_seconds = since_safe % every;

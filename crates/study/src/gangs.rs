@@ -9,7 +9,7 @@ use super::{Plan, pool};
 use arles_core::allocate::{Allocation, Members, Problem};
 use arles_core::{Cluster, GpuId, Time};
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
-use arles_sim::drive::Witness;
+use arles_sim::drive::RunObserver;
 use arles_sim::rng::Rng;
 use arles_sim::world::World;
 use std::collections::BTreeSet;
@@ -128,7 +128,7 @@ impl Straddlers {
     }
 }
 
-impl Witness for Straddlers {
+impl RunObserver for Straddlers {
     fn allocated(&mut self, _: Time, problem: &Problem, answer: &Allocation) {
         let k = self.by_kind.len();
         self.x.fill(0.0);
@@ -170,7 +170,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         let scenario = &traces[t];
         let mut seen =
             Straddlers::new(scenario.cluster(), scenario.trace().tenants.len(), plan.seed.wrapping_add(t as u64));
-        let run = scenario.run_before(plan.policies[p], None, &mut |_| {}, Some(&mut seen));
+        let run = scenario.run_observed(plan.policies[p], None, &mut |_| {}, Some(&mut seen));
         run.map(|_| (seen.ours, seen.naive)).map_err(|error| error.to_string())
     });
     tell(plan, &results, &mut finding);

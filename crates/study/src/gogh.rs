@@ -25,7 +25,7 @@ use super::Plan;
 use arles_core::allocate::PolicyEntry;
 use arles_core::estimate::Estimator;
 use arles_sim::drive::Scenario;
-use arles_sim::measure::{Guess, Noise};
+use arles_sim::measure::{EstimatorSetup, Noise};
 
 /// An experiment's place in the table.
 pub struct Topic {
@@ -121,7 +121,7 @@ pub struct Load {
 }
 
 /// What unused GPUs do in the two scenarios of a seed.
-pub const HABITS: [&str; 2] = ["off", "on"];
+pub const WORLD_OPTIONS: [&str; 2] = ["off", "on"];
 
 /// What the experiments stand on.
 pub struct Field<'a> {
@@ -141,9 +141,9 @@ pub struct Field<'a> {
 
 impl Field<'_> {
     /// A contender's estimator for the run of a seed.
-    fn guess(&self, contender: &Contender<'_>, seed: usize) -> Option<Guess> {
+    fn guess(&self, contender: &Contender<'_>, seed: usize) -> Option<EstimatorSetup> {
         let noise = Noise { rate_sd: self.noise, watts_sd: self.noise, seed: self.plan.seed.wrapping_add(seed as u64) };
-        contender.fresh.map(|fresh| Guess { name: contender.estimator.to_owned(), estimator: fresh(), noise })
+        contender.fresh.map(|fresh| EstimatorSetup { name: contender.estimator.to_owned(), estimator: fresh(), noise })
     }
 
     /// The policy under test with an estimator.

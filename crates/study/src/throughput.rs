@@ -18,7 +18,7 @@ use arles_core::allocate::{Allocation, Members, PolicyEntry, Problem};
 use arles_core::{Tenant, Time};
 use arles_report::Spread;
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
-use arles_sim::drive::{Options, Scenario, Witness};
+use arles_sim::drive::{Options, RunObserver, Scenario};
 use arles_sim::rng::Rng;
 use arles_sim::trace::{Length, Trace, TraceJob};
 use arles_sim::world::World;
@@ -222,7 +222,7 @@ struct Holdings {
     granted: Vec<f64>,
 }
 
-impl Witness for Holdings {
+impl RunObserver for Holdings {
     fn allocated(&mut self, _: Time, problem: &Problem, answer: &Allocation) {
         self.granted.fill(0.0);
         for grant in answer.grants() {
@@ -272,7 +272,7 @@ fn realise(
         gpu_rounds: vec![0.0; TENANTS * k],
         granted: vec![0.0; TENANTS * k],
     };
-    scenario.run_before(entry, None, &mut |_| {}, Some(&mut held)).map_err(|error| error.to_string())?;
+    scenario.run_observed(entry, None, &mut |_| {}, Some(&mut held)).map_err(|error| error.to_string())?;
     let whole = Shares(held.gpu_rounds.iter().map(|n| n / held.rounds as f64).collect());
     let ideal = Shares(held.granted);
     // Tenants with next to nothing would drown the others in rounding.

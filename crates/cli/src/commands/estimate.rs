@@ -6,7 +6,7 @@ use crate::output::{self, Cell, Column, OutputFlag, Table};
 use crate::progress::Progress;
 use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
-use arles_core::estimate::{Ask, Estimate as Figures};
+use arles_core::estimate::{Estimate as Figures, RateQuery};
 use arles_core::{Kind, Library, Workload, WorkloadId};
 use arles_learn::{Catalog, Setting, Subject, whence};
 use clap::Args;
@@ -82,7 +82,7 @@ impl Estimate {
                 "--beside: only single GPUs are shared, and a gang of {gang} was asked for; leave one of the two out"
             ));
         }
-        let (catalog, kinds, asked) = self.ground()?;
+        let (catalog, kinds, asked) = self.header()?;
         let workload = &described("--workload", &self.workload, &catalog)?;
         let beside = self.beside.as_deref().map(|name| described("--beside", name, &catalog)).transpose()?;
         let beside = beside.as_ref();
@@ -96,7 +96,7 @@ impl Estimate {
         let made = (entry.make)(&Setting { progress: &|part| progress.at_part(part), ..setting })?;
         drop(progress);
         let partner = beside.map(|p| WorkloadId(u32::from(p.name != workload.name)));
-        let ask = Ask { workload: WorkloadId(0), gang, partner };
+        let ask = RateQuery { workload: WorkloadId(0), gang, partner };
         let cells = made.estimate(&ask).cells.into_iter().take(asked).enumerate();
         let line = |(a, figures): (usize, Option<Figures>)| Line {
             kind: kinds[a].name.clone(),
@@ -118,7 +118,7 @@ impl Estimate {
     }
 
     /// What is known, on which kinds, and how many of these were asked for: the first ones.
-    fn ground(&self) -> Result<(Catalog, Vec<Kind>, usize)> {
+    fn header(&self) -> Result<(Catalog, Vec<Kind>, usize)> {
         let library = Library::builtin();
         let mut kinds: Vec<Kind> = Vec::new();
         for name in self.kind.iter().flat_map(|names| names.split(',')) {

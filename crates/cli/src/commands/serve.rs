@@ -12,9 +12,9 @@ use arles_core::{Cluster, Library};
 use arles_daemon::access::Scope;
 use arles_daemon::clock;
 use arles_daemon::desk::fresh_token;
-use arles_daemon::entry::Ground;
+use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::{self, Tls};
-use arles_daemon::service::{Options, Parts, Service};
+use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
 use arles_engine::{Remote, Virtual};
 use arles_sim::measure::Noise;
@@ -145,12 +145,12 @@ impl Serve {
         let settings = self.settings()?;
         let setup = Setup::new(&settings)?;
         let mut store = Store::open(&settings.serve.state)?;
-        let ground = founded(&mut store, &setup.cluster, &settings.serve)?;
+        let header = founded(&mut store, &setup.cluster, &settings.serve)?;
         let token = first_token(&mut store, &settings.serve)?;
-        let truth = Arc::new(setup.truth(&ground.workloads)?);
+        let truth = Arc::new(setup.truth(&header.workloads)?);
         let (estimator_name, estimator) =
-            settings.serve.estimator.for_workloads(ground.cluster.kinds(), &ground.workloads, &truth)?;
-        let parts = Parts {
+            settings.serve.estimator.for_workloads(header.cluster.kinds(), &header.workloads, &truth)?;
+        let parts = Components {
             engine: engine(&settings, &setup, &truth),
             engine_name: settings.serve.engine.to_owned(),
             estimator,
@@ -163,7 +163,7 @@ impl Serve {
             grace_seconds: settings.serve.grace_seconds,
         };
         let service = Service::start(store, parts, options, log)?;
-        serve(service, &settings.serve, &ground, token.as_deref(), began)
+        serve(service, &settings.serve, &header, token.as_deref(), began)
     }
 }
 
@@ -172,13 +172,13 @@ fn log(line: &str) {
 }
 
 /// The journal's beginning; of a new journal it is what the settings say.
-fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Result<Ground> {
+fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Result<JournalHeader> {
     let names: Vec<String> = Library::builtin().workloads().iter().map(|workload| workload.name.clone()).collect();
-    let Some(mut ground) = store.ground()? else {
+    let Some(mut header) = store.header()? else {
         let mut pace = Pace::with_round(settings.round_seconds);
         pace.survey_seconds = settings.survey_seconds;
         pace.lease_seconds = 4.0 * settings.survey_seconds;
-        let ground = Ground {
+        let header = JournalHeader {
             cluster: cluster.clone(),
             settings: pace,
             tenants: settings.tenants.clone(),
@@ -187,26 +187,26 @@ fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Re
             restart_seconds: settings.restart_seconds,
             begun: clock::wall(),
         };
-        store.set_ground(&ground)?;
-        return Ok(ground);
+        store.set_header(&header)?;
+        return Ok(header);
     };
-    if ground.cluster != *cluster {
+    if header.cluster != *cluster {
         return Err(anyhow!(
             "the journal in '{}' is of another cluster ({}), not of {}; give the same with --cluster, or another folder with --state",
             settings.state.display(),
-            cluster::in_words(&ground.cluster),
+            cluster::in_words(&header.cluster),
             cluster::in_words(cluster)
         ));
     }
-    let fresh: Vec<String> = names.into_iter().filter(|name| !ground.workloads.contains(name)).collect();
+    let fresh: Vec<String> = names.into_iter().filter(|name| !header.workloads.contains(name)).collect();
     if !fresh.is_empty() {
-        ground.workloads.extend(fresh);
-        store.set_ground(&ground)?;
+        header.workloads.extend(fresh);
+        store.set_header(&header)?;
     }
-    if ground.settings.round_seconds != settings.round_seconds {
-        log(&format!("rounds stay {} s long, as when this journal began", ground.settings.round_seconds));
+    if header.settings.round_seconds != settings.round_seconds {
+        log(&format!("rounds stay {} s long, as when this journal began", header.settings.round_seconds));
     }
-    Ok(ground)
+    Ok(header)
 }
 
 /// Makes a token for whoever comes first, unless none is needed or there is one; returns where it is kept.
@@ -228,7 +228,7 @@ fn engine(settings: &Settings, setup: &Setup<'_>, truth: &Arc<Truth>) -> Box<dyn
             let noise = Noise { rate_sd: settings.noise, watts_sd: settings.noise, seed: settings.seed };
             // Another number at every start: the counters of this cluster begin anew with the process.
             let boot = clock::wall().0;
-            Box::new(Virtual::new(setup.cluster.clone(), Arc::clone(truth), setup.habits(), noise, boot))
+            Box::new(Virtual::new(setup.cluster.clone(), Arc::clone(truth), setup.world_options(), noise, boot))
         }
     }
 }
@@ -236,7 +236,7 @@ fn engine(settings: &Settings, setup: &Setup<'_>, truth: &Arc<Truth>) -> Box<dyn
 fn serve(
     service: Service,
     settings: &ServeSettings,
-    ground: &Ground,
+    header: &JournalHeader,
     token: Option<&std::path::Path>,
     began: Instant,
 ) -> Result<()> {
@@ -265,7 +265,7 @@ fn serve(
         let url = format!("{scheme}://{address}");
         std::fs::write(settings.state.join("address"), &url).context("cannot write into the state folder")?;
         add_tenants(&desk, settings).await?;
-        greet(&service, settings, ground, &url, token, began);
+        greet(&service, settings, header, &url, token, began);
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let door = tokio::spawn(http::serve(desk, options, listener, stopping));
         let why = until_stopped(&service).await;
@@ -298,7 +298,7 @@ async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) 
 fn greet(
     service: &Service,
     settings: &ServeSettings,
-    ground: &Ground,
+    header: &JournalHeader,
     url: &str,
     token: Option<&std::path::Path>,
     began: Instant,
@@ -307,7 +307,7 @@ fn greet(
     let server = desk.server(&arles_daemon::access::Caller::loopback());
     log(&format!(
         "{} under {}; {} engine at {}×, estimates by {}",
-        cluster::in_words(&ground.cluster),
+        cluster::in_words(&header.cluster),
         server.policy,
         server.engine,
         server.speed,

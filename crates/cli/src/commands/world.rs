@@ -60,7 +60,7 @@ impl World {
         let truth = Arc::new(setup.truth(&workloads)?);
         let noise = Noise { rate_sd: settings.noise, watts_sd: settings.noise, seed: settings.seed };
         let boot = arles_daemon::clock::wall().0;
-        let world = Virtual::new(setup.cluster.clone(), truth, setup.habits(), noise, boot);
+        let world = Virtual::new(setup.cluster.clone(), truth, setup.world_options(), noise, boot);
         let log: Box<dyn Write + Send> = match &self.log {
             None => Box::new(io::sink()),
             Some(path) => {

@@ -1,7 +1,7 @@
 //! Everything that goes into the scheduler and comes out of it. Plain data, so that a journal can hold it.
 
 use crate::allocate::{AllocateError, Allocation, Problem};
-use crate::estimate::{Ask, Row};
+use crate::estimate::{RateQuery, RateRow};
 use crate::{GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub enum Input {
     /// Somebody no longer wants a job.
     Cancel(JobId),
     /// Answers to [`Output::Estimate`], or better estimates of rows asked for earlier.
-    Estimated(Vec<Row>),
+    Estimated(Vec<RateRow>),
     /// The answer to [`Output::Solve`].
     Allocated(Round, Result<Allocation, AllocateError>),
     /// A round begins.
@@ -114,7 +114,7 @@ pub enum Output {
     /// Solve this with the policy, and answer with [`Input::Allocated`]. Asked again if no answer comes for long.
     Solve(Arc<Problem>),
     /// Estimate this row, and answer with [`Input::Estimated`]. Asked again if no answer comes for long.
-    Estimate(Ask),
+    Estimate(RateQuery),
     /// Make it so. Doing it twice is the same as doing it once.
     Order(Order),
     /// For the record.
@@ -157,7 +157,7 @@ pub struct Start {
 /// What became of a gang.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Fate {
+pub enum GangEvent {
     /// It runs.
     Started,
     /// It was stopped with this many of the job's steps safe.
@@ -176,12 +176,12 @@ pub struct Report {
     /// Which.
     pub fence: Fence,
     /// What.
-    pub fate: Fate,
+    pub fate: GangEvent,
 }
 
 /// A node that answered a survey.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct NodeSeen {
+pub struct ObservedNode {
     /// Which.
     pub node: NodeId,
     /// Whether it can run anything.
@@ -202,7 +202,7 @@ pub enum GangState {
 
 /// A gang that was seen.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct GangSeen {
+pub struct ObservedGang {
     /// Whose.
     pub job: JobId,
     /// Which.
@@ -222,9 +222,9 @@ pub struct Survey {
     /// later can be expected in it.
     pub at: Time,
     /// Nodes that answered. Others are unknown.
-    pub nodes: Vec<NodeSeen>,
+    pub nodes: Vec<ObservedNode>,
     /// Every gang with a GPU on one of them.
-    pub gangs: Vec<GangSeen>,
+    pub gangs: Vec<ObservedGang>,
 }
 
 /// For the record.

@@ -152,16 +152,16 @@ impl Scheduler {
             .filter(|&slot| self.jobs.get(slot).phase.occupied().is_some_and(|gang| gang.fence == report.fence));
         let Some(slot) = known else {
             // Of a gang that is no longer ours: make sure that it goes.
-            if report.fate == Fate::Started {
+            if report.fate == GangEvent::Started {
                 out.push(Output::Order(Order::Stop { job: report.job, fence: report.fence }));
             }
             return;
         };
         match &report.fate {
-            Fate::Started => self.confirm_start(slot),
-            Fate::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
-            Fate::Finished => self.complete(slot, out),
-            Fate::Failed(steps, why) => self.broke(slot, *steps, why, out),
+            GangEvent::Started => self.confirm_start(slot),
+            GangEvent::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
+            GangEvent::Finished => self.complete(slot, out),
+            GangEvent::Failed(steps, why) => self.broke(slot, *steps, why, out),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use crate::allocate::{Grouping, PairPower, PairRates, Power, Problem, User, UserPower};
-use crate::estimate::{Ask, Estimate};
+use crate::estimate::{Estimate, RateQuery};
 use crate::live::Job;
 use crate::{GpuId, KindId, Work, WorkloadId};
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ impl Scheduler {
         let user = |user: &User| {
             let class = &self.classes[&user.class];
             let first = &self.jobs.get(class.jobs.first()).spec;
-            let row = self.estimates.row(&Ask { workload: user.workload, gang: user.gang, partner: None });
+            let row = self.estimates.row(&RateQuery { workload: user.workload, gang: user.gang, partner: None });
             let by_kind = |of: fn(&Estimate) -> f64| {
                 let cell = |j: usize| row.and_then(|row| row.cells.get(j).copied().flatten());
                 (0..kinds.len()).map(|j| cell(j).map_or(0.0, |e| of(&e))).collect()
@@ -95,7 +95,7 @@ impl Scheduler {
             }
         };
         let pair = |pair: &PairRates| {
-            let row = self.estimates.row(&Ask { workload: pair.a, gang: 1, partner: Some(pair.b) });
+            let row = self.estimates.row(&RateQuery { workload: pair.a, gang: 1, partner: Some(pair.b) });
             let cell = row.and_then(|row| row.cells.get(pair.kind.index()).copied().flatten());
             cell.map_or(PairPower { watts: 0.0, doubt: 0.0 }, |e| PairPower { watts: e.watts, doubt: e.doubt })
         };

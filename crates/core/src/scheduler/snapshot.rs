@@ -34,7 +34,7 @@ struct Snapshot<'a> {
     nodes: Cow<'a, [NodeState]>,
     jobs: Cow<'a, Jobs>,
     estimates: Cow<'a, Estimates>,
-    asked: Vec<(Ask, Round)>,
+    asked: Vec<(RateQuery, Round)>,
     strangers: Vec<(JobId, Fence, Cow<'a, [GpuId]>)>,
     /// Only GPUs that somebody awaits.
     awaiting: Vec<(GpuId, Cow<'a, [Slot]>)>,

@@ -66,7 +66,7 @@ impl Scheduler {
         self.jobs.iter().filter(|(_, job)| job.phase.occupied().is_some_and(on)).map(|(slot, _)| slot).collect()
     }
 
-    fn gang_seen(&mut self, gang: &GangSeen, out: &mut Vec<Output>) {
+    fn gang_seen(&mut self, gang: &ObservedGang, out: &mut Vec<Output>) {
         let known = self
             .jobs
             .slot(gang.job)

@@ -56,7 +56,7 @@ impl Scheduler {
         let workloads: BTreeSet<WorkloadId> = self.jobs.iter().filter_map(|(_, job)| single(job)).collect();
         for &a in &workloads {
             for &b in workloads.range(a..) {
-                self.ask(Ask { workload: a, gang: 1, partner: Some(b) }, out);
+                self.ask(RateQuery { workload: a, gang: 1, partner: Some(b) }, out);
             }
         }
     }

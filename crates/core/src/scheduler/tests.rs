@@ -52,8 +52,8 @@ impl Bench {
             doubt: 0.0,
             source: Source::Measured,
         };
-        let ask = Ask { workload: WorkloadId(0), gang, partner: None };
-        self.tell(Input::Estimated(vec![Row { ask, cells: vec![Some(cell)] }]));
+        let ask = RateQuery { workload: WorkloadId(0), gang, partner: None };
+        self.tell(Input::Estimated(vec![RateRow { ask, cells: vec![Some(cell)] }]));
     }
 
     /// A round: everything is asked and answered at once; returns the starts.
@@ -70,18 +70,18 @@ impl Bench {
         starts(&orders)
     }
 
-    fn report(&mut self, job: u64, fence: Fence, fate: Fate) -> &[Output] {
+    fn report(&mut self, job: u64, fence: Fence, fate: GangEvent) -> &[Output] {
         self.tell(Input::Reported(Report { job: JobId(job), fence, fate }))
     }
 
     /// A survey asked for and answered now.
-    fn survey(&mut self, nodes: &[u32], gangs: Vec<GangSeen>) -> Vec<Output> {
+    fn survey(&mut self, nodes: &[u32], gangs: Vec<ObservedGang>) -> Vec<Output> {
         let at = self.scheduler.now().max(self.clock);
         self.survey_of(at, nodes, gangs)
     }
 
-    fn survey_of(&mut self, at: Time, nodes: &[u32], gangs: Vec<GangSeen>) -> Vec<Output> {
-        let nodes = nodes.iter().map(|&n| NodeSeen { node: NodeId(n), up: true }).collect();
+    fn survey_of(&mut self, at: Time, nodes: &[u32], gangs: Vec<ObservedGang>) -> Vec<Output> {
+        let nodes = nodes.iter().map(|&n| ObservedNode { node: NodeId(n), up: true }).collect();
         self.tell(Input::Surveyed(Survey { at, nodes, gangs })).to_vec()
     }
 
@@ -89,7 +89,7 @@ impl Bench {
     fn running(&mut self, id: u64, gang: u32) -> Start {
         self.submit(id, gang);
         let start = self.round().pop().expect("there is room");
-        self.report(id, start.fence, Fate::Started);
+        self.report(id, start.fence, GangEvent::Started);
         start
     }
 
@@ -124,9 +124,9 @@ fn starts(outputs: &[Output]) -> Vec<Start> {
     outputs.iter().filter_map(start).collect()
 }
 
-fn seen(start: &Start) -> GangSeen {
+fn seen(start: &Start) -> ObservedGang {
     let (job, fence, gpus) = (start.job, start.fence, start.gpus.clone());
-    GangSeen { job, fence, gpus, steps_done: 0.0, state: GangState::Running }
+    ObservedGang { job, fence, gpus, steps_done: 0.0, state: GangState::Running }
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn a_job_that_ends_while_it_moves_is_not_waited_for() {
     let swap = Placement { keep: Vec::new(), seats: vec![seat(0, &two.gpus), seat(1, &one.gpus)] };
     let mut out = Vec::new();
     bench.scheduler.carry_out(swap, &[true, true], &mut out);
-    bench.report(1, one.fence, Fate::Finished);
-    let followed = starts(bench.report(2, two.fence, Fate::Stopped(1.0)));
+    bench.report(1, one.fence, GangEvent::Finished);
+    let followed = starts(bench.report(2, two.fence, GangEvent::Stopped(1.0)));
     assert_eq!(followed.len(), 1, "the other moves to the vacated GPU");
     assert_eq!(followed[0].gpus, one.gpus);
 }
@@ -193,7 +193,7 @@ fn a_start_on_its_way_is_not_gone_because_a_survey_misses_it() {
     bench.wait(1.0);
     let out = bench.survey(&[0], Vec::new());
     assert!(out.is_empty(), "its start may still arrive: {out:?}");
-    let out = bench.report(1, start.fence, Fate::Stopped(0.0));
+    let out = bench.report(1, start.fence, GangEvent::Stopped(0.0));
     assert_eq!(out, [Output::Note(Event::Cancelled { job: JobId(1) })]);
 }
 
@@ -266,8 +266,8 @@ fn nothing_starts_beside_a_stranger_that_came_after_the_plan() {
     let mut out = Vec::new();
     bench.scheduler.carry_out(Placement { keep: Vec::new(), seats: vec![seat] }, &[true], &mut out);
     bench.wait(1.0);
-    let stranger = GangSeen { job: JobId(9), fence: Fence(0), ..seen(&one) };
+    let stranger = ObservedGang { job: JobId(9), fence: Fence(0), ..seen(&one) };
     bench.survey(&[0], vec![seen(&one), stranger]);
-    let out = bench.report(1, one.fence, Fate::Stopped(0.0)).to_vec();
+    let out = bench.report(1, one.fence, GangEvent::Stopped(0.0)).to_vec();
     assert!(starts(&out).is_empty(), "{out:?}");
 }

@@ -1,8 +1,8 @@
 //! A perfect engine for tests: it does at once what it is ordered, and keeps its own account of who holds what.
 
 use arles_core::allocate::{Policy, PolicyEntry, find_policy};
-use arles_core::estimate::{Ask, Estimate, Row, Source};
-use arles_core::scheduler::{Event, Fate, NodeSeen, Order, Report, Settings, Survey};
+use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
+use arles_core::scheduler::{Event, GangEvent, ObservedNode, Order, Report, Settings, Survey};
 use arles_core::{Cluster, GpuId, Input, JobId, KindId, NodeId, Output, Scheduler, Tenant, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -52,7 +52,8 @@ impl Perfect {
     /// A look at all nodes. Gangs are not listed, so it can only be taken while there are none.
     pub(crate) fn survey(&mut self) {
         assert!(self.held.is_empty(), "a survey without gangs would make the scheduler miss them");
-        let nodes = (0..self.scheduler.cluster().nodes().len() as u32).map(|n| NodeSeen { node: NodeId(n), up: true });
+        let nodes =
+            (0..self.scheduler.cluster().nodes().len() as u32).map(|n| ObservedNode { node: NodeId(n), up: true });
         self.tell(Input::Surveyed(Survey { at: self.now, nodes: nodes.collect(), gangs: Vec::new() }));
     }
 
@@ -82,7 +83,7 @@ impl Perfect {
         }
     }
 
-    fn row(&self, ask: &Ask) -> Row {
+    fn row(&self, ask: &RateQuery) -> RateRow {
         let own = &self.rates[ask.workload.index()];
         let cell = |j: usize| {
             let rate = own[j] * f64::from(ask.gang);
@@ -96,7 +97,7 @@ impl Perfect {
                 source: Source::Measured,
             })
         };
-        Row { ask: *ask, cells: (0..own.len()).map(cell).collect() }
+        RateRow { ask: *ask, cells: (0..own.len()).map(cell).collect() }
     }
 
     fn obey(&mut self, order: Order) -> Option<Input> {
@@ -110,11 +111,11 @@ impl Perfect {
                     assert_eq!(self.scheduler.cluster().kind_of(*gpu), start.kind, "{} is on mixed kinds", start.job);
                 }
                 assert!(self.held.insert(start.job, start.gpus).is_none(), "{} runs twice", start.job);
-                Some(Input::Reported(Report { job: start.job, fence: start.fence, fate: Fate::Started }))
+                Some(Input::Reported(Report { job: start.job, fence: start.fence, fate: GangEvent::Started }))
             }
             Order::Stop { job, fence } => {
                 self.held.remove(&job)?;
-                Some(Input::Reported(Report { job, fence, fate: Fate::Stopped(0.0) }))
+                Some(Input::Reported(Report { job, fence, fate: GangEvent::Stopped(0.0) }))
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::{Book, CellKey, MeasuredCell, edit};
 use crate::store::Row;
 use arles_core::engine::{JobMeter, KindMeter, Meters};
-use arles_core::estimate::{Ask, Observation};
+use arles_core::estimate::{Observation, RateQuery};
 use arles_core::meter::Charge;
 use arles_core::{KindId, Time};
 use serde::{Deserialize, Serialize};
@@ -149,10 +149,10 @@ impl Book {
     }
 
     /// What is estimated now of a cell that an engine may measure. (A pair is asked for with the lesser workload first.)
-    pub(crate) fn guess(&self, ask: &Ask, kind: KindId, spread: bool) -> Option<f64> {
+    pub(crate) fn guess(&self, ask: &RateQuery, kind: KindId, spread: bool) -> Option<f64> {
         match ask.partner {
             Some(partner) if partner < ask.workload => {
-                let turned = Ask { workload: partner, gang: ask.gang, partner: Some(ask.workload) };
+                let turned = RateQuery { workload: partner, gang: ask.gang, partner: Some(ask.workload) };
                 self.estimate(&turned, kind).map(|estimate| estimate.partner_rate)
             }
             _ => self.estimate(ask, kind).map(|e| if spread { e.spread_rate } else { e.rate }),

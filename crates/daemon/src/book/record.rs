@@ -2,7 +2,7 @@
 
 use super::{Book, UNTOLD, edit};
 use crate::entry::Submission;
-use crate::machine::Glimpse;
+use crate::state_machine::JobUpdate;
 use crate::store::Row;
 use arles_api::{JobState, Progress};
 use arles_core::engine::JobMeter;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// GPUs that a job holds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct HeldGpus {
     pub(crate) kind: KindId,
     pub(crate) gpus: Vec<u32>,
     pub(crate) spread: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Record {
     pub(crate) name: Option<String>,
     pub(crate) state: JobState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<HeldGpus>,
     /// Why it waits, as of the last round.
     #[serde(skip)]
     pub(crate) reason: Option<Reason>,
@@ -96,7 +96,7 @@ impl Record {
     }
 
     /// Follows the scheduler.
-    pub(super) fn follow(&mut self, at: Time, glimpse: &Glimpse) {
+    pub(super) fn follow(&mut self, at: Time, glimpse: &JobUpdate) {
         self.state = glimpse.state;
         self.held.clone_from(&glimpse.held);
         self.failures = glimpse.failures;
@@ -120,7 +120,7 @@ impl Book {
         self.waiting.insert(id);
         *self.reasons.entry((submission.spec.tenant.0, UNTOLD)).or_default() += 1;
         self.tenants[tenant].live[JobState::Waiting as usize] += 1;
-        let workload = &self.ground().workloads[submission.spec.workload.index()];
+        let workload = &self.header().workloads[submission.spec.workload.index()];
         let text =
             format!("job {} of {}: {workload} on {} GPU(s)", id.0, self.tenants[tenant].name, submission.spec.gang);
         self.tell(at, "submitted", Some(id), text);
@@ -161,11 +161,11 @@ impl Book {
     /// A job's line in the history is to be written, or written anew.
     pub(super) fn put_into_history(&mut self, job: JobId) {
         let Some(record) = self.jobs.get(&job) else { return };
-        let ground = self.ground();
+        let header = self.header();
         let row = Row::Past {
             id: job,
             tenant: self.tenants[record.spec.tenant.index()].name.clone(),
-            workload: ground.workloads[record.spec.workload.index()].clone(),
+            workload: header.workloads[record.spec.workload.index()].clone(),
             state: record.state.name().into(),
             ended: record.ended.unwrap_or_default(),
             record: serde_json::to_string(record).expect("plain data"),

@@ -3,10 +3,10 @@
 //! The order of things: is there such a route, may the caller, is the request well formed, what does the desk say. A panic on the
 //! way becomes a response with status 500 and a line on standard error, and the connection goes on.
 
-use super::behind::{Behind, Reply};
+use super::backend::{Backend, Reply};
 use super::gate::Gate;
-use super::given::{Given, short};
-use super::routes::{self, Ask, Route, Way};
+use super::params::{Params, short};
+use super::routes::{self, RateQuery, Route, Way};
 use super::{Options, assets, internal, openapi, stream};
 use crate::Refusal;
 use crate::access::Caller;
@@ -52,7 +52,7 @@ pub(super) struct Door<B> {
     most_listeners: usize,
 }
 
-impl<B: Behind> Door<B> {
+impl<B: Backend> Door<B> {
     pub(super) fn new(behind: B, options: &Options, stop: watch::Receiver<bool>) -> Self {
         Self {
             behind,
@@ -106,22 +106,22 @@ impl<B: Behind> Door<B> {
         let who = self.gate.pass(&self.behind, route, &head.headers, from)?;
         *name = who.as_ref().map(|who| who.name.clone());
         let body = if route.body.is_some() { self.read(&head.headers, body).await? } else { Bytes::new() };
-        let given = Given::read(route, segment, head.uri.query(), &head.headers, body)?;
-        self.ask(route, who, (route.ask)(&given)?).await
+        let params = Params::read(route, segment, head.uri.query(), &head.headers, body)?;
+        self.ask(route, who, (route.ask)(&params)?).await
     }
 
-    async fn ask(&self, route: &'static Route, who: Option<Caller>, ask: Ask) -> Result<Answer, Refusal> {
+    async fn ask(&self, route: &'static Route, who: Option<Caller>, ask: RateQuery) -> Result<Answer, Refusal> {
         match ask {
-            Ask::Health => well(&self.behind.health()),
-            Ask::Ready => well(&self.behind.ready()),
-            Ask::OpenApi => Ok(respond(StatusCode::OK, JSON, self.openapi.clone())),
-            Ask::Asset(name) => page(name),
-            Ask::Metrics => {
+            RateQuery::Health => well(&self.behind.health()),
+            RateQuery::Ready => well(&self.behind.ready()),
+            RateQuery::OpenApi => Ok(respond(StatusCode::OK, JSON, self.openapi.clone())),
+            RateQuery::Asset(name) => page(name),
+            RateQuery::Metrics => {
                 let text = self.behind.metrics().await;
                 Ok(respond(StatusCode::OK, PROMETHEUS, text.into()))
             }
-            Ask::Events(after) => self.listen(known(route, who)?, after),
-            Ask::Desk(question) => {
+            RateQuery::Events(after) => self.listen(known(route, who)?, after),
+            RateQuery::Desk(question) => {
                 let reply = self.behind.answer(known(route, who)?, *question).await?;
                 Ok(replied(reply))
             }

@@ -6,7 +6,7 @@
 
 use super::limit::{Buckets, peer};
 use super::routes::{Route, Verb};
-use super::{Behind, Options};
+use super::{Backend, Options};
 use crate::Refusal;
 use crate::access::{Caller, Need};
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
@@ -38,7 +38,7 @@ impl Gate {
     }
 
     /// Lets a request through to its route, or not.
-    pub(super) fn pass<B: Behind>(
+    pub(super) fn pass<B: Backend>(
         &self,
         behind: &B,
         route: &Route,
@@ -67,7 +67,7 @@ impl Gate {
         Ok(Some(who))
     }
 
-    fn identify<B: Behind>(&self, behind: &B, headers: &HeaderMap, from: IpAddr) -> Result<Caller, Refusal> {
+    fn identify<B: Backend>(&self, behind: &B, headers: &HeaderMap, from: IpAddr) -> Result<Caller, Refusal> {
         let failed = |message: &str| {
             // Only failures are counted, so nobody's bad guesses lock out a good token from the same address.
             self.failures.take(&peer(from), Instant::now()).map_err(too_fast)?;
@@ -142,7 +142,7 @@ fn from_our_page(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 fn shown(text: &str) -> String {
-    super::given::short(text)
+    super::params::short(text)
 }
 
 /// Whether a host, with or without a port, is this machine under a name that no other can take.

@@ -3,8 +3,8 @@
 //! Routing, the reading of parameters, the OpenAPI file, the list in `docs/api.md` and the tests of who may do what come from
 //! [`ROUTES`]. A route is added by a line there, a [`Question`], and its answer in `behind.rs`.
 
-use super::behind::Question;
-use super::given::Given;
+use super::backend::Question;
+use super::params::Params;
 use super::shape::Shape;
 use crate::Refusal;
 use crate::access::Need;
@@ -105,7 +105,7 @@ pub enum Content {
 
 /// What a request turned out to ask for.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Ask {
+pub enum RateQuery {
     /// Whether the process is alive.
     Health,
     /// Whether it takes requests.
@@ -148,7 +148,7 @@ pub struct Route {
     /// Statuses of failure besides those that its need, its body and its parameters bring with them.
     pub faults: &'static [u16],
     /// Makes a question of a request.
-    pub ask: fn(&Given) -> Result<Ask, Refusal>,
+    pub ask: fn(&Params) -> Result<RateQuery, Refusal>,
 }
 
 /// What a path and a method lead to.

@@ -4,7 +4,7 @@
 //! that takes nothing for a while is dropped: it comes back with `Last-Event-ID` and misses nothing. So no listener ever holds more
 //! than a few batches of memory, and nobody waits for one.
 
-use super::behind::Behind;
+use super::backend::Backend;
 use super::race::{First, first};
 use crate::access::Caller;
 use arles_api::Event;
@@ -42,7 +42,7 @@ impl Body for Frames {
 }
 
 /// Begins to listen for somebody. `count` tells how many listen.
-pub(super) fn listen<B: Behind>(
+pub(super) fn listen<B: Backend>(
     behind: B,
     who: Caller,
     after: Option<u64>,
@@ -60,7 +60,7 @@ pub(super) fn listen<B: Behind>(
     Frames { queue }
 }
 
-async fn tell<B: Behind>(behind: B, who: Caller, after: Option<u64>, queue: &mpsc::Sender<Bytes>) {
+async fn tell<B: Backend>(behind: B, who: Caller, after: Option<u64>, queue: &mpsc::Sender<Bytes>) {
     let mut after = after.unwrap_or_else(|| behind.last_event(&who));
     // Headers go out with the first bytes, so that a listener knows that it listens.
     let mut text = String::from("retry: 2000\n\n");

@@ -118,7 +118,7 @@ fn name(path: &str) -> &str {
 }
 
 fn quoted(value: &Value) -> String {
-    super::given::short(&value.to_string())
+    super::params::short(&value.to_string())
 }
 
 /// Writes 4.0 as 4, everywhere.

@@ -1,6 +1,6 @@
 //! Changes on their way into the journal: the last look at a request, by the only one who knows what came just before it.
 
-use super::keeper::Keeper;
+use super::event_loop::EventLoop;
 use crate::Refusal;
 use crate::entry::{Entry, Key, Submission};
 use arles_core::{Input, JobId, JobSpec, Tenant, TenantId, Time};
@@ -20,14 +20,14 @@ pub(crate) enum Change {
     Tenant(Tenant),
 }
 
-impl Keeper {
+impl EventLoop {
     /// The entry that a change becomes, the job it is about, and whether it is news; no entry where all is as wanted already.
     pub(super) fn admit(&mut self, now: Time, change: Change) -> Result<(Option<Entry>, JobId, bool), Refusal> {
         match change {
             Change::Submit { spec, name, key } => self.admit_job(now, spec, name, key),
             Change::Cancel { job, of } => {
-                let glance = self.machine().scheduler.glance(job);
-                match glance.filter(|glance| of.is_none_or(|tenant| glance.spec.tenant == tenant)) {
+                let job_status = self.machine().scheduler.job_status(job);
+                match job_status.filter(|job_status| of.is_none_or(|tenant| job_status.spec.tenant == tenant)) {
                     Some(_) => Ok((Some(Entry::Input(Input::Cancel(job))), job, true)),
                     None => Err(crate::desk::over(job.0)),
                 }

@@ -16,7 +16,7 @@ const DROPS: usize = 50;
 
 /// A little work that rides along with a commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Chore {
+pub enum MaintenanceStep {
     /// A piece of a snapshot as of entry `seq`.
     Part {
         /// Of which snapshot.
@@ -40,24 +40,24 @@ pub enum Chore {
 }
 
 /// The chores that a snapshot is made of.
-pub(crate) fn pieces(seq: u64, bytes: Vec<u8>, keep_entries: bool) -> VecDeque<Chore> {
-    let part = |(part, body): (usize, &[u8])| Chore::Part { seq, part, body: body.to_vec() };
-    let mut chores: VecDeque<Chore> = bytes.chunks(PART_BYTES).enumerate().map(part).collect();
-    chores.push_back(Chore::Finish { seq, bytes: bytes.len(), checksum: checksum(&bytes) });
+pub(crate) fn pieces(seq: u64, bytes: Vec<u8>, keep_entries: bool) -> VecDeque<MaintenanceStep> {
+    let part = |(part, body): (usize, &[u8])| MaintenanceStep::Part { seq, part, body: body.to_vec() };
+    let mut chores: VecDeque<MaintenanceStep> = bytes.chunks(PART_BYTES).enumerate().map(part).collect();
+    chores.push_back(MaintenanceStep::Finish { seq, bytes: bytes.len(), checksum: checksum(&bytes) });
     drop(bytes);
     if !keep_entries {
-        chores.extend(std::iter::repeat_n(Chore::Drop, DROPS));
+        chores.extend(std::iter::repeat_n(MaintenanceStep::Drop, DROPS));
     }
     chores
 }
 
-pub(super) fn write(transaction: &Transaction<'_>, chore: &Chore) -> rusqlite::Result<()> {
+pub(super) fn write(transaction: &Transaction<'_>, chore: &MaintenanceStep) -> rusqlite::Result<()> {
     match chore {
-        Chore::Part { seq, part, body } => {
+        MaintenanceStep::Part { seq, part, body } => {
             let sql = "INSERT OR REPLACE INTO snapshot_part (seq, part, body) VALUES (?1, ?2, ?3)";
             transaction.prepare_cached(sql)?.execute(params![*seq as i64, *part as i64, body])?;
         }
-        Chore::Finish { seq, bytes, checksum } => {
+        MaintenanceStep::Finish { seq, bytes, checksum } => {
             let sql = "INSERT OR REPLACE INTO snapshot (seq, bytes, checksum) VALUES (?1, ?2, ?3)";
             transaction.execute(sql, params![*seq as i64, *bytes as i64, checksum])?;
             if let Some(older) = older(transaction)? {
@@ -65,7 +65,7 @@ pub(super) fn write(transaction: &Transaction<'_>, chore: &Chore) -> rusqlite::R
                 transaction.execute("DELETE FROM snapshot_part WHERE seq < ?1", [older])?;
             }
         }
-        Chore::Drop => {
+        MaintenanceStep::Drop => {
             if let Some(older) = older(transaction)? {
                 let sql =
                     "DELETE FROM journal WHERE seq IN (SELECT seq FROM journal WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";

@@ -15,7 +15,7 @@ impl View<'_> {
     pub fn nodes(&self, page: &Page) -> Answer<api::Nodes> {
         let (limit, beyond) = (limit(page)?, cursor(page.cursor.as_deref())?);
         let first = beyond.map_or(0, |n| (n as usize).saturating_add(1));
-        let cluster = &self.ground().cluster;
+        let cluster = &self.header().cluster;
         let all = cluster.nodes().len();
         let numbers = first.min(all)..first.saturating_add(limit).min(all);
         let next = (numbers.end < all).then(|| (numbers.end.saturating_sub(1)).to_string());
@@ -42,7 +42,7 @@ impl View<'_> {
     /// All GPUs, in columns.
     #[must_use]
     pub fn gpus(&self) -> api::Gpus {
-        let cluster = &self.ground().cluster;
+        let cluster = &self.header().cluster;
         let n = cluster.gpus();
         self.book(|book| {
             let mut gpus = api::Gpus {
@@ -80,7 +80,7 @@ impl View<'_> {
     /// The kinds of this cluster.
     #[must_use]
     pub fn kinds(&self) -> api::Kinds {
-        let cluster = &self.ground().cluster;
+        let cluster = &self.header().cluster;
         let counts = cluster.counts();
         let mut kinds: Vec<api::Kind> = cluster
             .kinds()

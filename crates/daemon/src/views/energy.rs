@@ -83,6 +83,6 @@ impl View<'_> {
             unused_joules: meter.unused_joules,
             gpu_seconds: meter.busy_gpu_seconds,
         };
-        self.ground().cluster.kinds().iter().zip(&totals.kinds).map(row).collect()
+        self.header().cluster.kinds().iter().zip(&totals.kinds).map(row).collect()
     }
 }

@@ -12,7 +12,7 @@ impl View<'_> {
     /// The decision in force and what changed lately.
     #[must_use]
     pub fn allocation(&self) -> api::Allocation {
-        let cluster = &self.ground().cluster;
+        let cluster = &self.header().cluster;
         let solve_seconds = match self.source {
             Source::Live(shared) => {
                 Some(shared.gauges.last_solve_micros.get()).filter(|&m| m > 0).map(|m| m as f64 / 1e6)
@@ -83,7 +83,7 @@ impl View<'_> {
     }
 
     fn judge(&self, book: &Book, all: &AuditPeriod) -> api::Audit {
-        let cluster = &self.ground().cluster;
+        let cluster = &self.header().cluster;
         let k = cluster.kinds().len();
         let share = |(i, line): (usize, &crate::book::TenantLine)| {
             let sums = all.tenants.get(&(i as u32));

@@ -42,7 +42,7 @@ impl View<'_> {
                     beyond.is_none_or(|b| if query.oldest_first { record.spec.id.0 > b } else { record.spec.id.0 < b })
                         && (query.states.is_empty() || query.states.contains(&record.state))
                         && tenant.as_ref().is_none_or(|name| book.tenants[record.spec.tenant.index()].name == *name)
-                        && workload.is_none_or(|name| self.ground().workloads[record.spec.workload.index()] == name)
+                        && workload.is_none_or(|name| self.header().workloads[record.spec.workload.index()] == name)
                 };
                 let live: Vec<&Record> = match query.oldest_first {
                     true => book.jobs.values().map(AsRef::as_ref).filter(fits).take(limit).collect(),
@@ -120,7 +120,7 @@ impl View<'_> {
         now: Time,
     ) -> Answer<api::Explanation> {
         let job = self.job(id)?;
-        let ground = self.ground();
+        let header = self.header();
         let reason = match verdict {
             Some(Verdict::Unknown) => return Ok(self.explain_past(&job)),
             Some(verdict) => told(verdict),
@@ -130,7 +130,7 @@ impl View<'_> {
             }),
         };
         let standing = standing.iter().map(|s| api::Standing {
-            kind: ground.cluster.kind(s.kind).name.clone(),
+            kind: header.cluster.kind(s.kind).name.clone(),
             gangs: s.gangs,
             owed: s.credit,
         });
@@ -153,7 +153,7 @@ impl View<'_> {
     }
 
     fn shown(&self, book: &Book, record: &Record) -> api::Job {
-        let (ground, spec) = (self.ground(), &record.spec);
+        let (header, spec) = (self.header(), &record.spec);
         let (steps, period_seconds) = match spec.work {
             Work::Steps(steps) => (Some(steps), None),
             Work::Period(seconds) => (None, Some(seconds)),
@@ -175,14 +175,14 @@ impl View<'_> {
             id: spec.id.0,
             name: record.name.clone(),
             tenant: book.tenants[spec.tenant.index()].name.clone(),
-            workload: ground.workloads[spec.workload.index()].clone(),
+            workload: header.workloads[spec.workload.index()].clone(),
             gang: spec.gang,
             steps,
             period_seconds,
             floor: spec.floor,
             weight: spec.weight,
             restart_seconds: spec.restart_seconds,
-            kinds: spec.kinds.iter().map(|&kind| ground.cluster.kind(kind).name.clone()).collect(),
+            kinds: spec.kinds.iter().map(|&kind| header.cluster.kind(kind).name.clone()).collect(),
             state: record.state,
             reason: waits.or_else(failed).or_else(fresh),
             place: self.place(book, record),
@@ -202,7 +202,7 @@ impl View<'_> {
     }
 
     fn place(&self, book: &Book, record: &Record) -> Option<api::Place> {
-        let (held, cluster) = (record.held.as_ref()?, &self.ground().cluster);
+        let (held, cluster) = (record.held.as_ref()?, &self.header().cluster);
         let mut nodes: Vec<String> =
             held.gpus.iter().map(|&gpu| cluster.node(cluster.node_of(GpuId(gpu))).name.clone()).collect();
         nodes.dedup();

@@ -4,19 +4,19 @@ use super::{Answer, View, cursor, limit};
 use crate::desk::Page;
 use arles_api as api;
 use arles_core::KindId;
-use arles_core::estimate::{Ask, Estimate, Source};
+use arles_core::estimate::{Estimate, RateQuery, Source};
 
 impl View<'_> {
     /// How fast a job would be on each kind, fastest first.
     pub(super) fn rates_of(&self, job: &api::Job) -> Vec<api::KindRate> {
-        let ground = self.ground();
+        let header = self.header();
         let mut rates = self.book(|book| {
             let record = book.jobs.get(&arles_core::JobId(job.id))?;
-            let ask = Ask { workload: record.spec.workload, gang: record.spec.gang, partner: None };
+            let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner: None };
             let row = book.estimates.get(&ask)?;
             let cells = row.cells.iter().enumerate().filter_map(|(j, cell)| Some((j, (*cell)?)));
             let rate = |(j, cell): (usize, Estimate)| api::KindRate {
-                kind: ground.cluster.kinds()[j].name.clone(),
+                kind: header.cluster.kinds()[j].name.clone(),
                 rate: cell.rate,
                 watts: cell.watts,
                 doubt: cell.doubt,
@@ -36,9 +36,9 @@ impl View<'_> {
     /// When the query makes no sense.
     pub fn estimates(&self, workload: Option<&str>, page: &Page) -> Answer<api::Estimates> {
         let (limit, skip) = (limit(page)?, cursor(page.cursor.as_deref())?.unwrap_or(0) as usize);
-        let ground = self.ground();
+        let header = self.header();
         let wanted = workload.map(super::jobs::known_workload);
-        let name = |id: arles_core::WorkloadId| ground.workloads[id.index()].as_str();
+        let name = |id: arles_core::WorkloadId| header.workloads[id.index()].as_str();
         let mut cells = Vec::new();
         let mut seen = 0_usize;
         self.book(|book| {
@@ -63,7 +63,7 @@ impl View<'_> {
                         workload: name(ask.workload).to_owned(),
                         gang: ask.gang,
                         partner: ask.partner.map(|partner| name(partner).to_owned()),
-                        kind: ground.cluster.kinds()[j].name.clone(),
+                        kind: header.cluster.kinds()[j].name.clone(),
                         rate: cell.rate,
                         watts: cell.watts,
                         doubt: cell.doubt,

@@ -6,11 +6,10 @@
 pub mod wire;
 
 use arles_api as api;
-use arles_api as api;
 use arles_api::{Event, Health};
 use arles_daemon::Refusal;
 use arles_daemon::access::{Caller, Scope};
-use arles_daemon::http::{Behind, Options, Question, Reply, serve_behind};
+use arles_daemon::http::{Backend, Options, Question, Reply, serve_backend};
 use serde_json::json;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -35,7 +34,7 @@ impl Fake {
     }
 }
 
-impl Behind for Fake {
+impl Backend for Fake {
     /// Secrets are the names of scopes.
     fn caller(&self, secret: &str) -> Option<Caller> {
         let scope = Scope::named(secret)?;
@@ -112,7 +111,7 @@ impl Server {
         let at = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let fake = Fake::default();
-        let task = runtime.spawn(serve_behind(fake.clone(), options, listener, stopped));
+        let task = runtime.spawn(serve_backend(fake.clone(), options, listener, stopped));
         Self { at, fake, stop, runtime: Some(runtime), task: Some(task) }
     }
 

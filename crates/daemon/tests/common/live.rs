@@ -3,18 +3,18 @@
 pub use super::wire::{self, Answer};
 use super::{Folder, wait_until};
 use arles_api::TokenRequest;
-use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
+use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{KindId, Time};
 use arles_daemon::access::{Caller, Scope};
 use arles_daemon::desk::Desk;
-use arles_daemon::entry::Ground;
+use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::{self, serve};
-use arles_daemon::service::{Options, Parts, Service};
+use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
 use arles_engine::Virtual;
 use arles_sim::measure::Noise;
 use arles_sim::truth::{Oracle, Truth};
-use arles_sim::world::Habits;
+use arles_sim::world::WorldOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
@@ -26,12 +26,12 @@ use tokio::sync::watch;
 /// An estimator that is up to a third off until a cell is measured, so that estimates and measurements differ as they do in life.
 struct Doubtful {
     oracle: Oracle,
-    measured: BTreeMap<(Ask, KindId), (f64, f64)>,
+    measured: BTreeMap<(RateQuery, KindId), (f64, f64)>,
 }
 
 impl Doubtful {
     /// A factor from 0.7 to 1.3 that depends on the cell alone.
-    fn factor(ask: &Ask, kind: usize) -> f64 {
+    fn factor(ask: &RateQuery, kind: usize) -> f64 {
         let partner = ask.partner.map_or(0, |partner| u64::from(partner.0) + 1);
         let mut x = u64::from(ask.workload.0) << 40 | u64::from(ask.gang) << 24 | partner << 8 | kind as u64;
         x = (x ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -41,7 +41,7 @@ impl Doubtful {
 }
 
 impl Estimator for Doubtful {
-    fn estimate(&self, ask: &Ask) -> Row {
+    fn estimate(&self, ask: &RateQuery) -> RateRow {
         let mut row = self.oracle.estimate(ask);
         for (j, cell) in row.cells.iter_mut().enumerate() {
             let Some(cell) = cell else { continue };
@@ -59,7 +59,7 @@ impl Estimator for Doubtful {
         row
     }
 
-    fn observe(&mut self, seen: &Observation) -> Vec<Ask> {
+    fn observe(&mut self, seen: &Observation) -> Vec<RateQuery> {
         if seen.spread {
             return Vec::new();
         }
@@ -90,20 +90,20 @@ pub struct Live {
 
 impl Live {
     /// Starts one on a virtual cluster, `speed` times as fast as the wall's clock, with tokens and without a limit of requests.
-    pub fn start(ground: &Ground, speed: f64) -> Self {
+    pub fn start(header: &JournalHeader, speed: f64) -> Self {
         let options = http::Options { requests_per_second: f64::INFINITY, ..http::Options::default() };
-        Self::start_with(ground, speed, options)
+        Self::start_with(header, speed, options)
     }
 
-    pub fn start_with(ground: &Ground, speed: f64, options: http::Options) -> Self {
+    pub fn start_with(header: &JournalHeader, speed: f64, options: http::Options) -> Self {
         let folder = Folder::new();
         let mut store = Store::open(&folder.0).expect("a journal");
-        store.set_ground(ground).expect("a journal that can be written");
-        let truth = Arc::new(Truth::new(ground.cluster.kinds(), &ground.workloads, None).expect("a truth"));
+        store.set_header(header).expect("a journal that can be written");
+        let truth = Arc::new(Truth::new(header.cluster.kinds(), &header.workloads, None).expect("a truth"));
         let boot = Time::from_seconds(arles_daemon::clock::wall().seconds()).0;
         let engine =
-            Virtual::new(ground.cluster.clone(), Arc::clone(&truth), Habits::default(), Noise::default(), boot);
-        let parts = Parts {
+            Virtual::new(header.cluster.clone(), Arc::clone(&truth), WorldOptions::default(), Noise::default(), boot);
+        let parts = Components {
             engine: Box::new(engine),
             engine_name: "virtual".into(),
             estimator: Box::new(Doubtful { oracle: Oracle(truth), measured: BTreeMap::new() }),

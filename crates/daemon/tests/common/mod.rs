@@ -8,13 +8,13 @@ pub mod wire;
 use arles_api::JobRequest;
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, Library, Tenant, Time};
-use arles_daemon::entry::Ground;
-use arles_daemon::service::{Options, Parts, Service};
+use arles_daemon::entry::JournalHeader;
+use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
 use arles_engine::Virtual;
 use arles_sim::measure::Noise;
 use arles_sim::truth::{Oracle, Truth};
-use arles_sim::world::Habits;
+use arles_sim::world::WorldOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,11 +46,11 @@ pub fn cluster(gpus: &[(&str, u32)]) -> Cluster {
     Cluster::uniform(kinds, &counts, 4).expect("a cluster")
 }
 
-pub fn ground(cluster: Cluster, tenants: &[&str], policy: &str) -> Ground {
+pub fn header(cluster: Cluster, tenants: &[&str], policy: &str) -> JournalHeader {
     let mut settings = Settings::with_round(60.0);
     settings.survey_seconds = 120.0;
     settings.lease_seconds = 480.0;
-    Ground {
+    JournalHeader {
         cluster,
         settings,
         tenants: tenants.iter().map(|name| Tenant { name: (*name).to_owned(), weight: 1.0 }).collect(),
@@ -62,15 +62,16 @@ pub fn ground(cluster: Cluster, tenants: &[&str], policy: &str) -> Ground {
 }
 
 /// Starts a daemon on a folder, with a virtual engine in this process.
-pub fn start(folder: &Path, ground: &Ground, options: Options) -> Service {
+pub fn start(folder: &Path, header: &JournalHeader, options: Options) -> Service {
     let mut store = Store::open(folder).expect("a journal");
-    if store.ground().expect("readable").is_none() {
-        store.set_ground(ground).expect("writable");
+    if store.header().expect("readable").is_none() {
+        store.set_header(header).expect("writable");
     }
-    let truth = Arc::new(Truth::new(ground.cluster.kinds(), &ground.workloads, None).expect("a truth"));
+    let truth = Arc::new(Truth::new(header.cluster.kinds(), &header.workloads, None).expect("a truth"));
     let boot = Time::from_seconds(arles_daemon::clock::wall().seconds()).0;
-    let engine = Virtual::new(ground.cluster.clone(), Arc::clone(&truth), Habits::default(), Noise::default(), boot);
-    let parts = Parts {
+    let engine =
+        Virtual::new(header.cluster.clone(), Arc::clone(&truth), WorldOptions::default(), Noise::default(), boot);
+    let parts = Components {
         engine: Box::new(engine),
         engine_name: "virtual".into(),
         estimator: Box::new(Oracle(truth)),

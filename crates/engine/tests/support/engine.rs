@@ -1,13 +1,13 @@
 //! A small cluster, jobs on it, and calls that mean something or nothing: for tests of engines.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-use arles_core::engine::{Engine, Enrolled, JobMeter, Meters};
+use arles_core::engine::{Engine, JobMeter, LiveJob, Meters};
 use arles_core::scheduler::{Fence, Order, Start};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, Library, TenantId, Time, Work, WorkloadId};
 use arles_engine::{Remote, Virtual, serve};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
-use arles_sim::world::Habits;
+use arles_sim::world::WorldOptions;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -34,8 +34,8 @@ pub(crate) fn truth() -> Arc<Truth> {
     Arc::new(Truth::new(cluster().kinds(), &names, None).expect("workloads of the library"))
 }
 
-pub(crate) fn world(habits: Habits) -> Virtual {
-    Virtual::new(cluster(), truth(), habits, Noise::default(), BOOT)
+pub(crate) fn world(world_options: WorldOptions) -> Virtual {
+    Virtual::new(cluster(), truth(), world_options, Noise::default(), BOOT)
 }
 
 /// A path for a socket that nobody else uses.
@@ -54,16 +54,16 @@ pub(crate) fn served(world: Virtual, speed: f64, log: impl Write + Send + 'stati
 }
 
 /// A served world whose time is what it is told. The name of the socket is taken back once it is connected.
-pub(crate) fn remote(habits: Habits) -> Remote {
-    let path = served(world(habits), 0.0, std::io::sink());
+pub(crate) fn remote(world_options: WorldOptions) -> Remote {
+    let path = served(world(world_options), 0.0, std::io::sink());
     let mut remote = Remote::connect(&path);
-    remote.news(Time::ZERO).expect("it listens");
+    remote.poll(Time::ZERO).expect("it listens");
     std::fs::remove_file(path).expect("it was made above");
     remote
 }
 
 /// A job that takes so many seconds on the fastest kind.
-pub(crate) fn job(id: u64, gang: u32, seconds: f64) -> Enrolled {
+pub(crate) fn job(id: u64, gang: u32, seconds: f64) -> LiveJob {
     let workload = WorkloadId(id as u32 % WORKLOADS);
     let rate = truth().reference_rate(workload, gang, None).expect("it fits somewhere");
     let spec = JobSpec {
@@ -78,7 +78,7 @@ pub(crate) fn job(id: u64, gang: u32, seconds: f64) -> Enrolled {
         kinds: Vec::new(),
         arrived: Time::ZERO,
     };
-    Enrolled { spec, steps_done: 0.0 }
+    LiveJob { spec, steps_done: 0.0 }
 }
 
 pub(crate) fn start(job: u64, fence: u64, gpus: &[u32]) -> Order {
@@ -135,8 +135,8 @@ impl Ledger {
 /// Something that a driver may ask of an engine, sensible or not.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
-    Enrol(Enrolled),
-    Roll(Vec<Enrolled>),
+    Enrol(LiveJob),
+    Roll(Vec<LiveJob>),
     Dismiss(u64),
     Apply(Order),
     News,
@@ -147,22 +147,22 @@ impl Call {
     /// Asks; everything that came back as text, what concerns meters into the ledger.
     pub(crate) fn ask(&self, engine: &mut dyn Engine, now: Time, ledger: &mut Ledger) -> String {
         let told = match self {
-            Call::Enrol(job) => format!("{:?}", engine.enrol(now, job)),
+            Call::Enrol(job) => format!("{:?}", engine.add_job(now, job)),
             Call::Roll(live) => {
-                let told = engine.roll_call(now, live);
+                let told = engine.sync_jobs(now, live);
                 told.iter().flatten().for_each(|meter| ledger.take(meter));
                 format!("{told:?}")
             }
             Call::Dismiss(job) => {
-                let told = engine.dismiss(now, JobId(*job));
+                let told = engine.remove_job(now, JobId(*job));
                 told.iter().flatten().for_each(|meter| ledger.take(meter));
                 format!("{told:?}")
             }
             Call::Apply(order) => format!("{:?}", engine.apply(now, order)),
-            Call::News => format!("{:?}", engine.news(now)),
+            Call::News => format!("{:?}", engine.poll(now)),
             Call::Survey => {
                 let told = engine.survey(now, Time(now.0 / 2));
-                told.iter().for_each(|sighting| ledger.look(&sighting.meters));
+                told.iter().for_each(|report| ledger.look(&report.meters));
                 format!("{told:?}")
             }
         };
@@ -189,13 +189,13 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-pub(crate) fn habits() -> impl Strategy<Value = Habits> {
+pub(crate) fn world_options() -> impl Strategy<Value = WorldOptions> {
     let seconds = prop_oneof![Just(0.0), 1.0..20.0];
-    (seconds, 10.0..100.0, any::<bool>()).prop_map(|(checkpoint_seconds, every, unused_off)| Habits {
+    (seconds, 10.0..100.0, any::<bool>()).prop_map(|(checkpoint_seconds, every, unused_off)| WorldOptions {
         checkpoint_seconds,
         checkpoint_every_seconds: every,
         unused_off,
-        ..Habits::default()
+        ..WorldOptions::default()
     })
 }
 

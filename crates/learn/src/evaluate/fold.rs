@@ -5,7 +5,7 @@ use super::{DRAWS, Exam, Plan, Work};
 use crate::catalog::Catalog;
 use crate::draw::Draw;
 use crate::table::{Setting, Unfit};
-use arles_core::estimate::{Ask, Estimate, Estimator, Observation};
+use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery};
 use arles_core::{KindId, Time, WorkloadId};
 
 /// A 90 % interval is so many standard errors wide, to either side.
@@ -170,8 +170,8 @@ impl Exam<'_> {
     }
 }
 
-fn ask(subject: usize, partner: Option<usize>) -> Ask {
-    Ask { workload: WorkloadId(subject as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
+fn ask(subject: usize, partner: Option<usize>) -> RateQuery {
+    RateQuery { workload: WorkloadId(subject as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
 }
 
 /// Doubt of the quotient: an estimator states the doubt of the rate itself, which holds that of the rate alone.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::catalog::{Cell, MEASUREMENT_ERROR};
 use crate::table::{ESTIMATORS, Setting, find_estimator};
-use arles_core::estimate::Ask;
+use arles_core::estimate::RateQuery;
 use arles_core::{Time, WorkloadId, model};
 
 const WORKLOADS: [&str; 7] =
@@ -81,7 +81,7 @@ fn what_is_held_out_is_nowhere_to_be_seen() {
             let setting = Setting { kinds: &kinds, workloads, catalog: &left, seed: 7, progress };
             let made = (entry.make)(&setting).unwrap();
             let partners = [None].into_iter().chain((0..workloads.len() as u32).map(|p| Some(WorkloadId(p))));
-            let ask = |partner| Ask { workload: WorkloadId(index as u32), gang: 1, partner };
+            let ask = |partner| RateQuery { workload: WorkloadId(index as u32), gang: 1, partner };
             partners.map(|partner| made.estimate(&ask(partner))).collect::<Vec<_>>()
         };
         assert_eq!(estimates(&catalog), estimates(&poisoned), "{}", entry.name);

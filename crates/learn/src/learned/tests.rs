@@ -2,7 +2,7 @@ use super::*;
 use crate::catalog::Catalog;
 use crate::evaluate::{tests_small, without_host_time};
 use crate::table::Subject;
-use arles_core::estimate::{Ask, Observation, Row};
+use arles_core::estimate::{Observation, RateQuery, RateRow};
 use arles_core::{Kind, KindId, Time, WorkloadId, model};
 
 const NEWCOMER: &str = "lm-b80";
@@ -22,11 +22,11 @@ fn setting<'a>(catalog: &'a Catalog, kinds: &'a [Kind], workloads: &'a [Subject]
     Setting { kinds, workloads, catalog, seed: 5, progress: &|_| {} }
 }
 
-fn ask(workload: usize, partner: Option<usize>) -> Ask {
-    Ask { workload: WorkloadId(workload as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
+fn ask(workload: usize, partner: Option<usize>) -> RateQuery {
+    RateQuery { workload: WorkloadId(workload as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
 }
 
-fn all_rows(estimator: &dyn Estimator) -> Vec<Row> {
+fn all_rows(estimator: &dyn Estimator) -> Vec<RateRow> {
     let partners = || std::iter::once(None).chain((0..=PARTNERS.len()).map(Some));
     (0..=PARTNERS.len()).flat_map(|w| partners().map(move |p| ask(w, p))).map(|ask| estimator.estimate(&ask)).collect()
 }
@@ -36,7 +36,7 @@ fn observations() -> Vec<Observation> {
     let library = Library::builtin();
     let w = |name: &str| library.workload(name).unwrap();
     let v100 = library.kind("v100").unwrap();
-    let see = |ask: Ask, rate: f64, second: f64| Observation {
+    let see = |ask: RateQuery, rate: f64, second: f64| Observation {
         ask,
         kind: KindId(2),
         spread: false,

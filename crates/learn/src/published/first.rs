@@ -16,7 +16,7 @@
 
 use super::frozen::Frozen;
 use super::net::{Lessons, Network, Plan, Shape};
-use super::witness::{Case, Likeness, WIDTH, WITNESSES, Witness};
+use super::witness::{Case, Likeness, RunObserver, WIDTH, WITNESSES};
 use crate::draw::Draw;
 use crate::ground::Ground;
 use candle_core::Result;
@@ -96,7 +96,7 @@ impl First {
     }
 
     /// What is believed of a case, for both roles; `None` where nobody speaks for it.
-    pub(super) fn believe(&self, likeness: &Likeness, case: Case, witnesses: &[Witness]) -> Option<[f64; 2]> {
+    pub(super) fn believe(&self, likeness: &Likeness, case: Case, witnesses: &[RunObserver]) -> Option<[f64; 2]> {
         if witnesses.is_empty() {
             return None;
         }
@@ -130,7 +130,7 @@ pub(super) fn part(moves: impl Iterator<Item = (f64, f64)>) -> f64 {
     if mm > 0.0 { (my / mm).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-fn base(shape: Shape, witnesses: &[Witness]) -> [f64; 2] {
+fn base(shape: Shape, witnesses: &[RunObserver]) -> [f64; 2] {
     let heard = match shape {
         Shape::Forward => &witnesses[..1],
         Shape::Recurrent(_) => &witnesses[..witnesses.len().min(2)],
@@ -139,7 +139,7 @@ fn base(shape: Shape, witnesses: &[Witness]) -> [f64; 2] {
 }
 
 /// What a network reads of a case: its witnesses, the most alike last, and zeros before them where there are few.
-fn inputs(likeness: &Likeness, shape: Shape, case: Case, witnesses: &[Witness]) -> Vec<f32> {
+fn inputs(likeness: &Likeness, shape: Shape, case: Case, witnesses: &[RunObserver]) -> Vec<f32> {
     let steps = match shape {
         Shape::Forward => 1,
         Shape::Recurrent(steps) => steps,

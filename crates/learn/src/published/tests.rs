@@ -1,7 +1,7 @@
 use super::{forward, recurrent};
 use crate::catalog::{Catalog, Cell, Key};
 use crate::table::{Setting, Subject, Unfit};
-use arles_core::estimate::{Ask, Estimator, Observation, Row, Source};
+use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
 
 type Make = fn(&Setting<'_>) -> Result<Box<dyn Estimator>, Unfit>;
@@ -48,17 +48,17 @@ fn made(make: Make, catalog: &Catalog, seed: u64) -> Box<dyn Estimator> {
     make(&setting).unwrap()
 }
 
-fn ask(w: usize, partner: Option<usize>) -> Ask {
-    Ask { workload: WorkloadId(w as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
+fn ask(w: usize, partner: Option<usize>) -> RateQuery {
+    RateQuery { workload: WorkloadId(w as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
 }
 
-fn rows(estimator: &dyn Estimator) -> Vec<Row> {
+fn rows(estimator: &dyn Estimator) -> Vec<RateRow> {
     let n = workloads().len();
     let pairs = (0..n).flat_map(|w| (0..n).map(move |p| ask(w, Some(p))));
     (0..n).map(|w| ask(w, None)).chain(pairs).map(|ask| estimator.estimate(&ask)).collect()
 }
 
-fn assert_sane(rows: &[Row]) {
+fn assert_sane(rows: &[RateRow]) {
     for row in rows {
         for e in row.cells.iter().flatten() {
             let numbers = [e.rate, e.spread_rate, e.watts, e.doubt];

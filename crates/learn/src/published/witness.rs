@@ -26,7 +26,7 @@ pub(super) struct Case {
 
 /// A known workload that speaks for a new one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Witness {
+pub(super) struct RunObserver {
     pub(super) k: usize,
     /// ln of its own rate beside the partner over its rate alone, and of the partner's.
     pub(super) rates: [f64; 2],
@@ -74,7 +74,7 @@ impl Likeness {
     }
 
     /// The witnesses of a case, the most alike first, among those that `visible` lets be seen.
-    pub(super) fn witnesses(&self, ground: &Ground, case: Case, visible: &dyn Fn(usize) -> bool) -> Vec<Witness> {
+    pub(super) fn witnesses(&self, ground: &Ground, case: Case, visible: &dyn Fn(usize) -> bool) -> Vec<RunObserver> {
         let mut found = Vec::new();
         if visible(case.j) && case.j != case.i {
             self.hear(ground, case, visible, &|_| Some(case.j), &mut found);
@@ -99,13 +99,13 @@ impl Likeness {
         case: Case,
         visible: &dyn Fn(usize) -> bool,
         partner: &dyn Fn(usize) -> Option<usize>,
-        found: &mut Vec<Witness>,
+        found: &mut Vec<RunObserver>,
     ) {
         for k in self.ranking[case.i].iter().map(|&k| k as usize).filter(|&k| visible(k)) {
             let Some(j) = partner(k) else { continue };
             let rates = [ground.relative(k, j, case.a), ground.relative(j, k, case.a)];
             if rates.iter().all(|r| r.is_finite()) {
-                found.push(Witness { k, rates: rates.map(|r| r.clamp(-7.0, 0.7)) });
+                found.push(RunObserver { k, rates: rates.map(|r| r.clamp(-7.0, 0.7)) });
                 if found.len() == WITNESSES {
                     return;
                 }
@@ -114,7 +114,7 @@ impl Likeness {
     }
 
     /// A witness as a network reads it.
-    pub(super) fn read(&self, case: Case, witness: &Witness) -> [f32; WIDTH] {
+    pub(super) fn read(&self, case: Case, witness: &RunObserver) -> [f32; WIDTH] {
         let mut x = [0.0; WIDTH];
         x[0] = 1.0;
         let (new, like, partner) = (&self.psi[case.i], &self.psi[witness.k], &self.psi[case.j]);

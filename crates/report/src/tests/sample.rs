@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{JobRecord, KindRecord, RunRecord, Sample, Stretch, Summary, TenantRecord};
+use crate::record::{GanttSpan, JobRecord, KindRecord, RunRecord, Sample, Summary, TenantRecord};
 
 /// Random numbers that are the same everywhere (splitmix64).
 pub(super) struct Dice(pub(super) u64);
@@ -290,7 +290,7 @@ impl<'a> Toy<'a> {
     }
 
     /// Stretches of the first GPUs of every kind, cut wherever a partner comes or goes.
-    fn gantt(&self) -> Vec<Stretch> {
+    fn gantt(&self) -> Vec<GanttSpan> {
         let mut out = Vec::new();
         for gpu in (0..self.load.len()).filter(|g| g % self.size.gpus_per_kind < 16) {
             let here: Vec<&Running> = self.ended.iter().filter(|r| r.gpus.contains(&gpu)).collect();
@@ -302,7 +302,7 @@ impl<'a> Toy<'a> {
                 for (from, until) in cuts.iter().zip(&cuts[1..]).map(|(a, b)| (*a, *b)) {
                     let shared = here.iter().any(|o| o.job != r.job && o.from <= from && o.until >= until);
                     let (tenant, job) = (self.tasks[r.job].tenant as u32, r.job as u64);
-                    out.push(Stretch {
+                    out.push(GanttSpan {
                         gpu: gpu as u32,
                         job,
                         tenant,

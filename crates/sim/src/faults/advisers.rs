@@ -7,7 +7,7 @@ use super::tally::{Fault, Tally};
 use crate::rng::Rng;
 use crate::truth::{Oracle, Truth};
 use arles_core::allocate::{AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Proposal};
-use arles_core::estimate::{Ask, Estimator, Row, Source};
+use arles_core::estimate::{Estimator, RateQuery, RateRow, Source};
 use arles_core::{KindId, Round};
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Guesser {
         Self { oracle: Oracle(Arc::clone(truth)), rng, wrong }
     }
 
-    pub(super) fn estimate(&mut self, ask: &Ask, quiet: bool, tally: &mut Tally) -> Row {
+    pub(super) fn estimate(&mut self, ask: &RateQuery, quiet: bool, tally: &mut Tally) -> RateRow {
         let mut row = self.oracle.estimate(ask);
         for cell in row.cells.iter_mut().flatten() {
             if quiet || !self.rng.chance(self.wrong) {

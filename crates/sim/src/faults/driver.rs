@@ -24,11 +24,11 @@ const CLOCK_AT_START: i64 = 100_000_000_000;
 
 /// Something that happens at its time.
 #[derive(Clone, Debug)]
-enum Happening {
+enum SimEvent {
     /// The daemon begins a round.
     Tick,
     /// The daemon asks what is there.
-    Ask,
+    RateQuery,
     /// The question reaches the nodes.
     Question {
         asked: Time,
@@ -76,7 +76,7 @@ pub(super) struct Run<'p> {
     pub(super) tally: Tally,
     pub(super) log: Log,
     pub(super) now: Time,
-    queue: BTreeMap<(Time, u64), Happening>,
+    queue: BTreeMap<(Time, u64), SimEvent>,
     sent: u64,
     arrivals: u64,
     /// The daemon's clock less the world's, in microseconds.
@@ -104,7 +104,7 @@ impl<'p> Run<'p> {
         let mut run = Self {
             plan,
             scheduler: fresh(plan),
-            world: World::new(plan.cluster.clone(), plan.truth.clone(), plan.habits),
+            world: World::new(plan.cluster.clone(), plan.truth.clone(), plan.world_options),
             link: Link::new(root.fork("link")),
             solver: Solver::new(plan.policy, root.fork("solver")),
             guesser: Guesser::new(&plan.truth, root.fork("guesser")),
@@ -136,22 +136,22 @@ impl<'p> Run<'p> {
         }
         for spec in &self.plan.jobs {
             self.world.admit(spec.clone());
-            self.at(spec.arrived, Happening::Input(Input::Submit(spec.clone())));
+            self.at(spec.arrived, SimEvent::Input(Input::Submit(spec.clone())));
         }
         for &(time, trouble) in &self.plan.troubles {
-            self.at(time, Happening::Trouble(trouble));
+            self.at(time, SimEvent::Trouble(trouble));
         }
-        self.at(Time::ZERO, Happening::Ask);
-        self.at(Time::from_seconds(5.0), Happening::Tick);
+        self.at(Time::ZERO, SimEvent::RateQuery);
+        self.at(Time::from_seconds(5.0), SimEvent::Tick);
     }
 
-    fn at(&mut self, time: Time, what: Happening) {
+    fn at(&mut self, time: Time, what: SimEvent) {
         self.sent += 1;
         self.queue.insert((time, self.sent), what);
     }
 
     /// Sends a message; copies of it will happen as the link decides.
-    fn send(&mut self, way: Way, what: &Happening) {
+    fn send(&mut self, way: Way, what: &SimEvent) {
         for delay in self.link.send(way, &mut self.tally) {
             self.at(self.now.after(delay), what.clone());
         }
@@ -228,22 +228,22 @@ impl<'p> Run<'p> {
         self.checks.violated(bound, what);
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: SimEvent) {
         match happening {
-            Happening::Tick => {
-                self.at(self.now.after(ROUND_SECONDS), Happening::Tick);
+            SimEvent::Tick => {
+                self.at(self.now.after(ROUND_SECONDS), SimEvent::Tick);
                 self.tell(Input::Tick);
                 self.checks.ask(self.now, &self.scheduler);
             }
-            Happening::Ask => {
-                self.at(self.now.after(ROUND_SECONDS), Happening::Ask);
+            SimEvent::RateQuery => {
+                self.at(self.now.after(ROUND_SECONDS), SimEvent::RateQuery);
                 if self.now >= self.down_until {
                     let asked = self.scheduler.now();
-                    self.send(Way::Question, &Happening::Question { asked });
+                    self.send(Way::Question, &SimEvent::Question { asked });
                 }
             }
-            Happening::Question { asked } => self.question(asked),
-            Happening::Survey(survey, answered) => {
+            SimEvent::Question { asked } => self.question(asked),
+            SimEvent::Survey(survey, answered) => {
                 if self.now >= self.down_until {
                     for seen in &survey.nodes {
                         let arrived = &mut self.arrived[seen.node.index()];
@@ -252,10 +252,10 @@ impl<'p> Run<'p> {
                 }
                 self.tell(Input::Surveyed(survey));
             }
-            Happening::Order(order) => self.carry(&order),
-            Happening::Input(input) => self.tell(input),
-            Happening::Lease(node) => self.look_at_lease(node),
-            Happening::Trouble(trouble) => self.suffer(trouble),
+            SimEvent::Order(order) => self.carry(&order),
+            SimEvent::Input(input) => self.tell(input),
+            SimEvent::Lease(node) => self.look_at_lease(node),
+            SimEvent::Trouble(trouble) => self.suffer(trouble),
         }
     }
 
@@ -267,7 +267,7 @@ impl<'p> Run<'p> {
             let node = NodeId(n as u32);
             if answers[n] {
                 self.contact[n] = self.arrived[n];
-                self.at(self.contact[n].after(self.plan.settings.lease_seconds).max(self.now), Happening::Lease(node));
+                self.at(self.contact[n].after(self.plan.settings.lease_seconds).max(self.now), SimEvent::Lease(node));
             }
             answers[n] &= self.world.is_up(node) || !self.dead_are_silent;
             answers[n] &= !(partial && self.rng.chance(0.5));
@@ -278,7 +278,7 @@ impl<'p> Run<'p> {
         let mut survey = self.world.survey(self.now, |node| answers[node.index()]);
         self.checks.surveyed(&survey);
         survey.at = asked;
-        self.send(Way::Survey, &Happening::Survey(survey, self.now));
+        self.send(Way::Survey, &SimEvent::Survey(survey, self.now));
     }
 
     /// A node that has not been heard for as long as the lease ends what it runs.
@@ -316,7 +316,7 @@ impl<'p> Run<'p> {
         match told {
             Ok(Some(report)) => {
                 self.checks.reported(&report);
-                self.send(Way::Answer, &Happening::Input(Input::Reported(report)));
+                self.send(Way::Answer, &SimEvent::Input(Input::Reported(report)));
             }
             Ok(None) => {
                 if let Order::Stop { job, fence } = order
@@ -325,7 +325,7 @@ impl<'p> Run<'p> {
                     self.checks.saves(*job);
                 }
             }
-            Err(why) => self.send(Way::Answer, &Happening::Input(Input::Refused(order.clone(), why))),
+            Err(why) => self.send(Way::Answer, &SimEvent::Input(Input::Refused(order.clone(), why))),
         }
     }
 
@@ -334,7 +334,7 @@ impl<'p> Run<'p> {
         self.log.line(self.now, format_args!("{report:?}"));
         self.checks.reported(&report);
         if !self.places[&report.fence].iter().any(|n| self.cut[n.index()]) {
-            self.send(Way::Report, &Happening::Input(Input::Reported(report)));
+            self.send(Way::Report, &SimEvent::Input(Input::Reported(report)));
         }
     }
 
@@ -343,7 +343,7 @@ impl<'p> Run<'p> {
         if self.now < self.down_until {
             // People try again; everything else is lost.
             if matches!(input, Input::Submit(_) | Input::Cancel(_)) {
-                self.at(self.down_until, Happening::Input(input));
+                self.at(self.down_until, SimEvent::Input(input));
             }
             return;
         }
@@ -376,7 +376,7 @@ impl<'p> Run<'p> {
         if !self.link.quiet && self.rng.chance(0.15) {
             self.tally.count(Fault::SubmitRepeated);
             let later = self.now.after(self.rng.exponential(120.0));
-            self.at(later, Happening::Input(Input::Submit(spec.clone())));
+            self.at(later, SimEvent::Input(Input::Submit(spec.clone())));
         }
         spec.arrived = self.clock();
     }
@@ -384,20 +384,20 @@ impl<'p> Run<'p> {
     fn follow(&mut self, output: Output) {
         match output {
             Output::Note(_) => {}
-            Output::Order(order) => self.send(Way::Order, &Happening::Order(order)),
+            Output::Order(order) => self.send(Way::Order, &SimEvent::Order(order)),
             Output::Estimate(ask) => {
                 let row = self.guesser.estimate(&ask, self.link.quiet, &mut self.tally);
-                self.send(Way::Estimator, &Happening::Input(Input::Estimated(vec![row])));
+                self.send(Way::Estimator, &SimEvent::Input(Input::Estimated(vec![row])));
                 if self.rng.chance(0.3) {
                     let truth = self.guesser.estimate(&ask, true, &mut self.tally);
                     let later = self.now.after(self.rng.exponential(1200.0));
-                    self.at(later, Happening::Input(Input::Estimated(vec![truth])));
+                    self.at(later, SimEvent::Input(Input::Estimated(vec![truth])));
                 }
             }
             Output::Solve(problem) => match self.solver.solve(&problem, self.link.quiet, &mut self.tally) {
                 Ok(answers) => {
                     for (round, answer) in answers {
-                        self.send(Way::Solver, &Happening::Input(Input::Allocated(round, answer)));
+                        self.send(Way::Solver, &SimEvent::Input(Input::Allocated(round, answer)));
                     }
                 }
                 Err(what) => self.checks.violated(self.now, what),

@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use crate::truth::Truth;
-use crate::world::Habits;
+use crate::world::WorldOptions;
 use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, JobId, JobSpec, Kind, KindId, Library, NodeId, Tenant, TenantId, Time, Work, WorkloadId};
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) tenants: Vec<Tenant>,
     pub(super) policy: &'static PolicyEntry,
     pub(super) settings: Settings,
-    pub(super) habits: Habits,
+    pub(super) world_options: WorldOptions,
     /// Jobs, by arrival.
     pub(super) jobs: Vec<JobSpec>,
     pub(super) bursts: u64,
@@ -67,10 +67,10 @@ impl Plan {
             .collect::<Vec<_>>();
         let mut jobs_rng = root.fork("jobs");
         let (jobs, bursts) = draw_jobs(&cluster, &truth, workloads, tenants.len(), quiet_seconds, &mut jobs_rng);
-        let habits = Habits {
+        let world_options = WorldOptions {
             checkpoint_seconds: if rng.chance(0.5) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
             checkpoint_every_seconds: rng.uniform_in(60.0, 900.0),
-            ..Habits::default()
+            ..WorldOptions::default()
         };
         let mut troubles = draw_troubles(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles"));
         troubles.extend(draw_switches(quiet_seconds, &mut root.fork("switches")));
@@ -85,7 +85,7 @@ impl Plan {
             truth: Arc::new(truth),
             cluster,
             tenants,
-            habits,
+            world_options,
             jobs,
             bursts,
         }

@@ -1,13 +1,13 @@
 //! Looking at the world: surveys, totals, and the independent view that checkers use.
 
 use super::*;
-use arles_core::estimate::Ask;
+use arles_core::estimate::RateQuery;
 
 /// A gang that runs and goes on running, and what its GPUs draw.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Steady {
     /// What runs, how large and beside whom.
-    pub ask: Ask,
+    pub ask: RateQuery,
     /// Where.
     pub kind: KindId,
     /// Whether it spans more nodes than it needs to.
@@ -22,7 +22,7 @@ impl World {
     /// What is there now, on the nodes for which `answers` holds.
     pub fn survey(&mut self, now: Time, answers: impl Fn(NodeId) -> bool) -> Survey {
         let all = (0..self.up.len() as u32).map(NodeId).filter(|&n| answers(n));
-        let nodes: Vec<NodeSeen> = all.map(|node| NodeSeen { node, up: self.up[node.index()] }).collect();
+        let nodes: Vec<ObservedNode> = all.map(|node| ObservedNode { node, up: self.up[node.index()] }).collect();
         let holders: Vec<JobId> = self.seated.iter().copied().collect();
         let mut gangs = Vec::with_capacity(holders.len());
         for job in holders {
@@ -32,7 +32,7 @@ impl World {
             if gang.gpus.iter().any(|&g| answers(self.cluster.node_of(g))) {
                 let state = gang.ended.clone().unwrap_or(GangState::Running);
                 let gpus = gang.gpus.clone();
-                gangs.push(GangSeen { job, fence: gang.fence, gpus, steps_done: gang.safe_steps, state });
+                gangs.push(ObservedGang { job, fence: gang.fence, gpus, steps_done: gang.safe_steps, state });
             }
         }
         Survey { at: now, nodes, gangs }
@@ -102,7 +102,7 @@ impl World {
         let (fence, safe) = (gang.fence, gang.safe_steps);
         life.steps = safe;
         self.end(now, job, GangState::Failed(why.to_owned()));
-        Some(Report { job, fence, fate: Fate::Failed(safe, why.to_owned()) })
+        Some(Report { job, fence, fate: GangEvent::Failed(safe, why.to_owned()) })
     }
 
     /// A gang's GPUs slow down (or recover, with 1).
@@ -126,8 +126,11 @@ impl World {
                 Some(other) => gang.watts + other.watts,
                 None => gang.watts / gang.gpus.len() as f64,
             };
-            let ask =
-                Ask { workload: life.spec.workload, gang: life.spec.gang, partner: partner.map(|p| p.spec.workload) };
+            let ask = RateQuery {
+                workload: life.spec.workload,
+                gang: life.spec.gang,
+                partner: partner.map(|p| p.spec.workload),
+            };
             let watts = self.cluster.kind(gang.kind).idle_watts + active;
             Some(Steady { ask, kind: gang.kind, spread: gang.spread, rate: gang.rate, watts })
         })
@@ -150,7 +153,7 @@ impl World {
             let gpus = gang.gpus.len() as f64 / if gang.partner.is_some() { 2.0 } else { 1.0 };
             let idle = self.cluster.kind(gang.kind).idle_watts * gpus * now.since(gang.settled);
             let moving = if gang.stopping { now } else { gang.productive_from.clamp(gang.settled, now) };
-            let active = now.since(moving) + self.habits.restart_activity * moving.since(gang.settled);
+            let active = now.since(moving) + self.world_options.restart_activity * moving.since(gang.settled);
             Some(idle + gang.watts * active)
         });
         used + unused + idle.sum::<f64>() + running.sum::<f64>()

@@ -83,7 +83,7 @@ impl World {
             }
         }
         for gang in self.seated.iter().filter_map(|id| self.jobs[id].gang.as_ref()).filter(|g| g.ended.is_none()) {
-            let part = if gang.moves(now) { self.habits.restart_activity } else { 1.0 };
+            let part = if gang.moves(now) { self.world_options.restart_activity } else { 1.0 };
             for gpu in &gang.gpus {
                 watts[gpu.index()] += gang.watts * part / gang.gpus.len() as f64;
             }

@@ -4,13 +4,13 @@ use super::*;
 use arles_core::{Library, TenantId, WorkloadId};
 
 /// One GPU and one job of 100 s.
-fn world(habits: Habits) -> World {
+fn world(world_options: WorldOptions) -> World {
     let kind = Library::builtin().kind("v100").unwrap().clone();
     let cluster = Cluster::new(vec![kind], [("n0".to_owned(), KindId(0), 1)]).unwrap();
     let name = Library::builtin().workloads()[0].name.clone();
     let truth = Arc::new(Truth::new(cluster.kinds(), &[name], None).unwrap());
     let rate = truth.reference_rate(WorkloadId(0), 1, None).unwrap();
-    let mut world = World::new(cluster, truth, habits);
+    let mut world = World::new(cluster, truth, world_options);
     world.admit(JobSpec {
         id: JobId(1),
         tenant: TenantId(0),
@@ -41,7 +41,7 @@ fn at(seconds: f64) -> Time {
 
 #[test]
 fn a_late_copy_of_a_start_brings_no_stopped_gang_back() {
-    let mut world = world(Habits::default());
+    let mut world = world(WorldOptions::default());
     assert!(world.apply(at(0.0), &start(1)).is_ok());
     assert!(world.apply(at(10.0), &stop(1)).is_ok());
     assert!(world.apply(at(20.0), &start(1)).is_err());
@@ -50,16 +50,16 @@ fn a_late_copy_of_a_start_brings_no_stopped_gang_back() {
 
 #[test]
 fn a_stop_that_overtakes_its_start_is_answered_and_holds() {
-    let mut world = world(Habits::default());
+    let mut world = world(WorldOptions::default());
     let told = world.apply(at(0.0), &stop(1)).unwrap().expect("it is not there, and that is an answer");
-    assert_eq!(told.fate, Fate::Stopped(0.0));
+    assert_eq!(told.fate, GangEvent::Stopped(0.0));
     assert!(world.apply(at(1.0), &start(1)).is_err());
     assert!(world.apply(at(2.0), &start(2)).is_ok());
 }
 
 #[test]
 fn a_refused_start_stays_refused() {
-    let mut world = world(Habits::default());
+    let mut world = world(WorldOptions::default());
     world.fail_node(at(0.0), NodeId(0));
     assert!(world.apply(at(1.0), &start(1)).is_err());
     world.restore_node(at(2.0), NodeId(0));
@@ -68,15 +68,15 @@ fn a_refused_start_stays_refused() {
 
 #[test]
 fn the_stop_of_a_finished_gang_says_that_it_finished() {
-    let mut world = world(Habits::default());
+    let mut world = world(WorldOptions::default());
     assert!(world.apply(at(0.0), &start(1)).is_ok());
     assert!(world.advance(at(200.0)).is_some());
-    assert_eq!(world.apply(at(200.0), &stop(1)).unwrap().map(|told| told.fate), Some(Fate::Finished));
+    assert_eq!(world.apply(at(200.0), &stop(1)).unwrap().map(|told| told.fate), Some(GangEvent::Finished));
 }
 
 #[test]
 fn a_broken_gang_whose_record_remains_does_not_bar_the_next() {
-    let mut world = world(Habits::default());
+    let mut world = world(WorldOptions::default());
     assert!(world.apply(at(0.0), &start(1)).is_ok());
     assert!(world.crash(at(10.0), JobId(1), "it broke").is_some());
     assert!(world.apply(at(20.0), &start(2)).is_ok());
@@ -85,7 +85,7 @@ fn a_broken_gang_whose_record_remains_does_not_bar_the_next() {
 
 #[test]
 fn a_second_gang_of_a_running_job_is_an_incident() {
-    let mut world = world(Habits::default());
+    let mut world = world(WorldOptions::default());
     assert!(world.apply(at(0.0), &start(1)).is_ok());
     assert!(world.apply(at(1.0), &start(2)).is_err());
     assert_eq!(world.take_incidents().len(), 1);
@@ -93,20 +93,20 @@ fn a_second_gang_of_a_running_job_is_an_incident() {
 
 #[test]
 fn a_gang_that_saves_works_until_then_and_leaves_whatever_its_pace() {
-    let mut world = world(Habits { checkpoint_seconds: 5.0, ..Habits::default() });
+    let mut world = world(WorldOptions { checkpoint_seconds: 5.0, ..WorldOptions::default() });
     assert!(world.apply(at(0.0), &start(1)).is_ok());
     assert_eq!(world.apply(at(50.0), &stop(1)), Ok(None));
     world.set_health(at(52.0), JobId(1), 0.5);
     let told = world.advance(at(55.0)).expect("it has saved");
     let Work::Steps(total) = world.life(JobId(1)).unwrap().spec.work else { unreachable!("it has steps") };
-    let Fate::Stopped(steps) = told.fate else { panic!("{told:?}") };
+    let GangEvent::Stopped(steps) = told.fate else { panic!("{told:?}") };
     assert!((steps - total / 2.0).abs() < 1e-6 * total, "{steps} of {total}");
 }
 
 /// A long run after a short restart used to count the whole as running, and restarts seemed to cost nothing.
 #[test]
 fn the_energy_of_a_restart_is_told_from_that_of_the_run_after_it() {
-    let mut world = world(Habits { restart_activity: 0.5, ..Habits::default() });
+    let mut world = world(WorldOptions { restart_activity: 0.5, ..WorldOptions::default() });
     world.jobs.get_mut(&JobId(1)).unwrap().spec.restart_seconds = 20.0;
     assert!(world.apply(at(0.0), &start(1)).is_ok());
     assert!(world.apply(at(10.0), &stop(1)).is_ok());

@@ -3,12 +3,12 @@
 //! The relative rate of w beside p on a kind is r(w,p)/r(w): what the partner leaves of w's rate alone. An estimator is held to
 //! its own figure alone. The error is the mean of |believed − true| over all ordered pairs that fit, in hundredths of the rate alone.
 
-use super::{Field, HABITS, LEARNED};
-use arles_core::estimate::{Ask, Estimator, Observation, Row, Source};
+use super::{Field, LEARNED, WORLD_OPTIONS};
+use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{KindId, WorkloadId};
 use arles_report::finding::{Finding, Plot, Sheet, Style, Value};
-use arles_sim::drive::{Company, Scenario};
-use arles_sim::measure::Guess;
+use arles_sim::drive::{RunHooks, Scenario};
+use arles_sim::measure::EstimatorSetup;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An estimator that can still be asked when the run that used it is over.
@@ -21,11 +21,11 @@ impl Kept {
 }
 
 impl Estimator for Kept {
-    fn estimate(&self, ask: &Ask) -> Row {
+    fn estimate(&self, ask: &RateQuery) -> RateRow {
         self.with(|estimator| estimator.estimate(ask))
     }
 
-    fn observe(&mut self, observation: &Observation) -> Vec<Ask> {
+    fn observe(&mut self, observation: &Observation) -> Vec<RateQuery> {
         self.with(|estimator| estimator.observe(observation))
     }
 
@@ -39,7 +39,8 @@ type Cells = Vec<Option<(f64, bool)>>;
 
 fn believed(estimator: &dyn Estimator, workloads: usize, kind: usize) -> Cells {
     let ids = || (0..workloads as u32).map(WorkloadId);
-    let cell = |workload, partner| estimator.estimate(&Ask { workload, gang: 1, partner }).cells.get(kind).copied()?;
+    let cell =
+        |workload, partner| estimator.estimate(&RateQuery { workload, gang: 1, partner }).cells.get(kind).copied()?;
     let alone: Vec<_> = ids().map(|w| cell(w, None)).collect();
     let pair = |(w, p): (WorkloadId, WorkloadId)| {
         let (alone, pair) = (alone[w.index()]?, cell(w, Some(p))?);
@@ -81,7 +82,7 @@ pub fn colocation(field: &Field<'_>) -> Finding {
          workloads, and after it. Rates beside a partner over rates alone.",
         field.name(chosen),
         field.loads[field.middle()].title,
-        HABITS[0]
+        WORLD_OPTIONS[0]
     ));
     let Some(guess) = field.guess(contender, 0) else { return finding };
     let (kinds, workloads) = (scenario.cluster().kinds().len(), scenario.trace().workloads.len());
@@ -89,11 +90,11 @@ pub fn colocation(field: &Field<'_>) -> Finding {
         |estimator: &dyn Estimator| (0..kinds).map(|kind| believed(estimator, workloads, kind)).collect::<Vec<_>>();
     let before = look(guess.estimator.as_ref());
     let kept = Arc::new(Mutex::new(guess.estimator));
-    let guess = Guess { estimator: Box::new(Kept(Arc::clone(&kept))), ..guess };
-    let company = Company { guess: Some(guess), ..Company::default() };
+    let guess = EstimatorSetup { estimator: Box::new(Kept(Arc::clone(&kept))), ..guess };
+    let company = RunHooks { guess: Some(guess), ..RunHooks::default() };
     let jobs = scenario.trace().jobs.len().max(1) as f64;
     let progress = &mut |over: u64| (field.plan.progress)(over as f64 / jobs);
-    if let Err(why) = scenario.run_with(contender.policy, company, progress) {
+    if let Err(why) = scenario.run_hooked(contender.policy, company, progress) {
         finding.trouble(format!("{}: {why}", field.name(chosen)));
         return finding;
     }

@@ -8,7 +8,7 @@
 //! Where unused GPUs are on, energy holds the idle power of every GPU until the last end; where they are off, only of those
 //! in use.
 
-use super::{Field, HABITS, LEARNED, ORACLE, Runs};
+use super::{Field, LEARNED, ORACLE, Runs, WORLD_OPTIONS};
 use arles_report::Spread;
 use arles_report::finding::{Finding, Judgement, Part, Plot, Sheet, Style, Value};
 use arles_report::record::Summary;
@@ -42,17 +42,17 @@ pub fn energy(field: &Field<'_>, runs: &Runs) -> Finding {
          GPUs {} only.",
         field.words(),
         field.loads.get(field.middle()).map_or("no load", |load| load.title.as_str()),
-        HABITS[0]
+        WORLD_OPTIONS[0]
     ));
     runs.troubles(field).for_each(|trouble| finding.trouble(trouble));
     for load in 0..field.loads.len().min(NAMES.len()) {
-        for habit in 0..HABITS.len() {
+        for habit in 0..WORLD_OPTIONS.len() {
             finding.sheets.push(totals(field, runs, load, habit));
             finding.plots.push(stacks(field, runs, load, habit));
         }
         finding.sheets.extend(distances(field, runs, load));
         finding.sheets.push(parts(field, runs, load));
-        for habit in 0..HABITS.len() {
+        for habit in 0..WORLD_OPTIONS.len() {
             verdicts(field, runs, (load, habit), &mut finding);
         }
     }
@@ -84,7 +84,7 @@ fn totals(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Sheet {
         ("JCT\nh", "mean_jct_hours"),
         ("moves", "migrations"),
     ];
-    let title = format!("{}, unused GPUs {}", capital(&field.loads[load].title), HABITS[habit]);
+    let title = format!("{}, unused GPUs {}", capital(&field.loads[load].title), WORLD_OPTIONS[habit]);
     let mut sheet = Sheet::new(NAMES[load][habit], title, &columns);
     let [fifo, max_min] = BASELINES.map(|name| field.rival(name));
     let place = (load, habit);
@@ -119,7 +119,7 @@ fn distances(field: &Field<'_>, runs: &Runs, load: usize) -> Option<Sheet> {
     let mut sheet = Sheet::new(NAMES[load][2], title, &columns);
     for c in field.there(load, 0).filter(|c| *c != oracle) {
         let mut cells: Vec<Value> = vec![field.name(c).into()];
-        for habit in 0..HABITS.len() {
+        for habit in 0..WORLD_OPTIONS.len() {
             cells.push(against(runs, (load, habit), c, Some(oracle)));
             let late = late_distance(runs, (load, habit), c, oracle);
             cells.push(if late.mean.is_nan() { Value::Nothing } else { Value::spread(late, Style::Change(1)) });
@@ -179,7 +179,7 @@ fn stacks(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Plot {
         .map(|c| (field.name(c), parts.iter().map(|(_, of)| mean(runs, (load, habit), c, *of)).collect()));
     Plot::Stacks {
         name: NAMES[load][4 + habit],
-        title: format!("Energy, {}, unused GPUs {}", field.loads[load].title, HABITS[habit]),
+        title: format!("Energy, {}, unused GPUs {}", field.loads[load].title, WORLD_OPTIONS[habit]),
         reading: "Mean over the traces of the energy until the last end. Shorter is better, where no more promises are broken.".to_owned(),
         unit: "kWh",
         parts: parts.iter().map(|(part, _)| *part).collect(),
@@ -189,7 +189,7 @@ fn stacks(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Plot {
 
 fn verdicts(field: &Field<'_>, runs: &Runs, place: (usize, usize), finding: &mut Finding) {
     let Some(own) = field.tested(LEARNED) else { return };
-    let title = format!("{}, unused GPUs {}", field.loads[place.0].title, HABITS[place.1]);
+    let title = format!("{}, unused GPUs {}", field.loads[place.0].title, WORLD_OPTIONS[place.1]);
     let oracle = field.tested(ORACLE);
     let broken = |c: usize| mean(runs, place, c, |s| s.sla_violation_ratio);
     let percent = |ratio: f64| Style::Percent(1).say(ratio);

@@ -5,7 +5,7 @@
 //! Lines are means over the seeds, drawn as far as every seed has come.
 
 use super::runs::Outcome;
-use super::{Field, HABITS, ORACLE, Runs};
+use super::{Field, ORACLE, Runs, WORLD_OPTIONS};
 use arles_report::Spread;
 use arles_report::finding::{Finding, Line, Plot, Sheet, Style, Value};
 use arles_report::record::LearningSample;
@@ -29,7 +29,7 @@ pub fn learning(field: &Field<'_>, runs: &Runs) -> Finding {
          of {}, unused GPUs {}.",
         field.words(),
         field.loads.get(field.middle()).map_or("no load", |load| load.title.as_str()),
-        HABITS[0]
+        WORLD_OPTIONS[0]
     ));
     runs.troubles(field).for_each(|trouble| finding.trouble(trouble));
     for load in 0..field.loads.len().min(NAMES.len()) {
@@ -58,7 +58,7 @@ fn sheet(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
         ("at the\nend", "pair_end"),
         ("measure-\nments", "observations"),
     ];
-    let title = format!("Mean error of estimated rates, {}, unused GPUs {}", field.loads[load].title, HABITS[0]);
+    let title = format!("Mean error of estimated rates, {}, unused GPUs {}", field.loads[load].title, WORLD_OPTIONS[0]);
     let mut sheet = Sheet::new(NAMES[load], title, &columns);
     for c in field.learners().filter(|c| !runs.of(load, 0, *c).is_empty()) {
         let number = |of: &dyn Fn(&Outcome) -> Option<f64>, style| {

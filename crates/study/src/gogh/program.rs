@@ -16,7 +16,7 @@ use arles_core::allocate::{
 };
 use arles_core::{JobId, KindId, Time};
 use arles_report::finding::{Finding, Line, Plot, Sheet, Style, Value};
-use arles_sim::drive::{Company, Scenario, Witness};
+use arles_sim::drive::{RunHooks, RunObserver, Scenario};
 use arles_sim::world::World;
 
 /// The policy to compare with.
@@ -31,7 +31,7 @@ struct Snapshot {
     decisions: usize,
 }
 
-impl Witness for Snapshot {
+impl RunObserver for Snapshot {
     fn allocated(&mut self, _: Time, problem: &Problem, _: &Allocation) {
         self.problem = Some(problem.clone());
     }
@@ -129,8 +129,8 @@ fn ask(field: &Field<'_>, policy: &'static PolicyEntry, problem: &Problem) -> Re
 /// The problem of a late decision in a run.
 fn problem(scenario: &Scenario, policy: &'static PolicyEntry) -> Result<Problem, String> {
     let mut snapshot = Snapshot::default();
-    let company = Company { witness: Some(&mut snapshot), ..Company::default() };
-    scenario.run_with(policy, company, &mut |_| {}).map_err(|error| error.to_string())?;
+    let company = RunHooks { witness: Some(&mut snapshot), ..RunHooks::default() };
+    scenario.run_hooked(policy, company, &mut |_| {}).map_err(|error| error.to_string())?;
     snapshot.problem.ok_or_else(|| "there was nothing to decide".to_owned())
 }
 

@@ -1,9 +1,9 @@
 //! Every contender on every trace, once.
 
-use super::{Field, HABITS};
+use super::{Field, WORLD_OPTIONS};
 use crate::pool;
 use arles_report::record::{LearningSample, Summary};
-use arles_sim::drive::Company;
+use arles_sim::drive::RunHooks;
 use std::collections::BTreeMap;
 
 /// What is kept of a run.
@@ -84,7 +84,7 @@ impl Runs {
 pub fn runs(field: &Field<'_>) -> Runs {
     let mut items = Vec::new();
     for (load, l) in field.loads.iter().enumerate() {
-        for habit in 0..HABITS.len() {
+        for habit in 0..WORLD_OPTIONS.len() {
             for contender in field.there(load, habit) {
                 items.extend((0..l.scenarios.len()).map(|seed| (load, habit, contender, seed)));
             }
@@ -101,8 +101,8 @@ pub fn runs(field: &Field<'_>) -> Runs {
 fn one(field: &Field<'_>, (load, habit, contender, seed): (usize, usize, usize, usize)) -> Result {
     let contender = &field.contenders[contender];
     let scenario = &field.loads[load].scenarios[seed][habit];
-    let company = Company { guess: field.guess(contender, seed), ..Company::default() };
-    let record = scenario.run_with(contender.policy, company, &mut |_| {}).map_err(|error| error.to_string())?;
+    let company = RunHooks { guess: field.guess(contender, seed), ..RunHooks::default() };
+    let record = scenario.run_hooked(contender.policy, company, &mut |_| {}).map_err(|error| error.to_string())?;
     let end = (record.summary.makespan_seconds, record.summary.energy_kwh);
     let samples = record.timeline.iter().map(|s| (s.at_seconds, s.energy_kwh)).filter(|s| s.0 > 0.0 && s.0 < end.0);
     Ok(Outcome {

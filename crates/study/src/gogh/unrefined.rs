@@ -1,7 +1,7 @@
 //! An estimator that is corrected by nothing: what was measured stands in its own cell, and says nothing about any other.
 //! Beside the estimator that it holds, it shows what correcting other cells is worth.
 
-use arles_core::estimate::{Ask, Estimate, Estimator, Observation, Row, Source};
+use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{KindId, WorkloadId};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Unrefined {
         Self { first, measured: BTreeMap::new() }
     }
 
-    fn overwrite(&self, ask: &Ask, kind: KindId, cell: &mut Estimate) {
+    fn overwrite(&self, ask: &RateQuery, kind: KindId, cell: &mut Estimate) {
         let of = |workload, partner, spread| self.measured.get(&(workload, ask.gang, partner, kind, spread)).copied();
         let mut seen = |rate: f64, watts: f64, to: &mut f64| {
             *to = rate;
@@ -46,7 +46,7 @@ impl Unrefined {
 }
 
 impl Estimator for Unrefined {
-    fn estimate(&self, ask: &Ask) -> Row {
+    fn estimate(&self, ask: &RateQuery) -> RateRow {
         let mut row = self.first.estimate(ask);
         for (cell, j) in row.cells.iter_mut().zip(0..) {
             if let Some(cell) = cell {
@@ -56,11 +56,11 @@ impl Estimator for Unrefined {
         row
     }
 
-    fn observe(&mut self, observation: &Observation) -> Vec<Ask> {
+    fn observe(&mut self, observation: &Observation) -> Vec<RateQuery> {
         let Observation { ask, kind, spread, rate, watts, .. } = *observation;
         self.measured.insert((ask.workload, ask.gang, ask.partner, kind, spread), (rate, watts));
         // The scheduler asks for a pair from either side.
-        let mirrored = ask.partner.map(|partner| Ask { workload: partner, partner: Some(ask.workload), ..ask });
+        let mirrored = ask.partner.map(|partner| RateQuery { workload: partner, partner: Some(ask.workload), ..ask });
         std::iter::once(ask).chain(mirrored).collect()
     }
 
@@ -82,8 +82,8 @@ mod tests {
         let names = ["resnet18-b64", "lm-b20"].map(str::to_owned);
         let truth = Arc::new(Truth::new(&kinds, &names, None).unwrap());
         let mut estimator = Unrefined::new(Box::new(Oracle(truth)));
-        let pair = Ask { workload: WorkloadId(0), gang: 1, partner: Some(WorkloadId(1)) };
-        let mirror = Ask { workload: WorkloadId(1), gang: 1, partner: Some(WorkloadId(0)) };
+        let pair = RateQuery { workload: WorkloadId(0), gang: 1, partner: Some(WorkloadId(1)) };
+        let mirror = RateQuery { workload: WorkloadId(1), gang: 1, partner: Some(WorkloadId(0)) };
         let before = (estimator.estimate(&pair), estimator.estimate(&mirror));
         let kind = KindId(0);
         let changed = estimator.observe(&Observation {

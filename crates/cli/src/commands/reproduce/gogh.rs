@@ -19,7 +19,7 @@ use anyhow::{Result, anyhow};
 use arles_core::allocate::{PolicyEntry, find_policy};
 use arles_report::finding::{Chapter, Finding};
 use arles_sim::drive::Scenario;
-use arles_study::gogh::{self, Contender, Field, GOGH, HABITS, Load, ORACLE, RIVALS, Runs, TOPICS, Topic};
+use arles_study::gogh::{self, Contender, Field, GOGH, Load, ORACLE, RIVALS, Runs, TOPICS, Topic, WORLD_OPTIONS};
 use arles_study::{Ground, Plan};
 use std::path::Path;
 use std::sync::Arc;
@@ -244,7 +244,7 @@ fn loads(settings: &Settings) -> Result<Vec<Load>> {
     };
     let mut loads = Vec::new();
     for load in offered {
-        let habits = HABITS.map(|habit| Settings { load, unused_off: habit == "off", ..settings.clone() });
+        let habits = WORLD_OPTIONS.map(|habit| Settings { load, unused_off: habit == "off", ..settings.clone() });
         let [off, on] = [Setup::new(&habits[0])?, Setup::new(&habits[1])?];
         let mut scenarios: Vec<[Scenario; 2]> = Vec::new();
         for seed in (0..settings.seeds).map(|i| settings.seed.wrapping_add(i)) {

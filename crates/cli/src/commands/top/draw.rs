@@ -71,7 +71,7 @@ impl Screen {
         match news {
             News::Scene(scene) => self.show(*scene),
             News::Away(why) => self.away = Some(why),
-            News::Told(title, text) => self.popup = Popup::Text(title, text),
+            News::OrderReply(title, text) => self.popup = Popup::Text(title, text),
             News::Policies(list) => {
                 let at = list.iter().position(|policy| policy.current).unwrap_or(0);
                 self.popup = Popup::Policies { list, at };

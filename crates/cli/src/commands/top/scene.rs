@@ -71,7 +71,7 @@ pub(super) enum News {
     /// No answer, and why.
     Away(String),
     /// An answer to a wish: title and text.
-    Told(String, String),
+    OrderReply(String, String),
     Policies(Vec<api::Policy>),
 }
 
@@ -98,7 +98,8 @@ pub(super) fn ask_apart(flags: SourceFlags) -> (Sender<Wish>, Receiver<News>) {
             match wished.recv_timeout(pause) {
                 Ok(wish) => {
                     let answer = source.as_ref().map_err(|e| anyhow!("{e:#}")).and_then(|source| fulfil(source, wish));
-                    let answer = answer.unwrap_or_else(|error| News::Told("not done".into(), format!("{error:#}")));
+                    let answer =
+                        answer.unwrap_or_else(|error| News::OrderReply("not done".into(), format!("{error:#}")));
                     drop(tell.send(answer));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -125,17 +126,17 @@ fn fulfil(source: &Source, wish: Wish) -> Result<News> {
             for rate in told.rates.iter().take(8) {
                 text += &format!("\n{:<12} {:>9} steps/s", rate.kind, crate::quantity::shown(rate.rate, 3));
             }
-            News::Told(format!("job {id}"), text)
+            News::OrderReply(format!("job {id}"), text)
         }
         Wish::Cancel(id) => {
             let job: api::Job = server()?.delete(&format!("/v1/jobs/{id}")).map_err(fault)?;
-            News::Told(format!("job {id}"), format!("Job {id} is {}.", job.state.name()))
+            News::OrderReply(format!("job {id}"), format!("Job {id} is {}.", job.state.name()))
         }
         Wish::Policies => News::Policies(source.policies()?.policies),
         Wish::Policy(policy) => {
             let request = api::PolicyRequest { policy };
             let policy: api::Policy = server()?.put("/v1/policy", &request).map_err(fault)?;
-            News::Told("policy".into(), format!("{} is in force from the next round on.", policy.name))
+            News::OrderReply("policy".into(), format!("{} is in force from the next round on.", policy.name))
         }
     })
 }

@@ -123,7 +123,7 @@ fn frames() {
     screen.show(scene(24, 8));
     check("top-80.txt", &mut screen, 80, 24);
     check("top-120.txt", &mut screen, 120, 40);
-    screen.hear(News::Told("job 6".into(), "Job 6 is waiting: 3 jobs came earlier.".into()));
+    screen.hear(News::OrderReply("job 6".into(), "Job 6 is waiting: 3 jobs came earlier.".into()));
     check("top-explain.txt", &mut screen, 80, 24);
     screen.popup = Popup::None;
     screen.hear(News::Away("nobody answers at http://127.0.0.1:1".into()));

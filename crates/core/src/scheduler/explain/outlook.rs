@@ -52,7 +52,7 @@ impl<'s> Outlook<'s> {
         let class = &s.classes[&job.class];
         let name = |j: usize| s.cluster.kinds()[j].name.clone();
         let fitting: Vec<usize> = (0..class.rates.len()).filter(|&j| class.rates[j] > 0.0).collect();
-        let ask = Ask { workload: job.spec.workload, gang: job.spec.gang, partner: None };
+        let ask = RateQuery { workload: job.spec.workload, gang: job.spec.gang, partner: None };
         let gang = job.spec.gang;
         if fitting.is_empty() {
             if s.estimates.row(&ask).is_none() {

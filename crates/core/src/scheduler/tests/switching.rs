@@ -65,7 +65,7 @@ fn a_policy_that_pairs_asks_for_what_it_needs() {
     bench.submit(2, 2);
     bench.tell(Input::Submit(JobSpec { workload: WorkloadId(4), ..job(3, 1) }));
     let out = switch(&mut bench, "max-min-packed");
-    let pair = |a, b| Output::Estimate(Ask { workload: WorkloadId(a), gang: 1, partner: Some(WorkloadId(b)) });
+    let pair = |a, b| Output::Estimate(RateQuery { workload: WorkloadId(a), gang: 1, partner: Some(WorkloadId(b)) });
     assert_eq!(out[1..], [pair(0, 0), pair(0, 4), pair(4, 4)]);
     switch(&mut bench, "fifo");
     assert_eq!(switch(&mut bench, "gogh").len(), 1, "what was asked for is not asked for twice");
@@ -107,7 +107,7 @@ fn everything_open_is_asked_and_ordered_again() {
     bench.submit(2, 2);
     let two = bench.round().pop().expect("there is room");
     bench.tell(Input::Cancel(JobId(1)));
-    let ask = Ask { workload: WorkloadId(0), gang: 3, partner: None };
+    let ask = RateQuery { workload: WorkloadId(0), gang: 3, partner: None };
     bench.tell(Input::Submit(job(3, 3)));
     bench.wait(ROUND / 2.0);
     let problem = problem_of(bench.tell(Input::Tick)).expect("a job left");

@@ -1,10 +1,10 @@
 //! The lines of the table.
 
-use super::{Ask, Body, Content, Parameter, Place, Route, Verb, of};
+use super::{Body, Content, Parameter, Place, RateQuery, Route, Verb, of};
 use crate::access::Need;
 use crate::desk::EnergyBy;
 use crate::http::assets;
-use crate::http::behind::Question;
+use crate::http::backend::Question;
 use crate::http::shape::Shape;
 use arles_api as api;
 
@@ -84,12 +84,12 @@ const READ: Route = Route {
     statuses: &[200],
     content: Content::AnyJson,
     faults: &[],
-    ask: |_| Ok(Ask::OpenApi),
+    ask: |_| Ok(RateQuery::OpenApi),
 };
 
 macro_rules! desk {
     ($question:expr) => {
-        Ok(Ask::Desk(Box::new($question)))
+        Ok(RateQuery::Desk(Box::new($question)))
     };
 }
 
@@ -102,7 +102,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Whether the process is alive",
         description: "200 if so, 503 with the same JSON and the trouble in words if not.",
         content: Content::Json(of::<api::Health>),
-        ask: |_| Ok(Ask::Health),
+        ask: |_| Ok(RateQuery::Health),
         ..READ
     },
     Route {
@@ -112,7 +112,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Whether the server takes requests",
         description: "200 if so, 503 with the same JSON and the trouble in words if not.",
         content: Content::Json(of::<api::Health>),
-        ask: |_| Ok(Ask::Ready),
+        ask: |_| Ok(RateQuery::Ready),
         ..READ
     },
     Route {
@@ -130,7 +130,7 @@ pub const ROUTES: &[Route] = &[
         summary: "The dashboard",
         description: "An empty page and its script; what it shows it asks for with a token.",
         content: Content::Text(&["text/html; charset=utf-8"]),
-        ask: |_| Ok(Ask::Asset("index.html")),
+        ask: |_| Ok(RateQuery::Asset("index.html")),
         ..READ
     },
     Route {
@@ -142,7 +142,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[FILE],
         content: Content::Text(assets::TYPES),
         faults: &[404],
-        ask: |given| Ok(Ask::Asset(given.choice("file").unwrap_or("index.html"))),
+        ask: |params| Ok(RateQuery::Asset(params.choice("file").unwrap_or("index.html"))),
         ..READ
     },
     Route {
@@ -152,7 +152,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Measurements for Prometheus",
         description: "Prometheus text format 0.0.4.",
         content: Content::Text(&[PLAIN]),
-        ask: |_| Ok(Ask::Metrics),
+        ask: |_| Ok(RateQuery::Metrics),
         ..READ
     },
     Route {
@@ -171,7 +171,7 @@ pub const ROUTES: &[Route] = &[
         description: "Page by page. A tenant's token sees its own.",
         parameters: &[STATE, TENANT, WORKLOAD, ORDER, LIMIT, CURSOR],
         content: Content::Json(of::<api::Jobs>),
-        ask: |given| desk!(Question::Jobs(given.jobs())),
+        ask: |params| desk!(Question::Jobs(params.jobs())),
         ..READ
     },
     Route {
@@ -186,7 +186,7 @@ pub const ROUTES: &[Route] = &[
         statuses: &[201, 200],
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::Submit(given.text("Idempotency-Key"), given.json()?)),
+        ask: |params| desk!(Question::Submit(params.text("Idempotency-Key"), params.json()?)),
     },
     Route {
         id: "getJob",
@@ -196,7 +196,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[JOB],
         content: Content::Json(of::<api::Job>),
         faults: &[404],
-        ask: |given| desk!(Question::Job(given.id())),
+        ask: |params| desk!(Question::Job(params.id())),
         ..READ
     },
     Route {
@@ -209,7 +209,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[JOB],
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::Cancel(given.id())),
+        ask: |params| desk!(Question::Cancel(params.id())),
         ..READ
     },
     Route {
@@ -220,7 +220,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[JOB],
         content: Content::Json(of::<api::Explanation>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::Explain(given.id())),
+        ask: |params| desk!(Question::Explain(params.id())),
         ..READ
     },
     Route {
@@ -237,7 +237,7 @@ pub const ROUTES: &[Route] = &[
         }),
         content: Content::Json(of::<api::Instruction>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::Progress(given.id(), given.json()?)),
+        ask: |params| desk!(Question::Progress(params.id(), params.json()?)),
         ..READ
     },
     Route {
@@ -247,7 +247,7 @@ pub const ROUTES: &[Route] = &[
         description: "Oldest first, page by page.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Queue>),
-        ask: |given| desk!(Question::Queue(given.page())),
+        ask: |params| desk!(Question::Queue(params.page())),
         ..READ
     },
     Route {
@@ -257,7 +257,7 @@ pub const ROUTES: &[Route] = &[
         description: "By number of their first GPU, page by page.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Nodes>),
-        ask: |given| desk!(Question::Nodes(given.page())),
+        ask: |params| desk!(Question::Nodes(params.page())),
         ..READ
     },
     Route {
@@ -307,7 +307,7 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::TenantRequest>, example: r#"{"weight": 2.0}"# }),
         content: Content::Json(of::<api::Tenant>),
         faults: &[409],
-        ask: |given| desk!(Question::SetTenant(given.name(), given.json()?)),
+        ask: |params| desk!(Question::SetTenant(params.name(), params.json()?)),
         ..READ
     },
     Route {
@@ -329,7 +329,7 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::PolicyRequest>, example: r#"{"policy": "max-min-fairness"}"# }),
         content: Content::Json(of::<api::Policy>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::SetPolicy(given.json()?)),
+        ask: |params| desk!(Question::SetPolicy(params.json()?)),
         ..READ
     },
     Route {
@@ -340,7 +340,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[WORKLOAD, LIMIT, CURSOR],
         content: Content::Json(of::<api::Estimates>),
         faults: &[404],
-        ask: |given| desk!(Question::Estimates(given.text("workload"), given.page())),
+        ask: |params| desk!(Question::Estimates(params.text("workload"), params.page())),
         ..READ
     },
     Route {
@@ -360,7 +360,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[FROM, TO],
         content: Content::Json(of::<api::Audit>),
         faults: &[422],
-        ask: |given| desk!(Question::Audit(given.number("from"), given.number("to"))),
+        ask: |params| desk!(Question::Audit(params.number("from"), params.number("to"))),
         ..READ
     },
     Route {
@@ -371,13 +371,13 @@ pub const ROUTES: &[Route] = &[
         parameters: &[BY, FROM, TO, LIMIT, CURSOR],
         content: Content::Json(of::<api::EnergyAccount>),
         faults: &[422],
-        ask: |given| {
-            let by = match given.choice("by") {
+        ask: |params| {
+            let by = match params.choice("by") {
                 Some("job") => EnergyBy::Job,
                 Some("kind") => EnergyBy::Kind,
                 _ => EnergyBy::Tenant,
             };
-            desk!(Question::Energy(by, given.number("from"), given.number("to"), given.page()))
+            desk!(Question::Energy(by, params.number("from"), params.number("to"), params.page()))
         },
         ..READ
     },
@@ -390,7 +390,7 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::JobRequest>, example: JOB_EXAMPLE }),
         content: Content::Json(of::<api::Forecast>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::ForecastJob(given.json()?)),
+        ask: |params| desk!(Question::ForecastJob(params.json()?)),
         ..READ
     },
     Route {
@@ -403,7 +403,7 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::PolicyRequest>, example: r#"{"policy": "oef-coop"}"# }),
         content: Content::Json(of::<api::PolicyForecast>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::ForecastPolicy(given.json()?)),
+        ask: |params| desk!(Question::ForecastPolicy(params.json()?)),
         ..READ
     },
     Route {
@@ -415,7 +415,7 @@ pub const ROUTES: &[Route] = &[
                       A comment comes every 15 seconds.",
         parameters: &[AFTER, LAST_EVENT],
         content: Content::Text(&["text/event-stream"]),
-        ask: |given| Ok(Ask::Events(given.integer("Last-Event-ID").or_else(|| given.integer("after")))),
+        ask: |params| Ok(RateQuery::Events(params.integer("Last-Event-ID").or_else(|| params.integer("after")))),
         ..READ
     },
     Route {
@@ -442,7 +442,7 @@ pub const ROUTES: &[Route] = &[
         statuses: &[201],
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::MakeToken(given.json()?)),
+        ask: |params| desk!(Question::MakeToken(params.json()?)),
         ..READ
     },
     Route {
@@ -455,7 +455,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[TOKEN],
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
-        ask: |given| desk!(Question::DropToken(given.name())),
+        ask: |params| desk!(Question::DropToken(params.name())),
         ..READ
     },
 ];

@@ -92,7 +92,7 @@ impl<'p> Ledger<'p> {
         for (&job, gang) in &self.present {
             let restarting = gang.restarts_until.min(to).since(self.until);
             let full = if gang.saves { 0.0 } else { seconds - restarting };
-            let busy = full + self.plan.habits.restart_activity * (seconds - full);
+            let busy = full + self.plan.world_options.restart_activity * (seconds - full);
             self.joules += self.active_watts(job, gang, world) * busy;
         }
         self.until = to;

@@ -10,13 +10,13 @@
 //! when there is one. If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
 //! restart is back at the last sync.
 
-use super::{Condition, Message, Shared, advisers, archivist, hands};
+use super::{Message, ServiceState, Shared, engine_worker, snapshotter, workers};
 use crate::Refusal;
 use crate::book::Reasons;
 use crate::entry::{self, Entry};
-use crate::machine::{Effects, Machine};
-use crate::store::{Chore, Line, Row, Store, StoreError, pieces};
-use arles_core::engine::Enrolled;
+use crate::state_machine::{Effects, StateMachine};
+use crate::store::{Line, MaintenanceStep, Row, Store, StoreError, pieces};
+use arles_core::engine::LiveJob;
 use arles_core::scheduler::{Event, Verdict};
 use arles_core::{Input, JobId, Output, Time};
 use std::collections::VecDeque;
@@ -43,11 +43,11 @@ const SNAPSHOT_COST: Duration = Duration::from_millis(300);
 pub(crate) type Reply = Box<dyn FnOnce(Result<(JobId, bool), Refusal>) + Send>;
 
 /// The other threads.
-pub(crate) struct Staff {
-    pub(crate) hands: Sender<hands::Deed>,
-    pub(crate) solver: Sender<advisers::Question>,
-    pub(crate) estimator: Sender<advisers::Thought>,
-    pub(crate) archivist: Sender<archivist::Work>,
+pub(crate) struct Workers {
+    pub(crate) hands: Sender<engine_worker::EngineTask>,
+    pub(crate) solver: Sender<workers::Question>,
+    pub(crate) estimator: Sender<workers::EstimatorTask>,
+    pub(crate) archivist: Sender<snapshotter::Work>,
 }
 
 /// What has been stepped and is not yet safe.
@@ -59,10 +59,10 @@ struct Batch {
     stop: bool,
 }
 
-pub(crate) struct Keeper {
+pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     store: Store,
-    machine: Machine,
+    machine: StateMachine,
     seq: u64,
     next_tick: Time,
     next_survey: Time,
@@ -72,13 +72,13 @@ pub(crate) struct Keeper {
     /// Not before then: the next snapshot, and the next look at why everybody waits.
     next_snapshot: Instant,
     next_reasons: Instant,
-    chores: VecDeque<Chore>,
+    chores: VecDeque<MaintenanceStep>,
     /// What takes long and waits for a batch of its own: one to a turn, so that requests get theirs in between.
     heavy: VecDeque<Entry>,
 }
 
-impl Keeper {
-    pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: Machine, seq: u64) -> Self {
+impl EventLoop {
+    pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: StateMachine, seq: u64) -> Self {
         let now = shared.clock.now();
         Self {
             shared,
@@ -96,22 +96,22 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn start(mut self, inbox: Receiver<Message>, staff: Staff) -> JoinHandle<Result<(), StoreError>> {
+    pub(crate) fn start(mut self, inbox: Receiver<Message>, staff: Workers) -> JoinHandle<Result<(), StoreError>> {
         // Whoever asks from now on is heard as soon as the loop runs.
-        self.shared.set_condition(Condition::Ready);
+        self.shared.set_condition(ServiceState::Ready);
         let run = move || {
             let done = self.run(&inbox, &staff);
             if let Err(error) = &done {
-                self.shared.set_condition(Condition::Broken);
+                self.shared.set_condition(ServiceState::Broken);
                 let cause = std::error::Error::source(error).map(|e| format!(": {e}")).unwrap_or_default();
                 (self.shared.log)(&format!("{error}{cause}; nothing is acknowledged any more, and the daemon ends"));
             }
             done
         };
-        std::thread::Builder::new().name("keeper".into()).spawn(run).expect("a thread can be started")
+        std::thread::Builder::new().name("event_loop".into()).spawn(run).expect("a thread can be started")
     }
 
-    fn run(&mut self, inbox: &Receiver<Message>, staff: &Staff) -> Result<(), StoreError> {
+    fn run(&mut self, inbox: &Receiver<Message>, staff: &Workers) -> Result<(), StoreError> {
         self.greet(staff);
         loop {
             let mut pause = self.shared.clock.until(self.next_tick);
@@ -149,7 +149,7 @@ impl Keeper {
     }
 
     /// Does one heavy thing, if there is any, as a batch of its own.
-    fn lift(&mut self, now: Time, staff: &Staff) -> Result<(), StoreError> {
+    fn lift(&mut self, now: Time, staff: &Workers) -> Result<(), StoreError> {
         let Some(entry) = self.heavy.pop_front() else { return Ok(()) };
         let mut batch = Batch::default();
         self.step(now, entry, &mut batch);
@@ -157,18 +157,18 @@ impl Keeper {
     }
 
     /// Tells engine and advisers where things stand, after a start or when the engine is back.
-    fn greet(&self, staff: &Staff) {
+    fn greet(&self, staff: &Workers) {
         let enrolled = |job: JobId| {
-            let glance = self.machine.scheduler.glance(job)?;
-            Some(Enrolled { spec: glance.spec.clone(), steps_done: glance.steps_done })
+            let job_status = self.machine.scheduler.job_status(job)?;
+            Some(LiveJob { spec: job_status.spec.clone(), steps_done: job_status.steps_done })
         };
         let live = self.machine.scheduler.live().filter_map(enrolled).collect();
-        let _ = staff.hands.send(hands::Deed::RollCall(live));
-        let _ = staff.hands.send(hands::Deed::Survey(self.machine.scheduler.now()));
+        let _ = staff.hands.send(engine_worker::EngineTask::RollCall(live));
+        let _ = staff.hands.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
         self.act(&self.machine.scheduler.again(), staff);
     }
 
-    fn take(&mut self, now: Time, message: Message, batch: &mut Batch, staff: &Staff) {
+    fn take(&mut self, now: Time, message: Message, batch: &mut Batch, staff: &Workers) {
         match message {
             Message::Change(change, reply) => {
                 self.shared.gauges.inbox.subtract(1);
@@ -194,11 +194,11 @@ impl Keeper {
                     }
                 }
             }
-            Message::Sighted(sighting) => {
-                self.heavy.push_back(Entry::Input(Input::Surveyed(sighting.survey)));
-                self.heavy.push_back(Entry::Meters(sighting.meters));
-                if !sighting.observations.is_empty() {
-                    self.heavy.push_back(Entry::Measured(sighting.observations));
+            Message::Sighted(report) => {
+                self.heavy.push_back(Entry::Input(Input::Surveyed(report.survey)));
+                self.heavy.push_back(Entry::Meters(report.meters));
+                if !report.observations.is_empty() {
+                    self.heavy.push_back(Entry::Measured(report.observations));
                 }
             }
             Message::Dismissed(jobs) => {
@@ -222,7 +222,7 @@ impl Keeper {
         }
     }
 
-    fn tick(&mut self, now: Time, staff: &Staff) -> Result<(), StoreError> {
+    fn tick(&mut self, now: Time, staff: &Workers) -> Result<(), StoreError> {
         let settings = self.machine.scheduler.settings();
         let mut batch = Batch::default();
         self.step(now, Entry::Input(Input::Tick), &mut batch);
@@ -233,7 +233,7 @@ impl Keeper {
         self.next_tick = Time((self.next_tick.0 + round).max(now.0 + 1));
         if now >= self.next_survey {
             self.next_survey = Time(now.0 + Time::from_seconds(settings.survey_seconds).0);
-            let _ = staff.hands.send(hands::Deed::Survey(self.machine.scheduler.now()));
+            let _ = staff.hands.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Keeper {
         batch.effects.push(effects);
     }
 
-    fn commit(&mut self, batch: Batch, staff: &Staff) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: Batch, staff: &Workers) -> Result<(), StoreError> {
         let rows = if batch.lines.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
         let chore = self.chores.pop_front();
         if !batch.lines.is_empty() || !rows.is_empty() || chore.is_some() {
@@ -265,7 +265,7 @@ impl Keeper {
             self.shared.gauges.entries.add(batch.lines.len() as u64);
             self.shared.gauges.entries_since_snapshot.set(self.entries);
         }
-        if let Some(Chore::Finish { bytes, .. }) = chore {
+        if let Some(MaintenanceStep::Finish { bytes, .. }) = chore {
             self.shared.gauges.snapshot_bytes.set(bytes as u64);
             self.shared.gauges.snapshots.add(1);
         }
@@ -296,32 +296,32 @@ impl Keeper {
     }
 
     /// What an entry itself asks of others.
-    fn enact(&self, line: &Line, staff: &Staff) {
+    fn enact(&self, line: &Line, staff: &Workers) {
         match &line.entry {
             Entry::Submit(submission) => {
-                let enrolled = Enrolled { spec: submission.spec.clone(), steps_done: 0.0 };
-                let _ = staff.hands.send(hands::Deed::Enrol(enrolled));
+                let enrolled = LiveJob { spec: submission.spec.clone(), steps_done: 0.0 };
+                let _ = staff.hands.send(engine_worker::EngineTask::Enrol(enrolled));
             }
             Entry::Measured(observations) => {
-                let _ = staff.estimator.send(advisers::Thought::Seen(observations.clone()));
+                let _ = staff.estimator.send(workers::EstimatorTask::Seen(observations.clone()));
             }
             _ => {}
         }
     }
 
     /// Does what the scheduler wants done.
-    fn act(&self, outputs: &[Output], staff: &Staff) {
+    fn act(&self, outputs: &[Output], staff: &Workers) {
         let mut asks = Vec::new();
         for output in outputs {
             match output {
                 Output::Solve(problem) => {
                     let question =
-                        advisers::Question { problem: Arc::clone(problem), policy: self.machine.scheduler.policy() };
+                        workers::Question { problem: Arc::clone(problem), policy: self.machine.scheduler.policy() };
                     let _ = staff.solver.send(question);
                 }
                 Output::Estimate(ask) => asks.push(*ask),
                 Output::Order(order) => {
-                    let _ = staff.hands.send(hands::Deed::Order(order.clone()));
+                    let _ = staff.hands.send(engine_worker::EngineTask::Order(order.clone()));
                 }
                 Output::Note(
                     Event::Completed { job }
@@ -329,13 +329,13 @@ impl Keeper {
                     | Event::Cancelled { job }
                     | Event::Rejected { job, .. },
                 ) => {
-                    let _ = staff.hands.send(hands::Deed::Dismiss(*job));
+                    let _ = staff.hands.send(engine_worker::EngineTask::Dismiss(*job));
                 }
                 Output::Note(_) => {}
             }
         }
         if !asks.is_empty() {
-            let _ = staff.estimator.send(advisers::Thought::Asked(asks));
+            let _ = staff.estimator.send(workers::EstimatorTask::Asked(asks));
         }
     }
 
@@ -358,14 +358,14 @@ impl Keeper {
         self.next_reasons = Instant::now() + began.elapsed() * REASONS_PART;
     }
 
-    fn consider_snapshot(&mut self, staff: &Staff) {
+    fn consider_snapshot(&mut self, staff: &Workers) {
         let due = self.cost >= SNAPSHOT_COST || self.entries >= self.shared.options.snapshot_entries;
         let began = Instant::now();
         if !due || !self.chores.is_empty() || began < self.next_snapshot {
             return;
         }
         let (machine, book, seq) = (self.machine.clone(), self.shared.book_mut().copy(), self.seq);
-        if staff.archivist.send(archivist::Work { machine, book, seq }).is_ok() {
+        if staff.archivist.send(snapshotter::Work { machine, book, seq }).is_ok() {
             (self.cost, self.entries) = (Duration::ZERO, 0);
             self.next_snapshot = Instant::now() + began.elapsed() * SNAPSHOT_PART;
         }
@@ -376,14 +376,14 @@ impl Keeper {
         let rows = self.shared.book_mut().rows_to_write();
         self.store.append(&[], &rows, None)?;
         self.shared.book_mut().rows_written(&rows);
-        let bytes = archivist::written(&self.machine, &self.shared.book());
+        let bytes = snapshotter::written(&self.machine, &self.shared.book());
         for chore in pieces(self.seq, bytes, self.shared.options.keep_journal) {
             self.store.append(&[], &[], Some(&chore))?;
         }
         Ok(())
     }
 
-    pub(super) fn machine(&mut self) -> &mut Machine {
+    pub(super) fn machine(&mut self) -> &mut StateMachine {
         &mut self.machine
     }
 }

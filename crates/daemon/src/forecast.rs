@@ -5,12 +5,12 @@
 //! The copy never touches the original, the journal or the engine.
 
 use crate::book::{TenantShare, shares};
-use crate::machine::Machine;
+use crate::state_machine::StateMachine;
 use arles_api as api;
 use arles_core::allocate::{Policy, PolicyEntry};
-use arles_core::estimate::{Ask, Row};
+use arles_core::estimate::{RateQuery, RateRow};
 use arles_core::scheduler::{
-    Event, Fate, Fence, GangSeen, GangState, NodeSeen, Order, Report, Stage, Start, Survey, Verdict,
+    Event, Fence, GangEvent, GangState, JobPhase, ObservedGang, ObservedNode, Order, Report, Start, Survey, Verdict,
 };
 use arles_core::{GpuId, Input, JobId, JobSpec, KindId, NodeId, Output, Scheduler, Time, Work};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ const SETTLING: u32 = 3;
 const CHANGES: usize = 1000;
 
 /// Who estimates rows that the scheduler has not met.
-pub(crate) type Peek<'a> = &'a dyn Fn(Ask) -> Row;
+pub(crate) type Peek<'a> = &'a dyn Fn(RateQuery) -> RateRow;
 
 /// A gang in the copy.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ struct Gang {
     ends: Option<Time>,
 }
 
-struct Ahead<'a> {
+struct Lookahead<'a> {
     scheduler: Scheduler,
     policy: Box<dyn Policy>,
     peek: Peek<'a>,
@@ -51,24 +51,24 @@ struct Ahead<'a> {
     shares: Option<Vec<TenantShare>>,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Lookahead<'a> {
     fn new(scheduler: Scheduler, peek: Peek<'a>) -> Self {
         let now = scheduler.now();
         let policy = (scheduler.policy().make)();
         let mut gangs = BTreeMap::new();
         for job in scheduler.live() {
-            let Some(glance) = scheduler.glance(job) else { continue };
-            if let (Some(held), Stage::Running) = (glance.gang, glance.stage) {
+            let Some(job_status) = scheduler.job_status(job) else { continue };
+            if let (Some(held), JobPhase::Running) = (job_status.gang, job_status.phase) {
                 let mut gang = Gang {
                     fence: held.fence,
                     kind: held.kind,
                     gpus: held.gpus.to_vec(),
-                    steps: glance.steps_done,
+                    steps: job_status.steps_done,
                     since: now,
-                    rate: glance.rate,
+                    rate: job_status.rate,
                     ends: None,
                 };
-                gang.ends = gang.end(glance.spec);
+                gang.ends = gang.end(job_status.spec);
                 gangs.insert(job, gang);
             }
         }
@@ -105,7 +105,7 @@ impl<'a> Ahead<'a> {
                 Output::Note(_) => continue,
             };
             let started = match &input {
-                Input::Reported(Report { job, fate: Fate::Started, .. }) => Some(*job),
+                Input::Reported(Report { job, fate: GangEvent::Started, .. }) => Some(*job),
                 _ => None,
             };
             open.extend(self.scheduler.step(self.now, input));
@@ -115,20 +115,20 @@ impl<'a> Ahead<'a> {
 
     /// The scheduler knows a gang's rate once it knows that it runs.
     fn set_pace(&mut self, job: JobId) {
-        if let (Some(glance), Some(gang)) = (self.scheduler.glance(job), self.gangs.get_mut(&job)) {
-            gang.rate = glance.rate;
-            gang.ends = gang.end(glance.spec);
+        if let (Some(job_status), Some(gang)) = (self.scheduler.job_status(job), self.gangs.get_mut(&job)) {
+            gang.rate = job_status.rate;
+            gang.ends = gang.end(job_status.spec);
         }
     }
 
     fn start(&mut self, start: &Start) -> Input {
-        let told = Input::Reported(Report { job: start.job, fence: start.fence, fate: Fate::Started });
-        let Some(glance) = self.scheduler.glance(start.job) else { return told };
+        let told = Input::Reported(Report { job: start.job, fence: start.fence, fate: GangEvent::Started });
+        let Some(job_status) = self.scheduler.job_status(start.job) else { return told };
         let gang = Gang {
             fence: start.fence,
             kind: start.kind,
             gpus: start.gpus.clone(),
-            steps: glance.steps_done,
+            steps: job_status.steps_done,
             since: self.now,
             rate: 0.0,
             ends: None,
@@ -144,9 +144,9 @@ impl<'a> Ahead<'a> {
                 self.gangs.remove(&job);
                 steps
             }
-            _ => self.scheduler.glance(job).map_or(0.0, |glance| glance.steps_done),
+            _ => self.scheduler.job_status(job).map_or(0.0, |job_status| job_status.steps_done),
         };
-        Input::Reported(Report { job, fence, fate: Fate::Stopped(steps) })
+        Input::Reported(Report { job, fence, fate: GangEvent::Stopped(steps) })
     }
 
     /// Plays one round: what ends in it ends, then the next begins.
@@ -159,7 +159,7 @@ impl<'a> Ahead<'a> {
         for (at, job, fence) in ends {
             self.now = self.now.max(at);
             self.gangs.remove(&job);
-            self.tell(Input::Reported(Report { job, fence, fate: Fate::Finished }));
+            self.tell(Input::Reported(Report { job, fence, fate: GangEvent::Finished }));
         }
         self.now = tick;
         self.look();
@@ -168,10 +168,11 @@ impl<'a> Ahead<'a> {
 
     /// Nodes stay as they are, and gangs are where they were put.
     fn look(&mut self) {
-        let sights = self.scheduler.nodes_seen().zip(0..);
-        let nodes =
-            sights.filter(|(sight, _)| sight.reachable).map(|(sight, n)| NodeSeen { node: NodeId(n), up: sight.up });
-        let seen = |(job, gang): (&JobId, &Gang)| GangSeen {
+        let sights = self.scheduler.node_statuses().zip(0..);
+        let nodes = sights
+            .filter(|(sight, _)| sight.reachable)
+            .map(|(sight, n)| ObservedNode { node: NodeId(n), up: sight.up });
+        let seen = |(job, gang): (&JobId, &Gang)| ObservedGang {
             job: *job,
             fence: gang.fence,
             gpus: gang.gpus.clone(),
@@ -204,8 +205,8 @@ impl Gang {
 }
 
 /// When and where a job would run.
-pub(crate) fn job(machine: Machine, mut spec: JobSpec, peek: Peek<'_>) -> api::Forecast {
-    let mut ahead = Ahead::new(machine.scheduler, peek);
+pub(crate) fn job(machine: StateMachine, mut spec: JobSpec, peek: Peek<'_>) -> api::Forecast {
+    let mut ahead = Lookahead::new(machine.scheduler, peek);
     let id = JobId(machine.next_job);
     (spec.id, spec.arrived) = (id, ahead.now);
     ahead.tell(Input::Submit(spec.clone()));
@@ -220,7 +221,7 @@ pub(crate) fn job(machine: Machine, mut spec: JobSpec, peek: Peek<'_>) -> api::F
         reason: None,
         rounds: 0,
     };
-    if ahead.scheduler.glance(id).is_none() {
+    if ahead.scheduler.job_status(id).is_none() {
         forecast.refusal = Some("the scheduler would not take it in".into());
         return forecast;
     }
@@ -251,13 +252,13 @@ pub(crate) fn job(machine: Machine, mut spec: JobSpec, peek: Peek<'_>) -> api::F
 
 /// What another policy would change.
 pub(crate) fn policy(
-    machine: &Machine,
+    machine: &StateMachine,
     to: &'static PolicyEntry,
-    estimates: &BTreeMap<Ask, Row>,
+    estimates: &BTreeMap<RateQuery, RateRow>,
     peek: Peek<'_>,
 ) -> api::PolicyForecast {
-    let mut stays = Ahead::new(machine.scheduler.clone(), peek);
-    let mut switched = Ahead::new(machine.scheduler.clone(), peek);
+    let mut stays = Lookahead::new(machine.scheduler.clone(), peek);
+    let mut switched = Lookahead::new(machine.scheduler.clone(), peek);
     let from = machine.scheduler.policy().name.to_owned();
     switched.tell(Input::Policy(to.name.to_owned()));
     for _ in 0..SETTLING {
@@ -278,7 +279,7 @@ pub(crate) fn policy(
     }
 }
 
-fn differences(stays: &Ahead<'_>, switched: &Ahead<'_>) -> (Vec<api::Change>, u64) {
+fn differences(stays: &Lookahead<'_>, switched: &Lookahead<'_>) -> (Vec<api::Change>, u64) {
     let (mut changes, mut changed) = (Vec::new(), 0);
     for job in stays.scheduler.live() {
         let (before, after) = (stays.gangs.get(&job), switched.gangs.get(&job));
@@ -291,11 +292,11 @@ fn differences(stays: &Ahead<'_>, switched: &Ahead<'_>) -> (Vec<api::Change>, u6
         };
         changed += 1;
         if changes.len() < CHANGES
-            && let Some(glance) = stays.scheduler.glance(job)
+            && let Some(job_status) = stays.scheduler.job_status(job)
         {
             changes.push(api::Change {
                 job: job.0,
-                tenant: stays.scheduler.tenants()[glance.spec.tenant.index()].name.clone(),
+                tenant: stays.scheduler.tenants()[job_status.spec.tenant.index()].name.clone(),
                 what: what.into(),
                 from: before.map(|gang| stays.in_words(gang)),
                 to: after.map(|gang| switched.in_words(gang)),
@@ -305,17 +306,17 @@ fn differences(stays: &Ahead<'_>, switched: &Ahead<'_>) -> (Vec<api::Change>, u6
     (changes, changed)
 }
 
-fn share_changes(stays: &Ahead<'_>, switched: &Ahead<'_>) -> Vec<api::ShareChange> {
+fn share_changes(stays: &Lookahead<'_>, switched: &Lookahead<'_>) -> Vec<api::ShareChange> {
     let kinds = stays.scheduler.cluster().kinds().len();
     // Held GPUs, where nothing was divided anew.
-    let by_tenant = |ahead: &Ahead<'_>| {
+    let by_tenant = |ahead: &Lookahead<'_>| {
         let mut gpus = vec![vec![0.0; kinds]; ahead.scheduler.tenants().len()];
         match &ahead.shares {
             Some(shares) => shares.iter().for_each(|share| gpus[share.tenant.index()].clone_from(&share.gpus)),
             None => {
                 for (job, gang) in &ahead.gangs {
-                    if let Some(glance) = ahead.scheduler.glance(*job) {
-                        gpus[glance.spec.tenant.index()][gang.kind.index()] += gang.gpus.len() as f64;
+                    if let Some(job_status) = ahead.scheduler.job_status(*job) {
+                        gpus[job_status.spec.tenant.index()][gang.kind.index()] += gang.gpus.len() as f64;
                     }
                 }
             }
@@ -332,13 +333,13 @@ fn share_changes(stays: &Ahead<'_>, switched: &Ahead<'_>) -> Vec<api::ShareChang
 }
 
 /// Estimated draw of everything, unused GPUs included.
-fn watts(ahead: &Ahead<'_>, estimates: &BTreeMap<Ask, Row>) -> Option<f64> {
+fn watts(ahead: &Lookahead<'_>, estimates: &BTreeMap<RateQuery, RateRow>) -> Option<f64> {
     let cluster = ahead.scheduler.cluster();
     let mut draw: Vec<f64> =
         (0..cluster.gpus() as u32).map(|gpu| cluster.kind(cluster.kind_of(GpuId(gpu))).idle_watts).collect();
     for (job, gang) in &ahead.gangs {
-        let glance = ahead.scheduler.glance(*job)?;
-        let ask = Ask { workload: glance.spec.workload, gang: glance.spec.gang, partner: None };
+        let job_status = ahead.scheduler.job_status(*job)?;
+        let ask = RateQuery { workload: job_status.spec.workload, gang: job_status.spec.gang, partner: None };
         let cell = estimates.get(&ask).and_then(|row| *row.cells.get(gang.kind.index())?);
         let active = cell.map_or(0.0, |cell| (cell.watts - cluster.kind(gang.kind).idle_watts).max(0.0));
         gang.gpus.iter().for_each(|gpu| draw[gpu.index()] += active);

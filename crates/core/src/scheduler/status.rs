@@ -5,7 +5,7 @@ use super::*;
 /// Where a job stands, in a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stage {
+pub enum JobPhase {
     /// It holds nothing.
     Waiting,
     /// Its gang was ordered to start.
@@ -18,7 +18,7 @@ pub enum Stage {
 
 /// GPUs that a job holds, or that are not free because of it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Held<'a> {
+pub struct HeldGpus<'a> {
     /// Which gang of the job.
     pub fence: Fence,
     /// Of which kind.
@@ -31,13 +31,13 @@ pub struct Held<'a> {
 
 /// A live job at a glance.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Glance<'a> {
+pub struct JobStatus<'a> {
     /// As submitted.
     pub spec: &'a JobSpec,
     /// Where it stands.
-    pub stage: Stage,
+    pub phase: JobPhase,
     /// Its gang, unless it waits.
-    pub gang: Option<Held<'a>>,
+    pub gang: Option<HeldGpus<'a>>,
     /// Steps known to be safe.
     pub steps_done: f64,
     /// When it first ran.
@@ -50,7 +50,7 @@ pub struct Glance<'a> {
 
 /// A node, as the scheduler believes it to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct NodeSight {
+pub struct NodeStatus {
     /// Whether it can run anything, by the last survey that saw it. One that was silent beyond its lease cannot.
     pub up: bool,
     /// Whether it is up and was heard of lately, so that gangs are sent there.
@@ -60,13 +60,13 @@ pub struct NodeSight {
 impl Scheduler {
     /// A live job at a glance.
     #[must_use]
-    pub fn glance(&self, job: JobId) -> Option<Glance<'_>> {
+    pub fn job_status(&self, job: JobId) -> Option<JobStatus<'_>> {
         let job = self.jobs.get(self.jobs.slot(job)?);
-        let stage = match job.phase {
-            Phase::Waiting => Stage::Waiting,
-            Phase::Starting(..) => Stage::Starting,
-            Phase::Running(_) => Stage::Running,
-            Phase::Stopping(..) => Stage::Stopping,
+        let phase = match job.phase {
+            Phase::Waiting => JobPhase::Waiting,
+            Phase::Starting(..) => JobPhase::Starting,
+            Phase::Running(_) => JobPhase::Running,
+            Phase::Stopping(..) => JobPhase::Stopping,
         };
         let class = &self.classes[&job.class];
         let rate = match &job.phase {
@@ -74,10 +74,10 @@ impl Scheduler {
             Phase::Running(gang) => class.rates[gang.kind.index()],
             _ => 0.0,
         };
-        Some(Glance {
+        Some(JobStatus {
             spec: &job.spec,
-            stage,
-            gang: job.phase.occupied().map(Held::of),
+            phase,
+            gang: job.phase.occupied().map(HeldGpus::of),
             steps_done: job.steps_done,
             first_started: job.first_started,
             failures: job.failures,
@@ -86,13 +86,14 @@ impl Scheduler {
     }
 
     /// All nodes, by id.
-    pub fn nodes_seen(&self) -> impl Iterator<Item = NodeSight> + '_ {
-        let sight = |(state, n): (&NodeState, u32)| NodeSight { up: state.up, reachable: self.within_reach(NodeId(n)) };
+    pub fn node_statuses(&self) -> impl Iterator<Item = NodeStatus> + '_ {
+        let sight =
+            |(state, n): (&NodeState, u32)| NodeStatus { up: state.up, reachable: self.within_reach(NodeId(n)) };
         self.nodes.iter().zip(0..).map(sight)
     }
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldGpus<'a> {
     fn of(gang: &'a Gang) -> Self {
         Self { fence: gang.fence, kind: gang.kind, gpus: &gang.gpus, spread: gang.spread }
     }

@@ -4,7 +4,7 @@
 use super::{Message, Shared};
 use arles_core::Input;
 use arles_core::allocate::{Policy, PolicyEntry, Problem};
-use arles_core::estimate::{Ask, Estimator, Observation, Row};
+use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -46,18 +46,18 @@ pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<Question> {
 }
 
 /// What the estimator has to think about.
-pub(crate) enum Thought {
+pub(crate) enum EstimatorTask {
     /// Rows are asked for.
-    Asked(Vec<Ask>),
+    Asked(Vec<RateQuery>),
     /// Something was measured.
     Seen(Vec<Observation>),
     /// Somebody wonders; the scheduler is not told.
-    Wondered(Ask, Sender<Row>),
+    Wondered(RateQuery, Sender<RateRow>),
 }
 
 /// Asks the estimator. It first hears again what was measured before the start.
-pub(super) fn start_estimator(mut estimator: Box<dyn Estimator>, shared: Arc<Shared>) -> Sender<Thought> {
-    let (sender, inbox) = mpsc::channel::<Thought>();
+pub(super) fn start_estimator(mut estimator: Box<dyn Estimator>, shared: Arc<Shared>) -> Sender<EstimatorTask> {
+    let (sender, inbox) = mpsc::channel::<EstimatorTask>();
     let run = move || {
         let mut told = recall(&mut *estimator, &shared);
         while let Ok(thought) = inbox.recv() {
@@ -65,12 +65,12 @@ pub(super) fn start_estimator(mut estimator: Box<dyn Estimator>, shared: Arc<Sha
             let mut changed = BTreeSet::new();
             for thought in std::iter::once(thought).chain(std::iter::from_fn(|| inbox.try_recv().ok())) {
                 match thought {
-                    Thought::Asked(asks) => asked.extend(asks),
-                    Thought::Seen(seen) => seen.iter().for_each(|o| changed.extend(estimator.observe(o))),
-                    Thought::Wondered(ask, reply) => drop(reply.send(estimator.estimate(&ask))),
+                    EstimatorTask::Asked(asks) => asked.extend(asks),
+                    EstimatorTask::Seen(seen) => seen.iter().for_each(|o| changed.extend(estimator.observe(o))),
+                    EstimatorTask::Wondered(ask, reply) => drop(reply.send(estimator.estimate(&ask))),
                 }
             }
-            let mut rows: Vec<Row> = asked.iter().map(|ask| estimator.estimate(ask)).collect();
+            let mut rows: Vec<RateRow> = asked.iter().map(|ask| estimator.estimate(ask)).collect();
             for ask in changed.difference(&asked).filter(|ask| told.contains_key(ask)) {
                 let row = estimator.estimate(ask);
                 if told[ask] != row {
@@ -88,7 +88,7 @@ pub(super) fn start_estimator(mut estimator: Box<dyn Estimator>, shared: Arc<Sha
 }
 
 /// Tells an estimator what was measured before the start; returns what the scheduler was told.
-fn recall(estimator: &mut dyn Estimator, shared: &Shared) -> BTreeMap<Ask, Row> {
+fn recall(estimator: &mut dyn Estimator, shared: &Shared) -> BTreeMap<RateQuery, RateRow> {
     let book = shared.book();
     for (&(ask, kind, spread), cell) in &book.measured {
         let (rate, watts) = (cell.mean_rate, cell.mean_watts);

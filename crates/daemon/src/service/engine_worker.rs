@@ -4,7 +4,7 @@
 //! again when it is back, and what became of orders shows in the next survey.
 
 use super::{Message, Shared};
-use arles_core::engine::{Engine, EngineError, Enrolled, JobMeter, Told};
+use arles_core::engine::{Engine, EngineError, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::Order;
 use arles_core::{Input, JobId, Time};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// What the hands do.
-pub(crate) enum Deed {
+pub(crate) enum EngineTask {
     /// Say who lives.
-    RollCall(Vec<Enrolled>),
+    RollCall(Vec<LiveJob>),
     /// Make a job known.
-    Enrol(Enrolled),
+    Enrol(LiveJob),
     /// Forget one.
     Dismiss(JobId),
     /// Do as ordered.
@@ -32,15 +32,15 @@ const BREATH: Duration = Duration::from_millis(1);
 /// Pause after the engine could not be talked to.
 const RETRY: Duration = Duration::from_millis(500);
 
-pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<Deed> {
+pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<EngineTask> {
     let (sender, inbox) = mpsc::channel();
-    let mut hands = Hands { engine, shared, inputs: Vec::new(), dismissed: Vec::new(), lost: false };
+    let mut hands = EngineWorker { engine, shared, inputs: Vec::new(), dismissed: Vec::new(), lost: false };
     let run = move || hands.run(&inbox);
     std::thread::Builder::new().name("hands".into()).spawn(run).expect("a thread can be started");
     sender
 }
 
-struct Hands {
+struct EngineWorker {
     engine: Box<dyn Engine>,
     shared: Arc<Shared>,
     /// What has come of deeds and is not yet told.
@@ -50,8 +50,8 @@ struct Hands {
     lost: bool,
 }
 
-impl Hands {
-    fn run(&mut self, inbox: &Receiver<Deed>) {
+impl EngineWorker {
+    fn run(&mut self, inbox: &Receiver<EngineTask>) {
         loop {
             let pause = self.pause();
             match inbox.recv_timeout(pause) {
@@ -99,32 +99,32 @@ impl Hands {
         }
     }
 
-    fn do_it(&mut self, deed: Deed) {
+    fn do_it(&mut self, deed: EngineTask) {
         match deed {
-            Deed::RollCall(live) => {
-                if let Some(meters) = self.call(|engine, now| engine.roll_call(now, &live)) {
+            EngineTask::RollCall(live) => {
+                if let Some(meters) = self.call(|engine, now| engine.sync_jobs(now, &live)) {
                     self.lost = false;
                     let _ = self.shared.send(Message::RolledCall(meters));
                 }
             }
             // Whatever is not done now is part of the next roll call.
             _ if self.lost => {}
-            Deed::Enrol(job) => {
-                self.call(|engine, now| engine.enrol(now, &job));
+            EngineTask::Enrol(job) => {
+                self.call(|engine, now| engine.add_job(now, &job));
             }
-            Deed::Dismiss(job) => {
-                if let Some(meter) = self.call(|engine, now| engine.dismiss(now, job)) {
+            EngineTask::Dismiss(job) => {
+                if let Some(meter) = self.call(|engine, now| engine.remove_job(now, job)) {
                     self.dismissed.push((job, meter));
                 }
             }
-            Deed::Order(order) => match self.call(|engine, now| engine.apply(now, &order)) {
-                Some(Told::Reported(report)) => self.inputs.push(Input::Reported(report)),
-                Some(Told::Refused(why)) => self.inputs.push(Input::Refused(order, why)),
-                Some(Told::Later) | None => {}
+            EngineTask::Order(order) => match self.call(|engine, now| engine.apply(now, &order)) {
+                Some(OrderReply::Reported(report)) => self.inputs.push(Input::Reported(report)),
+                Some(OrderReply::Refused(why)) => self.inputs.push(Input::Refused(order, why)),
+                Some(OrderReply::Later) | None => {}
             },
-            Deed::Survey(asked_at) => {
-                if let Some(sighting) = self.call(|engine, now| engine.survey(now, asked_at)) {
-                    let _ = self.shared.send(Message::Sighted(Box::new(sighting)));
+            EngineTask::Survey(asked_at) => {
+                if let Some(report) = self.call(|engine, now| engine.survey(now, asked_at)) {
+                    let _ = self.shared.send(Message::Sighted(Box::new(report)));
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Hands {
 
     fn listen(&mut self) {
         let was_lost = self.lost;
-        let Some(reports) = self.call(|engine, now| engine.news(now)) else { return };
+        let Some(reports) = self.call(|engine, now| engine.poll(now)) else { return };
         self.inputs.extend(reports.into_iter().map(Input::Reported));
         if was_lost {
             (self.shared.log)("the engine is back; it is told everything anew");

@@ -1,11 +1,11 @@
 //! Snapshots: the whole state now and then, so that a restart need not do everything again.
 //!
-//! Here the state is written down; the loop puts it into the journal piece by piece ([`Chore`](crate::store::Chore)), so that nobody
+//! Here the state is written down; the loop puts it into the journal piece by piece ([`MaintenanceStep`](crate::store::Chore)), so that nobody
 //! competes with it for the file. In between, the write-ahead log is folded into the file.
 
 use super::{Message, Shared};
 use crate::book::Book;
-use crate::machine::{Machine, SavedRef};
+use crate::state_machine::{SavedRef, StateMachine};
 use crate::store::{Store, pieces};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -16,7 +16,7 @@ const FOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// A copy of everything as of an entry.
 pub(crate) struct Work {
-    pub(crate) machine: Machine,
+    pub(crate) machine: StateMachine,
     pub(crate) book: Book,
     pub(crate) seq: u64,
 }
@@ -47,6 +47,6 @@ pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<Work> {
 }
 
 /// The state as it is kept.
-pub(super) fn written(machine: &Machine, book: &Book) -> Vec<u8> {
+pub(super) fn written(machine: &StateMachine, book: &Book) -> Vec<u8> {
     serde_json::to_vec(&SavedRef { machine, book }).expect("plain data")
 }

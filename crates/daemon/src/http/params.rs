@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
 /// The parts of a request that its route may ask for.
-pub struct Given {
+pub struct Params {
     values: Vec<(&'static str, Value)>,
     body: Bytes,
     limits: Option<&'static serde_json::Value>,
 }
 
-impl Given {
+impl Params {
     /// Reads path, query and headers; the body is only read when the handler asks for it.
     pub(super) fn read(
         route: &'static Route,
@@ -30,23 +30,23 @@ impl Given {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Self, Refusal> {
-        let mut given = Self { values: Vec::new(), body, limits: route.limits() };
+        let mut params = Self { values: Vec::new(), body, limits: route.limits() };
         for parameter in route.parameters {
             match parameter.place {
-                Place::Path => given.read_segment(parameter, segment.unwrap_or_default())?,
+                Place::Path => params.read_segment(parameter, segment.unwrap_or_default())?,
                 Place::Header => {
                     if let Some(value) = headers.get(parameter.name) {
                         let text = value.to_str().map_err(|_| wrong(parameter, "(not ASCII)"))?;
-                        given.put(parameter, text)?;
+                        params.put(parameter, text)?;
                     }
                 }
                 Place::Query => {}
             }
         }
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-            given.read_pair(route, pair)?;
+            params.read_pair(route, pair)?;
         }
-        Ok(given)
+        Ok(params)
     }
 
     fn read_segment(&mut self, parameter: &'static Parameter, segment: &str) -> Result<(), Refusal> {

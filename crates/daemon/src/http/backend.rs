@@ -1,6 +1,6 @@
 //! What is behind the door: questions with everything read and checked, and the desk's answers to them.
 //!
-//! The door knows its other side by [`Behind`] only, so it is tested without a service.
+//! The door knows its other side by [`Backend`] only, so it is tested without a service.
 
 use crate::Refusal;
 use crate::access::Caller;
@@ -72,7 +72,7 @@ impl Reply {
 }
 
 /// The other side of the door.
-pub trait Behind: Clone + Send + Sync + 'static {
+pub trait Backend: Clone + Send + Sync + 'static {
     /// Who a secret belongs to.
     fn caller(&self, secret: &str) -> Option<Caller>;
     /// Answers a question of somebody whose scope is enough for its route.
@@ -95,7 +95,7 @@ pub trait Behind: Clone + Send + Sync + 'static {
     fn listeners(&self, _listeners: u64) {}
 }
 
-impl Behind for Desk {
+impl Backend for Desk {
     fn caller(&self, secret: &str) -> Option<Caller> {
         Self::caller(self, secret)
     }

@@ -1,15 +1,15 @@
 //! The machine: scheduler, book and what tells requests apart, driven by entries alone.
 //!
-//! Live or recovering, an entry does the same: [`Machine::step`] gives it to the scheduler, [`Machine::publish`] to the book. Between
+//! Live or recovering, an entry does the same: [`StateMachine::step`] gives it to the scheduler, [`StateMachine::publish`] to the book. Between
 //! the two lies the sync of the journal.
 
 use crate::book::Book;
-use crate::book::Held;
-use crate::entry::{self, Entry, Ground, Key};
+use crate::book::HeldGpus;
+use crate::entry::{self, Entry, JournalHeader, Key};
 use crate::store::{Line, Store, StoreError};
 use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
-use arles_core::scheduler::{Event, NodeSight, Order, Stage};
+use arles_core::scheduler::{Event, JobPhase, NodeStatus, Order};
 use arles_core::{Input, JobId, Output, Round, Scheduler, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,9 +20,9 @@ const KEYS: usize = 100_000;
 
 /// A job as the scheduler sees it after an entry.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Glimpse {
+pub(crate) struct JobUpdate {
     pub(crate) state: JobState,
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<HeldGpus>,
     pub(crate) steps_done: f64,
     pub(crate) first_started: Option<Time>,
     pub(crate) failures: u32,
@@ -31,22 +31,22 @@ pub(crate) struct Glimpse {
 
 /// A job that an entry may have changed.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Touched {
+pub(crate) struct ChangedJob {
     pub(crate) job: JobId,
     /// `None` if the scheduler has forgotten it.
-    pub(crate) now: Option<Glimpse>,
+    pub(crate) now: Option<JobUpdate>,
 }
 
 /// What followed from an entry.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) outputs: Vec<Output>,
-    pub(crate) touched: Vec<Touched>,
+    pub(crate) touched: Vec<ChangedJob>,
     pub(crate) round: Round,
     /// The problem that an allocation answered.
     pub(crate) answered: Option<Arc<Problem>>,
     /// Nodes, where the entry may have changed them.
-    pub(crate) nodes: Option<Vec<NodeSight>>,
+    pub(crate) nodes: Option<Vec<NodeStatus>>,
 }
 
 /// What was already asked for under an idempotency key.
@@ -81,7 +81,7 @@ impl Keys {
 
 /// All but the book, which readers share.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Machine {
+pub(crate) struct StateMachine {
     pub(crate) scheduler: Scheduler,
     pub(crate) keys: Keys,
     pub(crate) next_job: u64,
@@ -93,19 +93,19 @@ pub(crate) struct Machine {
 /// All that a snapshot holds.
 #[derive(Serialize)]
 pub(crate) struct SavedRef<'a> {
-    pub(crate) machine: &'a Machine,
+    pub(crate) machine: &'a StateMachine,
     pub(crate) book: &'a Book,
 }
 
 #[derive(Deserialize)]
 struct Saved {
-    machine: Machine,
+    machine: StateMachine,
     book: Book,
 }
 
 /// A machine and its book, and the number of the last entry in them.
 pub(crate) struct Recovered {
-    pub(crate) machine: Machine,
+    pub(crate) machine: StateMachine,
     /// What readers see.
     pub(crate) book: Book,
     /// Number of the last entry.
@@ -116,13 +116,13 @@ pub(crate) struct Recovered {
     pub(crate) differing: u64,
 }
 
-impl Machine {
-    pub(crate) fn new(ground: &Ground) -> Result<Self, StoreError> {
-        let policy = find_policy(&ground.policy).ok_or_else(|| {
-            StoreError::Refused(format!("policy '{}' is not known to this arles; see 'arles policies'", ground.policy))
+impl StateMachine {
+    pub(crate) fn new(header: &JournalHeader) -> Result<Self, StoreError> {
+        let policy = find_policy(&header.policy).ok_or_else(|| {
+            StoreError::Refused(format!("policy '{}' is not known to this arles; see 'arles policies'", header.policy))
         })?;
-        let (cluster, tenants) = (ground.cluster.clone(), ground.tenants.clone());
-        let scheduler = Scheduler::new(cluster, tenants, policy, ground.settings);
+        let (cluster, tenants) = (header.cluster.clone(), header.tenants.clone());
+        let scheduler = Scheduler::new(cluster, tenants, policy, header.settings);
         Ok(Self { scheduler, keys: Keys::default(), next_job: 1, asked: None })
     }
 
@@ -132,16 +132,16 @@ impl Machine {
     /// When the journal cannot be read.
     pub(crate) fn recover(
         store: &Store,
-        ground: &Arc<Ground>,
+        header: &Arc<JournalHeader>,
         remark: &mut dyn FnMut(String),
     ) -> Result<Recovered, StoreError> {
         let (seq, machine, book) = match store.snapshot::<Saved>(remark)? {
-            None => (0, Self::new(ground)?, Book::new(ground)),
+            None => (0, Self::new(header)?, Book::new(header)),
             Some((seq, Saved { mut machine, mut book })) => {
                 machine.keys.index();
                 machine.asked = machine.open_question();
-                book.ground = Some(Arc::clone(ground));
-                book.nodes = machine.scheduler.nodes_seen().collect();
+                book.header = Some(Arc::clone(header));
+                book.nodes = machine.scheduler.node_statuses().collect();
                 (seq, machine, book)
             }
         };
@@ -149,13 +149,13 @@ impl Machine {
     }
 
     /// The same from the very first entry, whatever snapshots there are: what a daemon that was never interrupted would have made of it.
-    pub(crate) fn retrace(store: &Store, ground: &Arc<Ground>) -> Result<Recovered, StoreError> {
+    pub(crate) fn retrace(store: &Store, header: &Arc<JournalHeader>) -> Result<Recovered, StoreError> {
         if store.first_entry()?.is_some_and(|first| first != 1) {
             return Err(StoreError::Refused(
                 "the first entries of this journal are gone, since snapshots made them needless; 'arles serve --keep-journal' keeps them all".into(),
             ));
         }
-        Self::follow(store, 0, Self::new(ground)?, Book::new(ground))
+        Self::follow(store, 0, Self::new(header)?, Book::new(header))
     }
 
     /// Replays what came after entry `seq`.
@@ -218,30 +218,30 @@ impl Machine {
         }
         jobs.sort_unstable();
         jobs.dedup();
-        let touched = jobs.into_iter().map(|job| Touched { job, now: self.glimpse(job) }).collect();
-        let nodes = looks.then(|| self.scheduler.nodes_seen().collect());
+        let touched = jobs.into_iter().map(|job| ChangedJob { job, now: self.glimpse(job) }).collect();
+        let nodes = looks.then(|| self.scheduler.node_statuses().collect());
         Effects { outputs, touched, round: self.scheduler.round(), answered, nodes }
     }
 
-    fn glimpse(&self, job: JobId) -> Option<Glimpse> {
-        let glance = self.scheduler.glance(job)?;
-        let held = glance.gang.map(|gang| Held {
+    fn glimpse(&self, job: JobId) -> Option<JobUpdate> {
+        let job_status = self.scheduler.job_status(job)?;
+        let held = job_status.gang.map(|gang| HeldGpus {
             kind: gang.kind,
             gpus: gang.gpus.iter().map(|gpu| gpu.0).collect(),
             spread: gang.spread,
         });
-        Some(Glimpse {
-            state: match glance.stage {
-                Stage::Waiting => JobState::Waiting,
-                Stage::Starting => JobState::Starting,
-                Stage::Running => JobState::Running,
-                Stage::Stopping => JobState::Stopping,
+        Some(JobUpdate {
+            state: match job_status.phase {
+                JobPhase::Waiting => JobState::Waiting,
+                JobPhase::Starting => JobState::Starting,
+                JobPhase::Running => JobState::Running,
+                JobPhase::Stopping => JobState::Stopping,
             },
             held,
-            steps_done: glance.steps_done,
-            first_started: glance.first_started,
-            failures: glance.failures,
-            estimated_rate: (glance.rate > 0.0).then_some(glance.rate),
+            steps_done: job_status.steps_done,
+            first_started: job_status.first_started,
+            failures: job_status.failures,
+            estimated_rate: (job_status.rate > 0.0).then_some(job_status.rate),
         })
     }
 }
