@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use arles_core::{Cluster, Library, NodeId};
-use arles_sim::drive::NodeEvent;
+use arles_sim::scenario::NodeEvent;
 
 /// GPUs by kind, in the order given; the kinds by the library's names.
 pub(crate) type Counts = Vec<(String, u32)>;

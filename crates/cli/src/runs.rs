@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use anyhow::{Context, Result};
 use arles_core::allocate::PolicyEntry;
 use arles_report::record::RunRecord;
-use arles_sim::drive::{RunHooks, Scenario};
+use arles_sim::scenario::{RunHooks, Scenario};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -68,8 +68,8 @@ fn bar(tasks: &[Task<'_>]) -> Progress {
 
 fn run<'s>(task: Task<'s>, journal: Option<&'s mut dyn Write>, progress: &mut dyn FnMut(u64)) -> Result<RunRecord> {
     let clock = Clock::start();
-    let company = RunHooks { journal, witness: None, guess: task.tutor.map(Tutor::guess) };
-    let mut record = task.scenario.run_hooked(task.policy, company, progress).context("cannot write the journal")?;
+    let hooks = RunHooks { journal, observer: None, estimator: task.tutor.map(Tutor::guess) };
+    let mut record = task.scenario.run(task.policy, hooks, progress).context("cannot write the journal")?;
     record.summary.wall_seconds = clock.seconds();
     Ok(record)
 }

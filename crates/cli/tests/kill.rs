@@ -237,7 +237,7 @@ fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
                 let (job, fence) = (report.job.0, report.fence.0);
                 let first = ends.insert((job, fence));
                 assert!(first, "gang {fence} of job {job} ended twice");
-                if report.fate == GangEvent::Finished {
+                if report.event == GangEvent::Finished {
                     assert!(finished.insert(job), "job {job} did all its work twice");
                 }
                 if running.get(&job).is_some_and(|(of, _)| *of == fence) {

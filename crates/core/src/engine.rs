@@ -4,12 +4,12 @@
 //! could not be surveyed again. Calls block; whoever drives an engine gives it a thread of its own, and brings the time: an
 //! engine on real machines has no use for it, a virtual one has no other clock.
 //!
-//! What an engine owes the scheduler is said at each message ([`Order`], [`Survey`], [`Report`]). What it owes the
+//! What an engine owes the scheduler is said at each message ([`Order`], [`Survey`], [`GangReport`]). What it owes the
 //! ledger: counters only grow, and when they begin anew (the engine lost its memory) [`Meters::boot`] is another number.
 
 use crate::estimate::Observation;
 use crate::meter::{Charge, Draw};
-use crate::scheduler::{Order, Report, Survey};
+use crate::scheduler::{GangReport, Order, Survey};
 use crate::{JobId, JobSpec, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,12 +27,23 @@ pub struct LiveJob {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderReply {
-    /// Nothing can be told yet; a report or a survey will.
-    Later,
+    /// Nothing is known yet; a report or a survey will say.
+    Pending,
     /// It is done, and this came of it.
-    Reported(Report),
+    Reported(GangReport),
     /// It cannot be done, and never will be.
     Refused(String),
+}
+
+/// What came of an order that was tried: an event at once, nothing yet, or why it cannot be done.
+impl From<Result<Option<GangReport>, String>> for OrderReply {
+    fn from(tried: Result<Option<GangReport>, String>) -> Self {
+        match tried {
+            Ok(Some(report)) => Self::Reported(report),
+            Ok(None) => Self::Pending,
+            Err(why) => Self::Refused(why),
+        }
+    }
 }
 
 /// Counters of one job since [`Meters::boot`].
@@ -128,7 +139,7 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// When the engine cannot be talked to.
-    fn poll(&mut self, now: Time) -> Result<Vec<Report>, EngineError>;
+    fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError>;
 
     /// When something will next happen by itself, as far as the engine can know.
     fn next_event(&self) -> Option<Time> {

@@ -19,7 +19,7 @@ impl Fingerprint {
     #[must_use]
     pub fn of(bytes: &[u8]) -> u64 {
         let mut print = Self::default();
-        print.take(bytes);
+        print.update(bytes);
         print.0
     }
 
@@ -29,7 +29,8 @@ impl Fingerprint {
         self.0
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
@@ -39,7 +40,7 @@ impl Fingerprint {
 /// Nothing is kept of what is written but its fingerprint, so that a serialiser can write into it.
 impl Write for Fingerprint {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.take(bytes);
+        self.update(bytes);
         Ok(bytes.len())
     }
 

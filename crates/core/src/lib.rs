@@ -1,12 +1,13 @@
 //! The part of arles that decides.
 //!
 //! `core` turns inputs into decisions and nothing else: it has no clock, no IO, no threads and no
-//! randomness of its own. Whoever drives it (the simulator today, a daemon tomorrow) brings the time with
+//! randomness of its own. Whoever drives it (a simulation, the daemon, a dry run: see [`drive`]) brings the time with
 //! every input and carries out what comes back, so the same decisions can be replayed from a journal.
 
 pub mod allocate;
 pub mod audit;
 pub mod cluster;
+pub mod drive;
 pub mod engine;
 pub mod estimate;
 pub mod fingerprint;

@@ -18,6 +18,7 @@ use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending,
 use crate::place::{PLAN_LASTS, Placer, RoundingPlacer, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
 use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ mod tests;
 
 pub use explain::{Reason, Verdict};
 pub use messages::{
-    Event, Fence, GangEvent, GangState, Input, ObservedGang, ObservedNode, Order, Output, Report, Settings, Start,
+    Event, Fence, GangEvent, GangReport, GangState, Input, ObservedGang, ObservedNode, Order, Output, Settings, Start,
     Survey,
 };
 pub use status::{HeldGpus, JobPhase, JobStatus, NodeStatus};
@@ -139,7 +140,11 @@ impl Scheduler {
 
     /// Takes one input at time `now` of the driver's clock and returns what follows from it, in the order it must
     /// be done. A clock that is set back costs nothing: time goes on from where it was.
-    pub fn step(&mut self, now: Time, input: Input) -> Vec<Output> {
+    pub fn step(&mut self, now: Time, input: impl Borrow<Input>) -> Vec<Output> {
+        self.take(now, input.borrow())
+    }
+
+    fn take(&mut self, now: Time, input: &Input) -> Vec<Output> {
         self.set_back_micros += self.driver_clock.0.saturating_sub(now.0);
         self.driver_clock = now;
         let now = Time(now.0.saturating_add(self.set_back_micros));
@@ -147,15 +152,15 @@ impl Scheduler {
         self.now = now;
         let mut out = Vec::with_capacity(4);
         match input {
-            Input::Submit(spec) => self.submit(spec, &mut out),
-            Input::Cancel(job) => self.cancel(job, &mut out),
+            Input::Submit(spec) => self.submit(spec.clone(), &mut out),
+            Input::Cancel(job) => self.cancel(*job, &mut out),
             Input::Estimated(rows) => self.learn(rows),
             Input::Tick => self.tick(&mut out),
-            Input::Allocated(round, answer) => self.allocated(round, answer, &mut out),
-            Input::Reported(report) => self.reported(&report, &mut out),
-            Input::Refused(order, why) => self.refused(&order, why, &mut out),
-            Input::Surveyed(survey) => self.surveyed(&survey, &mut out),
-            Input::Policy(name) => self.switch_policy(&name, &mut out),
+            Input::Allocated(round, answer) => self.allocated(*round, answer, &mut out),
+            Input::Reported(report) => self.reported(report, &mut out),
+            Input::Refused(order, why) => self.refused(order, why, &mut out),
+            Input::Surveyed(survey) => self.surveyed(survey, &mut out),
+            Input::Policy(name) => self.switch_policy(name, &mut out),
             Input::Tenant(tenant) => self.set_tenant(tenant, &mut out),
         }
         out
@@ -327,11 +332,11 @@ impl Scheduler {
         class
     }
 
-    fn learn(&mut self, rows: Vec<RateRow>) {
+    fn learn(&mut self, rows: &[RateRow]) {
         let mut news = false;
         for row in rows {
             self.asked.remove(&row.ask);
-            news |= self.estimates.put(row);
+            news |= self.estimates.put(row.clone());
         }
         if news {
             self.changed = true;
@@ -405,21 +410,24 @@ impl Scheduler {
         }
     }
 
-    fn allocated(&mut self, round: Round, answer: Result<Allocation, AllocateError>, out: &mut Vec<Output>) {
+    fn allocated(&mut self, round: Round, answer: &Result<Allocation, AllocateError>, out: &mut Vec<Output>) {
         // An answer to a question that is no longer open is stale; drop it.
         let Some(problem) = self.outstanding.take_if(|p| p.round == round) else { return };
-        let answer = answer.and_then(|allocation| match allocation.round() {
+        let answer = answer.as_ref().map_err(ToString::to_string).and_then(|allocation| match allocation.round() {
             made_for if made_for == round => Ok(allocation),
-            made_for => Err(AllocateError::Nonsense { what: format!("it was made for {made_for}, not for {round}") }),
+            made_for => {
+                let what = format!("it was made for {made_for}, not for {round}");
+                Err(AllocateError::Nonsense { what }.to_string())
+            }
         });
         match answer {
             Ok(allocation) => {
                 self.unanswered = false;
-                self.placer.adopt(&problem, &allocation);
+                self.placer.adopt(&problem, allocation);
             }
-            Err(error) => {
+            Err(why) => {
                 // The last shares stay in force, and the question is asked again next round.
-                out.push(Output::Note(Event::NoAllocation { round, why: error.to_string() }));
+                out.push(Output::Note(Event::NoAllocation { round, why }));
                 self.changed = true;
             }
         }

@@ -6,7 +6,7 @@ mod nouns;
 use arles_core::allocate::{POLICIES, Problem, find_policy};
 use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
 use arles_core::scheduler::{
-    GangEvent, GangState, ObservedGang, ObservedNode, Order, Report, Settings, Start, Survey, Verdict,
+    GangEvent, GangReport, GangState, ObservedGang, ObservedNode, Order, Settings, Start, Survey, Verdict,
 };
 use arles_core::{Input, JobId, JobSpec, KindId, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work};
 use nouns::{cluster, job};
@@ -23,7 +23,7 @@ enum Deed {
     Tick { seconds: f64 },
     AnswerSolver { late: bool },
     AnswerEstimator { most: usize },
-    Report { which: usize, fate: u8 },
+    Report { which: usize, event: u8 },
     Refuse { which: usize },
     Survey { without: u32, lost: usize },
     Policy(usize),
@@ -48,7 +48,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         8 => (1.0..90.0f64).prop_map(|seconds| Deed::Tick { seconds }),
         8 => any::<bool>().prop_map(|late| Deed::AnswerSolver { late }),
         4 => (1usize..6).prop_map(|most| Deed::AnswerEstimator { most }),
-        8 => (0usize..50, 0u8..8).prop_map(|(which, fate)| Deed::Report { which, fate }),
+        8 => (0usize..50, 0u8..8).prop_map(|(which, event)| Deed::Report { which, event }),
         1 => (0usize..50).prop_map(|which| Deed::Refuse { which }),
         3 => (0u32..6, 0usize..20).prop_map(|(without, lost)| Deed::Survey { without, lost }),
         1 => (0usize..NAMES.len()).prop_map(Deed::Policy),
@@ -143,19 +143,19 @@ impl Twins {
         Input::Surveyed(Survey { at: self.left_alone.now(), nodes: nodes.collect(), gangs })
     }
 
-    fn report(&mut self, which: usize, fate: u8) -> Option<Input> {
-        if fate < 3
+    fn report(&mut self, which: usize, event: u8) -> Option<Input> {
+        if event < 3
             && let Some(Order::Stop { job, fence }) = self.stops.pop()
         {
-            return Some(Input::Reported(Report { job, fence, fate: GangEvent::Stopped(7.5) }));
+            return Some(Input::Reported(GangReport { job, fence, event: GangEvent::Stopped(7.5) }));
         }
         let start = self.gangs.get(self.gangs.len().checked_sub(1 + which % 8)?)?;
-        let fate = match fate {
+        let event = match event {
             0..=5 => GangEvent::Started,
             6 => GangEvent::Finished,
-            _ => GangEvent::Failed(f64::from(fate), "broke".into()),
+            _ => GangEvent::Failed(f64::from(event), "broke".into()),
         };
-        Some(Input::Reported(Report { job: start.job, fence: start.fence, fate }))
+        Some(Input::Reported(GangReport { job: start.job, fence: start.fence, event }))
     }
 
     fn answer(&mut self, late: bool) -> Option<Input> {
@@ -186,7 +186,7 @@ impl Twins {
                 let asks = self.asks.drain(..self.asks.len().min(most));
                 Some(Input::Estimated(asks.map(|ask| row(&ask)).collect()))
             }
-            Deed::Report { which, fate } => self.report(which, fate),
+            Deed::Report { which, event } => self.report(which, event),
             Deed::Refuse { which } => {
                 let start = self.gangs.get(self.gangs.len().checked_sub(1 + which % 8)?)?;
                 Some(Input::Refused(Order::Start(start.clone()), "no room".into()))

@@ -7,13 +7,16 @@
 use crate::book::{TenantShare, shares};
 use crate::state_machine::StateMachine;
 use arles_api as api;
-use arles_core::allocate::{Policy, PolicyEntry};
+use arles_core::allocate::{PolicyEntry, Problem};
+use arles_core::drive::{self, Site, Solution, Solver};
+use arles_core::engine::OrderReply;
 use arles_core::estimate::{RateQuery, RateRow};
 use arles_core::scheduler::{
-    Event, Fence, GangEvent, GangState, JobPhase, ObservedGang, ObservedNode, Order, Report, Start, Survey, Verdict,
+    Fence, GangEvent, GangReport, GangState, JobPhase, ObservedGang, ObservedNode, Order, Start, Survey, Verdict,
 };
-use arles_core::{GpuId, Input, JobId, JobSpec, KindId, NodeId, Output, Scheduler, Time, Work};
+use arles_core::{GpuId, Input, JobId, JobSpec, KindId, NodeId, Scheduler, Time, Work};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Rounds that are played ahead for a job at most.
@@ -44,7 +47,7 @@ struct Gang {
 
 struct Lookahead<'a> {
     scheduler: Scheduler,
-    policy: Box<dyn Policy>,
+    solver: Solver,
     peek: Peek<'a>,
     now: Time,
     gangs: BTreeMap<JobId, Gang>,
@@ -54,99 +57,80 @@ struct Lookahead<'a> {
 impl<'a> Lookahead<'a> {
     fn new(scheduler: Scheduler, peek: Peek<'a>) -> Self {
         let now = scheduler.now();
-        let policy = (scheduler.policy().make)();
         let mut gangs = BTreeMap::new();
         for job in scheduler.live() {
-            let Some(job_status) = scheduler.job_status(job) else { continue };
-            if let (Some(held), JobPhase::Running) = (job_status.gang, job_status.phase) {
+            let Some(status) = scheduler.job_status(job) else { continue };
+            if let (Some(held), JobPhase::Running) = (status.gang, status.phase) {
                 let mut gang = Gang {
                     fence: held.fence,
                     kind: held.kind,
                     gpus: held.gpus.to_vec(),
-                    steps: job_status.steps_done,
+                    steps: status.steps_done,
                     since: now,
-                    rate: job_status.rate,
+                    rate: status.rate,
                     ends: None,
                 };
-                gang.ends = gang.end(job_status.spec);
+                gang.ends = gang.end(status.spec);
                 gangs.insert(job, gang);
             }
         }
-        let mut ahead = Self { scheduler, policy, peek, now, gangs, shares: None };
-        let open = ahead.scheduler.again();
-        ahead.follow(open);
+        let mut ahead = Self { scheduler, solver: Solver::default(), peek, now, gangs, shares: None };
+        let (open, mut answers) = (ahead.scheduler.again(), VecDeque::new());
+        drive::act(&open, ahead.scheduler.policy(), &mut ahead, &mut answers);
+        ahead.settle(&mut answers);
         ahead
     }
 
-    /// Gives the copy an input and everything that follows from it.
+    /// Gives the copy an input and does everything that follows from it.
     fn tell(&mut self, input: Input) {
-        let outputs = self.scheduler.step(self.now, input);
-        self.follow(outputs);
+        let mut answers = VecDeque::from([input]);
+        self.settle(&mut answers);
     }
 
-    fn follow(&mut self, outputs: Vec<Output>) {
-        let mut open: VecDeque<Output> = outputs.into();
-        while let Some(output) = open.pop_front() {
-            let input = match output {
-                Output::Solve(problem) => {
-                    let answer = self.policy.allocate(&problem);
-                    if let Ok(allocation) = &answer {
-                        self.shares = Some(shares(&problem, allocation));
-                    }
-                    Input::Allocated(problem.round, answer)
-                }
-                Output::Estimate(ask) => Input::Estimated(vec![(self.peek)(ask)]),
-                Output::Order(Order::Start(start)) => self.start(&start),
-                Output::Order(Order::Stop { job, fence }) => self.stop(job, fence),
-                Output::Note(Event::PolicySwitched { .. }) => {
-                    self.policy = (self.scheduler.policy().make)();
-                    continue;
-                }
-                Output::Note(_) => continue,
-            };
-            let started = match &input {
-                Input::Reported(Report { job, fate: GangEvent::Started, .. }) => Some(*job),
-                _ => None,
-            };
-            open.extend(self.scheduler.step(self.now, input));
-            started.into_iter().for_each(|job| self.set_pace(job));
+    fn settle(&mut self, inputs: &mut VecDeque<Input>) {
+        while let Some(input) = inputs.pop_front() {
+            let outputs = self.scheduler.step(self.now, &input);
+            drive::act(&outputs, self.scheduler.policy(), self, inputs);
+            if let Input::Reported(GangReport { job, event: GangEvent::Started, .. }) = input {
+                self.set_pace(job);
+            }
         }
     }
 
     /// The scheduler knows a gang's rate once it knows that it runs.
     fn set_pace(&mut self, job: JobId) {
-        if let (Some(job_status), Some(gang)) = (self.scheduler.job_status(job), self.gangs.get_mut(&job)) {
-            gang.rate = job_status.rate;
-            gang.ends = gang.end(job_status.spec);
+        if let (Some(status), Some(gang)) = (self.scheduler.job_status(job), self.gangs.get_mut(&job)) {
+            gang.rate = status.rate;
+            gang.ends = gang.end(status.spec);
         }
     }
 
-    fn start(&mut self, start: &Start) -> Input {
-        let told = Input::Reported(Report { job: start.job, fence: start.fence, fate: GangEvent::Started });
-        let Some(job_status) = self.scheduler.job_status(start.job) else { return told };
-        let gang = Gang {
-            fence: start.fence,
-            kind: start.kind,
-            gpus: start.gpus.clone(),
-            steps: job_status.steps_done,
-            since: self.now,
-            rate: 0.0,
-            ends: None,
-        };
-        self.gangs.insert(start.job, gang);
-        told
+    fn start(&mut self, start: &Start) -> GangEvent {
+        if let Some(status) = self.scheduler.job_status(start.job) {
+            let gang = Gang {
+                fence: start.fence,
+                kind: start.kind,
+                gpus: start.gpus.clone(),
+                steps: status.steps_done,
+                since: self.now,
+                rate: 0.0,
+                ends: None,
+            };
+            self.gangs.insert(start.job, gang);
+        }
+        GangEvent::Started
     }
 
-    fn stop(&mut self, job: JobId, fence: Fence) -> Input {
+    fn stop(&mut self, job: JobId, fence: Fence) -> GangEvent {
         let steps = match self.gangs.get(&job) {
             Some(gang) if gang.fence == fence => {
                 let steps = gang.steps_at(self.now);
                 self.gangs.remove(&job);
                 steps
             }
-            _ => self.scheduler.job_status(job).map_or(0.0, |job_status| job_status.steps_done),
+            _ => self.scheduler.job_status(job).map_or(0.0, |status| status.steps_done),
         };
-        Input::Reported(Report { job, fence, fate: GangEvent::Stopped(steps) })
+        GangEvent::Stopped(steps)
     }
 
     /// Plays one round: what ends in it ends, then the next begins.
@@ -159,7 +143,7 @@ impl<'a> Lookahead<'a> {
         for (at, job, fence) in ends {
             self.now = self.now.max(at);
             self.gangs.remove(&job);
-            self.tell(Input::Reported(Report { job, fence, fate: GangEvent::Finished }));
+            self.tell(Input::Reported(GangReport { job, fence, event: GangEvent::Finished }));
         }
         self.now = tick;
         self.look();
@@ -187,6 +171,31 @@ impl<'a> Lookahead<'a> {
     fn in_words(&self, gang: &Gang) -> String {
         format!("{} × {}", gang.gpus.len(), self.scheduler.cluster().kind(gang.kind).name)
     }
+}
+
+/// Everything is done at once and as estimated.
+impl Site for Lookahead<'_> {
+    fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution> {
+        let solution = self.solver.solve(problem, policy);
+        if let Ok(allocation) = &solution {
+            self.shares = Some(shares(problem, allocation));
+        }
+        Some(solution)
+    }
+
+    fn estimate(&mut self, query: &RateQuery) -> Option<RateRow> {
+        Some((self.peek)(*query))
+    }
+
+    fn apply(&mut self, order: &Order) -> OrderReply {
+        let event = match order {
+            Order::Start(start) => self.start(start),
+            Order::Stop { job, fence } => self.stop(*job, *fence),
+        };
+        OrderReply::Reported(GangReport { job: order.job(), fence: order.fence(), event })
+    }
+
+    fn job_over(&mut self, _: JobId, _: bool) {}
 }
 
 impl Gang {
@@ -292,11 +301,11 @@ fn differences(stays: &Lookahead<'_>, switched: &Lookahead<'_>) -> (Vec<api::Cha
         };
         changed += 1;
         if changes.len() < CHANGES
-            && let Some(job_status) = stays.scheduler.job_status(job)
+            && let Some(status) = stays.scheduler.job_status(job)
         {
             changes.push(api::Change {
                 job: job.0,
-                tenant: stays.scheduler.tenants()[job_status.spec.tenant.index()].name.clone(),
+                tenant: stays.scheduler.tenants()[status.spec.tenant.index()].name.clone(),
                 what: what.into(),
                 from: before.map(|gang| stays.in_words(gang)),
                 to: after.map(|gang| switched.in_words(gang)),
@@ -315,8 +324,8 @@ fn share_changes(stays: &Lookahead<'_>, switched: &Lookahead<'_>) -> Vec<api::Sh
             Some(shares) => shares.iter().for_each(|share| gpus[share.tenant.index()].clone_from(&share.gpus)),
             None => {
                 for (job, gang) in &ahead.gangs {
-                    if let Some(job_status) = ahead.scheduler.job_status(*job) {
-                        gpus[job_status.spec.tenant.index()][gang.kind.index()] += gang.gpus.len() as f64;
+                    if let Some(status) = ahead.scheduler.job_status(*job) {
+                        gpus[status.spec.tenant.index()][gang.kind.index()] += gang.gpus.len() as f64;
                     }
                 }
             }
@@ -338,8 +347,8 @@ fn watts(ahead: &Lookahead<'_>, estimates: &BTreeMap<RateQuery, RateRow>) -> Opt
     let mut draw: Vec<f64> =
         (0..cluster.gpus() as u32).map(|gpu| cluster.kind(cluster.kind_of(GpuId(gpu))).idle_watts).collect();
     for (job, gang) in &ahead.gangs {
-        let job_status = ahead.scheduler.job_status(*job)?;
-        let ask = RateQuery { workload: job_status.spec.workload, gang: job_status.spec.gang, partner: None };
+        let status = ahead.scheduler.job_status(*job)?;
+        let ask = RateQuery { workload: status.spec.workload, gang: status.spec.gang, partner: None };
         let cell = estimates.get(&ask).and_then(|row| *row.cells.get(gang.kind.index())?);
         let active = cell.map_or(0.0, |cell| (cell.watts - cluster.kind(gang.kind).idle_watts).max(0.0));
         gang.gpus.iter().for_each(|gpu| draw[gpu.index()] += active);

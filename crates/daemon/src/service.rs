@@ -1,9 +1,9 @@
 //! The service: threads and what they share.
 //!
-//! - the *event_loop* (`event_loop.rs`) owns scheduler and journal, and is the loop that everything goes through;
-//! - the *hands* (`hands.rs`) own the engine: orders go out, reports and surveys come in;
-//! - the *advisers* (`advisers.rs`) answer the scheduler's questions: one runs the policy, one estimates;
-//! - the *archivist* (`archivist.rs`) writes snapshots.
+//! - the *event loop* (`event_loop.rs`) owns scheduler and journal, and is the loop that everything goes through;
+//! - the *engine worker* (`engine_worker.rs`) owns the engine: orders go out, reports and surveys come in;
+//! - the *workers* (`workers.rs`) answer the scheduler's questions: one runs the policy, one estimates;
+//! - the *snapshotter* (`snapshotter.rs`) writes snapshots.
 //!
 //! They talk through channels and share nothing but the book, the clock and the gauges.
 
@@ -268,13 +268,13 @@ impl Service {
         });
         shared.gauges.differing.set(differing);
         shared.load_tokens()?;
-        let hands = engine_worker::start(parts.engine, Arc::clone(&shared));
+        let engine = engine_worker::start(parts.engine, Arc::clone(&shared));
         let solver = workers::start_solver(Arc::clone(&shared));
         let estimator = workers::start_estimator(parts.estimator, Arc::clone(&shared));
         *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
-        let archivist = snapshotter::start(store.side_writer()?, Arc::clone(&shared));
+        let snapshotter = snapshotter::start(store.side_writer()?, Arc::clone(&shared));
         let event_loop = event_loop::EventLoop::new(Arc::clone(&shared), store, machine, seq);
-        let event_loop = event_loop.start(messages, event_loop::Workers { hands, solver, estimator, archivist });
+        let event_loop = event_loop.start(messages, event_loop::Workers { engine, solver, estimator, snapshotter });
         Ok(Self { shared, event_loop, replayed })
     }
 

@@ -9,7 +9,7 @@ use crate::entry::{self, Entry, JournalHeader, Key};
 use crate::store::{Line, Store, StoreError};
 use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
-use arles_core::scheduler::{Event, JobPhase, NodeStatus, Order};
+use arles_core::scheduler::{JobPhase, NodeStatus};
 use arles_core::{Input, JobId, Output, Round, Scheduler, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -193,27 +193,24 @@ impl StateMachine {
                 if let Some(key) = &submission.key {
                     self.keys.put(key, submission.spec.id);
                 }
-                Input::Submit(submission.spec.clone())
+                &Input::Submit(submission.spec.clone())
             }
-            Entry::Input(input) => input.clone(),
+            Entry::Input(input) => input,
             Entry::Meters(_) | Entry::Dismissed(..) | Entry::RollCall(_) | Entry::Measured(_) => {
                 return Effects { round: self.scheduler.round(), ..Effects::default() };
             }
         };
-        let answered = match &input {
+        let answered = match input {
             Input::Allocated(round, _) => self.asked.take_if(|problem| problem.round == *round),
             _ => None,
         };
         let looks = matches!(input, Input::Surveyed(_) | Input::Tick);
-        let mut jobs = mentioned(&input);
+        let mut jobs = input.jobs();
         let outputs = self.scheduler.step(at, input);
         for output in &outputs {
-            match output {
-                Output::Solve(problem) => self.asked = Some(Arc::clone(problem)),
-                Output::Order(Order::Start(start)) => jobs.push(start.job),
-                Output::Order(Order::Stop { job, .. }) => jobs.push(*job),
-                Output::Note(event) => jobs.extend(about(event)),
-                Output::Estimate(_) => {}
+            jobs.extend(output.job());
+            if let Output::Solve(problem) = output {
+                self.asked = Some(Arc::clone(problem));
             }
         }
         jobs.sort_unstable();
@@ -243,30 +240,5 @@ impl StateMachine {
             failures: job_status.failures,
             estimated_rate: (job_status.rate > 0.0).then_some(job_status.rate),
         })
-    }
-}
-
-/// Jobs that an input speaks of.
-fn mentioned(input: &Input) -> Vec<JobId> {
-    match input {
-        Input::Submit(spec) => vec![spec.id],
-        Input::Cancel(job) => vec![*job],
-        Input::Reported(report) => vec![report.job],
-        Input::Refused(Order::Start(start), _) => vec![start.job],
-        Input::Refused(Order::Stop { job, .. }, _) => vec![*job],
-        Input::Surveyed(survey) => survey.gangs.iter().map(|gang| gang.job).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// The job that an event is about.
-fn about(event: &Event) -> Option<JobId> {
-    match event {
-        Event::Rejected { job, .. }
-        | Event::Completed { job }
-        | Event::GaveUp { job, .. }
-        | Event::Cancelled { job }
-        | Event::Requeued { job, .. } => Some(*job),
-        _ => None,
     }
 }

@@ -6,6 +6,7 @@
 //! - [`Virtual`]: the simulator's world behind the trait, in this process;
 //! - [`serve`] puts a virtual cluster into a process of its own, and [`Remote`] is the way there.
 
+pub mod contract;
 mod log;
 mod remote;
 mod serve;

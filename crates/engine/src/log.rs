@@ -1,7 +1,7 @@
 //! What a virtual cluster did, as a log that depends on nobody's word: one JSON object a line, in the order of the deeds.
 
 use arles_core::Time;
-use arles_core::scheduler::{Order, Report};
+use arles_core::scheduler::{GangReport, Order};
 use serde::{Deserialize, Serialize};
 
 /// A line of the log.
@@ -23,5 +23,5 @@ pub enum LogEvent {
     /// An order was not done, and never will be.
     Refused(Order, String),
     /// A gang left its GPUs.
-    Ended(Report),
+    Ended(GangReport),
 }

@@ -2,7 +2,7 @@
 
 use crate::wire::{Answer, Call, Reply, Request};
 use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, OrderReply};
-use arles_core::scheduler::{Order, Report};
+use arles_core::scheduler::{GangReport, Order};
 use arles_core::{JobId, NodeId, Time};
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Write};
@@ -135,7 +135,7 @@ impl Engine for Remote {
         }
     }
 
-    fn poll(&mut self, now: Time) -> Result<Vec<Report>, EngineError> {
+    fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError> {
         match self.ask(now, Call::News)? {
             Reply::News(news) => Ok(news),
             _ => Err(astray()),

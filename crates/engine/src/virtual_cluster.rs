@@ -16,7 +16,7 @@
 
 use crate::log::{LogEvent, LogLine};
 use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Meters, OrderReply};
-use arles_core::scheduler::{Fence, GangEvent, Order, Report, Survey};
+use arles_core::scheduler::{Fence, GangEvent, GangReport, Order, Survey};
 use arles_core::{Cluster, JobId, NodeId, Time};
 use arles_sim::measure::{Gauge, Noise};
 use arles_sim::truth::Truth;
@@ -43,7 +43,7 @@ pub struct Virtual {
     /// The latest time it was told, once it was told any.
     now: Option<Time>,
     /// What happened by itself and nobody has asked about yet.
-    news: Vec<Report>,
+    news: Vec<GangReport>,
     /// Jobs that held GPUs at the last look, or got some since.
     held: BTreeSet<JobId>,
     last_look: Time,
@@ -91,8 +91,8 @@ impl Virtual {
         self.world.fail_node(now, node);
         for (job, fence) in hit.into_iter().zip(fences) {
             if let (Some(fence), Some(life)) = (fence, self.world.life(job)) {
-                let fate = GangEvent::Failed(life.steps, format!("{node} went down"));
-                self.deed(now, || LogEvent::Ended(Report { job, fence, fate }));
+                let event = GangEvent::Failed(life.steps, format!("{node} went down"));
+                self.deed(now, || LogEvent::Ended(GangReport { job, fence, event }));
             }
         }
         Ok(())
@@ -148,8 +148,8 @@ impl Virtual {
         let ends = self.world.held(job).map(|(fence, _)| fence);
         let life = self.world.forget(now, job)?;
         if let Some(fence) = ends {
-            let fate = GangEvent::Stopped(life.steps);
-            self.deed(now, || LogEvent::Ended(Report { job, fence, fate }));
+            let event = GangEvent::Stopped(life.steps);
+            self.deed(now, || LogEvent::Ended(GangReport { job, fence, event }));
         }
         let meter = life.meter(now);
         self.remember(job, Past { fence: life.fence(), life: Some(life) });
@@ -190,7 +190,7 @@ impl Virtual {
             Order::Start(_) => {
                 OrderReply::Refused(format!("job {} is not enrolled here; enrol it before its orders", job.0))
             }
-            Order::Stop { .. } => OrderReply::Reported(Report { job, fence, fate: GangEvent::Stopped(steps) }),
+            Order::Stop { .. } => OrderReply::Reported(GangReport { job, fence, event: GangEvent::Stopped(steps) }),
         }
     }
 }
@@ -227,7 +227,7 @@ impl Engine for Virtual {
             None => self.stranger(order),
             Some(_) => match self.world.apply(now, order) {
                 Ok(Some(report)) => OrderReply::Reported(report),
-                Ok(None) => OrderReply::Later,
+                Ok(None) => OrderReply::Pending,
                 Err(why) => OrderReply::Refused(why),
             },
         };
@@ -244,7 +244,7 @@ impl Engine for Virtual {
         Ok(told)
     }
 
-    fn poll(&mut self, now: Time) -> Result<Vec<Report>, EngineError> {
+    fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError> {
         self.pass(now);
         Ok(std::mem::take(&mut self.news))
     }

@@ -1,7 +1,7 @@
 //! What is said between [`serve`](crate::serve) and [`Remote`](crate::Remote): a line of JSON each way for every call of an engine.
 
 use arles_core::engine::{EngineReport, JobMeter, LiveJob, OrderReply};
-use arles_core::scheduler::{Order, Report};
+use arles_core::scheduler::{GangReport, Order};
 use arles_core::{JobId, NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -42,6 +42,6 @@ pub(crate) enum Reply {
     Meter(Option<JobMeter>),
     Done,
     OrderReply(OrderReply),
-    News(Vec<Report>),
+    News(Vec<GangReport>),
     EngineReport(Box<EngineReport>),
 }

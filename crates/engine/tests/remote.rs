@@ -173,7 +173,8 @@ fn time_runs_on_while_nobody_asks() {
     engine.add_job(at(0.0), &job(1, 1, 100.0)).unwrap();
     engine.apply(at(0.0), &start(1, 1, &[0])).unwrap();
     drop(engine);
-    let finished = |line: &LogLine| matches!(&line.deed, LogEvent::Ended(report) if report.fate == GangEvent::Finished);
+    let finished =
+        |line: &LogLine| matches!(&line.deed, LogEvent::Ended(report) if report.event == GangEvent::Finished);
     for _ in 0..400 {
         if log.lines().iter().any(finished) {
             std::fs::remove_file(&path).unwrap();

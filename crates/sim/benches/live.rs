@@ -5,7 +5,7 @@
 
 use arles_core::allocate::{Allocation, Policy, find_policy};
 use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
-use arles_core::scheduler::{GangEvent, ObservedNode, Order, Report, Settings, Survey};
+use arles_core::scheduler::{GangEvent, GangReport, ObservedNode, Order, Settings, Survey};
 use arles_core::{
     Cluster, Input, JobId, JobSpec, Library, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work, WorkloadId,
 };
@@ -75,7 +75,7 @@ struct Day {
     scheduler: Scheduler,
     policy: Box<dyn Policy>,
     clock: Time,
-    running: Vec<Report>,
+    running: Vec<GangReport>,
 }
 
 impl Day {
@@ -126,13 +126,13 @@ impl Day {
                 let report = match order {
                     Order::Start(start) => {
                         starts += 1;
-                        let report = Report { job: start.job, fence: start.fence, fate: GangEvent::Started };
+                        let report = GangReport { job: start.job, fence: start.fence, event: GangEvent::Started };
                         self.running.push(report.clone());
                         report
                     }
                     Order::Stop { job, fence } => {
                         stops += 1;
-                        Report { job, fence, fate: GangEvent::Stopped(0.0) }
+                        GangReport { job, fence, event: GangEvent::Stopped(0.0) }
                     }
                 };
                 outputs.extend(self.scheduler.step(self.clock, Input::Reported(report)));
@@ -148,7 +148,7 @@ impl Day {
     fn end(&mut self, most: usize) {
         for _ in 0..most {
             let Some(report) = self.running.pop() else { return };
-            self.tell(Input::Reported(Report { fate: GangEvent::Finished, ..report }));
+            self.tell(Input::Reported(GangReport { event: GangEvent::Finished, ..report }));
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use arles_core::allocate::find_policy;
 use arles_core::{Cluster, Library};
-use arles_sim::drive::{Options, Scenario};
+use arles_sim::scenario::{Options, RunHooks, Scenario};
 use arles_sim::trace::generate::{GenerateOptions, Generator};
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,7 +35,7 @@ fn main() {
         for name in policies.split(',') {
             let policy = find_policy(name).expect("a policy's name");
             let begin = Instant::now();
-            let run = scenario.run(policy, None, &mut |_| {}).expect("no journal, no error");
+            let run = scenario.run(policy, RunHooks::default(), &mut |_| {}).expect("no journal, no error");
             let seconds = begin.elapsed().as_secs_f64();
             let s = &run.summary;
             println!(

@@ -101,7 +101,7 @@ fn run(seed: u64, verbose: bool) -> (Outcome, Vec<u8>) {
         tally: run.tally.clone(),
         ends: run.checks.ends(),
         seconds: run.now.seconds(),
-        hash: run.log.hash,
+        hash: run.log.hash.value(),
         log: run.log.lines.take().unwrap_or_default(),
     };
     drop(run);

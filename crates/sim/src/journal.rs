@@ -169,7 +169,7 @@ pub fn replay(
         }
         found.inputs += 1;
         found.rounds += u64::from(line.i == Input::Tick);
-        let outputs = scheduler.step(line.t, line.i.clone());
+        let outputs = scheduler.step(line.t, &line.i);
         for output in &outputs {
             match output {
                 Output::Order(Order::Start(_)) => found.starts += 1,

@@ -3,12 +3,12 @@
 //! The simulator drives the very [`Scheduler`](arles_core) that a real cluster would, by its inputs and
 //! outputs; nothing in `core` knows that the cluster is virtual.
 
-pub mod drive;
 pub mod faults;
 pub mod journal;
 pub mod measure;
 pub mod rates;
 pub mod rng;
+pub mod scenario;
 mod tally;
 pub mod trace;
 pub mod truth;

@@ -7,6 +7,7 @@
 use crate::rng::Rng;
 use crate::truth::Truth;
 use crate::world::World;
+use arles_core::drive::Refiner;
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
 use arles_core::{KindId, Time};
 use arles_report::record::LearningSample;
@@ -71,69 +72,55 @@ impl Gauge {
     }
 }
 
-/// An estimator at work in a run.
+/// Which estimator takes part in a run, and how well it is informed.
 pub struct EstimatorSetup {
     /// As the record names it.
     pub name: String,
-    /// Who estimates.
+    /// Estimates and learns.
     pub estimator: Box<dyn Estimator>,
-    /// How well it is told.
+    /// How badly measurements are off.
     pub noise: Noise,
 }
 
 /// The estimator's side of a run: answers questions, measures what runs, and passes on what that changes.
 pub(crate) struct Learner {
-    guess: EstimatorSetup,
+    name: String,
+    refiner: Refiner,
     gauge: Gauge,
-    /// Rows that the scheduler was told, as they stand.
-    told: BTreeMap<RateQuery, RateRow>,
     observations: u64,
 }
 
 impl Learner {
-    pub(crate) fn new(guess: EstimatorSetup) -> Self {
-        let gauge = Gauge::new(guess.noise);
-        Self { guess, gauge, told: BTreeMap::new(), observations: 0 }
+    pub(crate) fn new(setup: EstimatorSetup) -> Self {
+        let EstimatorSetup { name, estimator, noise } = setup;
+        Self { name, refiner: Refiner::new(estimator), gauge: Gauge::new(noise), observations: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.guess.name
+        &self.name
     }
 
     pub(crate) fn observations(&self) -> u64 {
         self.observations
     }
 
-    pub(crate) fn answer(&mut self, ask: &RateQuery) -> RateRow {
-        let row = self.guess.estimator.estimate(ask);
-        self.told.insert(*ask, row.clone());
-        row
+    pub(crate) fn answer(&mut self, query: &RateQuery) -> RateRow {
+        self.refiner.answer(query)
     }
 
     /// Measures what has run undisturbed since `since`; returns the rows that are different now.
-    pub(crate) fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<RateRow> {
-        let mut changed: BTreeSet<RateQuery> = BTreeSet::new();
+    pub(crate) fn measure(&mut self, now: Time, since: Time, world: &World) -> Vec<RateRow> {
         for observation in self.gauge.look(now, since, world) {
             self.observations += 1;
-            changed.extend(self.guess.estimator.observe(&observation));
+            self.refiner.observe(&observation);
         }
-        let mut rows = Vec::new();
-        for ask in changed {
-            if let Some(known) = self.told.get_mut(&ask) {
-                let row = self.guess.estimator.estimate(&ask);
-                if *known != row {
-                    *known = row.clone();
-                    rows.push(row);
-                }
-            }
-        }
-        rows
+        self.refiner.refresh()
     }
 
     /// How far everything that the scheduler was told is from the truth.
     pub(crate) fn sample(&self, now: Time, truth: &Truth) -> LearningSample {
         let (mut solo, mut pair) = (Errors::default(), Errors::default());
-        for (ask, row) in &self.told {
+        for (ask, row) in self.refiner.told() {
             match ask.partner {
                 None => {
                     let truth = truth.alone(ask.workload, ask.gang);

@@ -6,7 +6,9 @@
 
 use crate::truth::{PaceRow, Truth};
 use arles_core::meter::{self, Charge, Draw, Resident};
-use arles_core::scheduler::{Fence, GangEvent, GangState, ObservedGang, ObservedNode, Order, Report, Start, Survey};
+use arles_core::scheduler::{
+    Fence, GangEvent, GangReport, GangState, ObservedGang, ObservedNode, Order, Start, Survey,
+};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Time, Work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -190,7 +192,7 @@ impl World {
     }
 
     /// Lets happen what is due at `now`; returns what can be told of it, one thing at a time.
-    pub fn advance(&mut self, now: Time) -> Option<Report> {
+    pub fn advance(&mut self, now: Time) -> Option<GangReport> {
         while let Some(&Reverse((time, version, due, job))) = self.agenda.peek() {
             if time > now {
                 return None;
@@ -204,11 +206,11 @@ impl World {
             match due {
                 Due::Saved => {
                     let steps = self.release(time, job);
-                    return Some(Report { job, fence, fate: GangEvent::Stopped(steps) });
+                    return Some(GangReport { job, fence, event: GangEvent::Stopped(steps) });
                 }
                 Due::Finish => {
                     self.end(time, job, GangState::Finished);
-                    return Some(Report { job, fence, fate: GangEvent::Finished });
+                    return Some(GangReport { job, fence, event: GangEvent::Finished });
                 }
             }
         }
@@ -219,15 +221,15 @@ impl World {
     ///
     /// # Errors
     /// A sentence when the order cannot be done.
-    pub fn apply(&mut self, now: Time, order: &Order) -> Result<Option<Report>, String> {
+    pub fn apply(&mut self, now: Time, order: &Order) -> Result<Option<GangReport>, String> {
         match order {
             Order::Start(start) => self.start(now, start),
             Order::Stop { job, fence } => Ok(self.stop(now, *job, *fence)),
         }
     }
 
-    fn start(&mut self, now: Time, start: &Start) -> Result<Option<Report>, String> {
-        let told = Report { job: start.job, fence: start.fence, fate: GangEvent::Started };
+    fn start(&mut self, now: Time, start: &Start) -> Result<Option<GangReport>, String> {
+        let told = GangReport { job: start.job, fence: start.fence, event: GangEvent::Started };
         let Some(life) = self.jobs.get_mut(&start.job) else {
             return Err(format!("job {} is not known here", start.job.0));
         };
@@ -390,8 +392,8 @@ impl World {
         }
     }
 
-    fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<Report> {
-        let told = |fate| Some(Report { job, fence, fate });
+    fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<GangReport> {
+        let told = |event| Some(GangReport { job, fence, event });
         let life = self.jobs.get_mut(&job)?;
         life.fence = life.fence.max(fence);
         let safe_steps = life.gang.as_ref().map_or(life.steps, |gang| gang.safe_steps);

@@ -10,7 +10,7 @@ use arles_core::allocate::{Allocation, Members, Problem};
 use arles_report::Spread;
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
 use arles_report::record::{Summary, TenantRecord};
-use arles_sim::drive::{RunObserver, Scenario};
+use arles_sim::scenario::{RunHooks, RunObserver, Scenario};
 use arles_sim::world::World;
 
 /// How long tenants waited while they were owed something.
@@ -96,7 +96,11 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         (0..plan.policies.len()).flat_map(|p| (0..traces.len()).map(move |t| (p, t))).collect();
     let results = pool::each(plan, &items, |&(p, t)| {
         let mut waits = Waits::new(traces[t].trace().tenants.len());
-        let record = traces[t].run_observed(plan.policies[p], None, &mut |_| {}, Some(&mut waits));
+        let record = traces[t].run(
+            plan.policies[p],
+            RunHooks { observer: Some(&mut waits), ..RunHooks::default() },
+            &mut |_| {},
+        );
         let summary = record.map_err(|error| error.to_string())?.summary;
         let (all_held, least_held) = held_of_granted(&summary);
         Ok(Outcome { all_held, least_held, longest_wait_seconds: waits.longest_seconds, summary })

@@ -9,8 +9,8 @@ use super::{Plan, pool};
 use arles_core::allocate::{Allocation, Members, Problem};
 use arles_core::{Cluster, GpuId, Time};
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
-use arles_sim::drive::RunObserver;
 use arles_sim::rng::Rng;
+use arles_sim::scenario::{RunHooks, RunObserver};
 use arles_sim::world::World;
 use std::collections::BTreeSet;
 
@@ -170,7 +170,8 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         let scenario = &traces[t];
         let mut seen =
             Straddlers::new(scenario.cluster(), scenario.trace().tenants.len(), plan.seed.wrapping_add(t as u64));
-        let run = scenario.run_observed(plan.policies[p], None, &mut |_| {}, Some(&mut seen));
+        let run =
+            scenario.run(plan.policies[p], RunHooks { observer: Some(&mut seen), ..RunHooks::default() }, &mut |_| {});
         run.map(|_| (seen.ours, seen.naive)).map_err(|error| error.to_string())
     });
     tell(plan, &results, &mut finding);

@@ -24,8 +24,8 @@ pub use unrefined::Unrefined;
 use super::Plan;
 use arles_core::allocate::PolicyEntry;
 use arles_core::estimate::Estimator;
-use arles_sim::drive::Scenario;
 use arles_sim::measure::{EstimatorSetup, Noise};
+use arles_sim::scenario::Scenario;
 
 /// An experiment's place in the table.
 pub struct Topic {

@@ -27,7 +27,7 @@ pub use ground::{Ground, GroundError};
 
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_report::finding::Finding;
-use arles_sim::drive::Scenario;
+use arles_sim::scenario::Scenario;
 
 /// Everything an experiment may depend on.
 pub struct Plan<'a> {

@@ -18,8 +18,8 @@ use arles_core::allocate::{Allocation, Members, PolicyEntry, Problem};
 use arles_core::{Tenant, Time};
 use arles_report::Spread;
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
-use arles_sim::drive::{Options, RunObserver, Scenario};
 use arles_sim::rng::Rng;
+use arles_sim::scenario::{Options, RunHooks, RunObserver, Scenario};
 use arles_sim::trace::{Length, Trace, TraceJob};
 use arles_sim::world::World;
 use std::sync::Arc;
@@ -272,7 +272,9 @@ fn realise(
         gpu_rounds: vec![0.0; TENANTS * k],
         granted: vec![0.0; TENANTS * k],
     };
-    scenario.run_observed(entry, None, &mut |_| {}, Some(&mut held)).map_err(|error| error.to_string())?;
+    scenario
+        .run(entry, RunHooks { observer: Some(&mut held), ..RunHooks::default() }, &mut |_| {})
+        .map_err(|error| error.to_string())?;
     let whole = Shares(held.gpu_rounds.iter().map(|n| n / held.rounds as f64).collect());
     let ideal = Shares(held.granted);
     // Tenants with next to nothing would drown the others in rounding.

@@ -13,7 +13,7 @@ use crate::setup::{Loaded, Setup};
 use anyhow::Result;
 use arles_report::record::RunRecord;
 use arles_report::{self as report, ReportHead};
-use arles_sim::drive::Scenario;
+use arles_sim::scenario::Scenario;
 use arles_sim::trace::import::ImportReport;
 use clap::Args;
 use std::io::Write;

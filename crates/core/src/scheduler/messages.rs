@@ -96,7 +96,7 @@ pub enum Input {
     /// A round begins.
     Tick,
     /// Something happened to one gang. A hint: it may be lost, late or repeated.
-    Reported(Report),
+    Reported(GangReport),
     /// An engine cannot do what it was ordered.
     Refused(Order, String),
     /// What is really there.
@@ -170,13 +170,14 @@ pub enum GangEvent {
 
 /// Something that happened to one gang.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct GangReport {
     /// Whose.
     pub job: JobId,
     /// Which.
     pub fence: Fence,
     /// What.
-    pub fate: GangEvent,
+    #[serde(rename = "fate")]
+    pub event: GangEvent,
 }
 
 /// A node that answered a survey.
@@ -302,7 +303,72 @@ pub enum Event {
     },
 }
 
+impl Input {
+    /// Jobs that it is about.
+    pub fn jobs(&self) -> Vec<JobId> {
+        match self {
+            Self::Submit(spec) => vec![spec.id],
+            Self::Cancel(job) => vec![*job],
+            Self::Reported(report) => vec![report.job],
+            Self::Refused(order, _) => vec![order.job()],
+            Self::Surveyed(survey) => survey.gangs.iter().map(|gang| gang.job).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Output {
+    /// The job that it is about, if it is about one.
+    #[must_use]
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Order(order) => Some(order.job()),
+            Self::Note(event) => event.job(),
+            Self::Solve(_) | Self::Estimate(_) => None,
+        }
+    }
+}
+
+impl Order {
+    /// The job whose gang is to start or stop.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        match self {
+            Self::Start(start) => start.job,
+            Self::Stop { job, .. } => *job,
+        }
+    }
+
+    /// The gang that is to start or stop.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        match self {
+            Self::Start(start) => start.fence,
+            Self::Stop { fence, .. } => *fence,
+        }
+    }
+}
+
 impl Event {
+    /// The job that it is about, if it is about one.
+    #[must_use]
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Rejected { job, .. }
+            | Self::Completed { job }
+            | Self::GaveUp { job, .. }
+            | Self::Cancelled { job }
+            | Self::Requeued { job, .. } => Some(*job),
+            _ => None,
+        }
+    }
+
+    /// The job that has left the scheduler with this event, if one has.
+    #[must_use]
+    pub fn ends(&self) -> Option<JobId> {
+        self.job().filter(|_| !matches!(self, Self::Requeued { .. }))
+    }
+
     /// A short name that stays the same from release to release, for filters and counters.
     #[must_use]
     pub fn code(&self) -> &'static str {

@@ -145,19 +145,19 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn reported(&mut self, report: &Report, out: &mut Vec<Output>) {
+    pub(super) fn reported(&mut self, report: &GangReport, out: &mut Vec<Output>) {
         let known = self
             .jobs
             .slot(report.job)
             .filter(|&slot| self.jobs.get(slot).phase.occupied().is_some_and(|gang| gang.fence == report.fence));
         let Some(slot) = known else {
             // Of a gang that is no longer ours: make sure that it goes.
-            if report.fate == GangEvent::Started {
+            if report.event == GangEvent::Started {
                 out.push(Output::Order(Order::Stop { job: report.job, fence: report.fence }));
             }
             return;
         };
-        match &report.fate {
+        match &report.event {
             GangEvent::Started => self.confirm_start(slot),
             GangEvent::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
             GangEvent::Finished => self.complete(slot, out),
@@ -224,13 +224,13 @@ impl Scheduler {
         self.count_failure(slot, why.to_owned(), out);
     }
 
-    pub(super) fn refused(&mut self, order: &Order, why: String, out: &mut Vec<Output>) {
+    pub(super) fn refused(&mut self, order: &Order, why: &str, out: &mut Vec<Output>) {
         let Order::Start(start) = order else { return };
         let Some(slot) = self.jobs.slot(start.job) else { return };
         let phase = &self.jobs.get(slot).phase;
         match phase {
-            Phase::Starting(gang, _) if gang.fence == start.fence => self.count_failure(slot, why, out),
-            Phase::Stopping(gang, ..) if gang.fence == start.fence => self.gone(slot, 0.0, &why, out),
+            Phase::Starting(gang, _) if gang.fence == start.fence => self.count_failure(slot, why.to_owned(), out),
+            Phase::Stopping(gang, ..) if gang.fence == start.fence => self.gone(slot, 0.0, why, out),
             _ => {}
         }
     }

@@ -61,8 +61,8 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn set_tenant(&mut self, tenant: Tenant, out: &mut Vec<Output>) {
-        let Tenant { name, weight } = tenant;
+    pub(super) fn set_tenant(&mut self, tenant: &Tenant, out: &mut Vec<Output>) {
+        let Tenant { name, weight } = tenant.clone();
         let refusal = if name.is_empty() {
             Some("a tenant has no name; give it one".to_owned())
         } else if !(weight.is_finite() && weight > 0.0) {

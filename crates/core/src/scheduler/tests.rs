@@ -70,8 +70,8 @@ impl Bench {
         starts(&orders)
     }
 
-    fn report(&mut self, job: u64, fence: Fence, fate: GangEvent) -> &[Output] {
-        self.tell(Input::Reported(Report { job: JobId(job), fence, fate }))
+    fn report(&mut self, job: u64, fence: Fence, event: GangEvent) -> &[Output] {
+        self.tell(Input::Reported(GangReport { job: JobId(job), fence, event }))
     }
 
     /// A survey asked for and answered now.

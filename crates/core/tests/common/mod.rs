@@ -1,10 +1,13 @@
 //! A perfect engine for tests: it does at once what it is ordered, and keeps its own account of who holds what.
 
-use arles_core::allocate::{Policy, PolicyEntry, find_policy};
+use arles_core::allocate::{PolicyEntry, Problem, find_policy};
+use arles_core::drive::{self, Site, Solution, Solver};
+use arles_core::engine::OrderReply;
 use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
-use arles_core::scheduler::{Event, GangEvent, ObservedNode, Order, Report, Settings, Survey};
-use arles_core::{Cluster, GpuId, Input, JobId, KindId, NodeId, Output, Scheduler, Tenant, Time};
+use arles_core::scheduler::{Event, GangEvent, GangReport, ObservedNode, Order, Settings, Survey};
+use arles_core::{Cluster, GpuId, Input, JobId, KindId, NodeId, Scheduler, Tenant, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 mod nouns;
 
@@ -15,7 +18,7 @@ pub(crate) type Rates = Vec<f64>;
 
 pub(crate) struct Perfect {
     pub(crate) scheduler: Scheduler,
-    policy: Box<dyn Policy>,
+    solver: Solver,
     entry: &'static PolicyEntry,
     rates: Vec<Rates>,
     pub(crate) now: Time,
@@ -35,7 +38,7 @@ impl Perfect {
         let settings = Settings { survey_seconds: 1e9, lease_seconds: 1e9, ..Settings::with_round(60.0) };
         let mut engine = Self {
             scheduler: Scheduler::new(cluster, tenants, entry, settings),
-            policy: (entry.make)(),
+            solver: Solver::default(),
             entry,
             rates,
             now: Time::ZERO,
@@ -70,16 +73,8 @@ impl Perfect {
     pub(crate) fn tell(&mut self, input: Input) {
         let mut queue = VecDeque::from([input]);
         while let Some(input) = queue.pop_front() {
-            for output in self.scheduler.step(self.now, input) {
-                match output {
-                    Output::Solve(problem) => {
-                        queue.push_back(Input::Allocated(problem.round, self.policy.allocate(&problem)));
-                    }
-                    Output::Estimate(ask) => queue.push_back(Input::Estimated(vec![self.row(&ask)])),
-                    Output::Order(order) => queue.extend(self.obey(order)),
-                    Output::Note(event) => self.notes.push(event),
-                }
-            }
+            let outputs = self.scheduler.step(self.now, &input);
+            drive::act(&outputs, self.scheduler.policy(), self, &mut queue);
         }
     }
 
@@ -99,8 +94,24 @@ impl Perfect {
         };
         RateRow { ask: *ask, cells: (0..own.len()).map(cell).collect() }
     }
+}
 
-    fn obey(&mut self, order: Order) -> Option<Input> {
+impl Site for Perfect {
+    fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution> {
+        Some(self.solver.solve(problem, policy))
+    }
+
+    fn estimate(&mut self, query: &RateQuery) -> Option<RateRow> {
+        Some(self.row(query))
+    }
+
+    fn job_over(&mut self, _: JobId, _: bool) {}
+
+    fn note(&mut self, event: &Event) {
+        self.notes.push(event.clone());
+    }
+
+    fn apply(&mut self, order: &Order) -> OrderReply {
         match order {
             Order::Start(start) => {
                 self.starts += 1;
@@ -110,13 +121,15 @@ impl Perfect {
                     assert!(there < most, "{gpu} was oversold to {}", start.job);
                     assert_eq!(self.scheduler.cluster().kind_of(*gpu), start.kind, "{} is on mixed kinds", start.job);
                 }
-                assert!(self.held.insert(start.job, start.gpus).is_none(), "{} runs twice", start.job);
-                Some(Input::Reported(Report { job: start.job, fence: start.fence, fate: GangEvent::Started }))
+                assert!(self.held.insert(start.job, start.gpus.clone()).is_none(), "{} runs twice", start.job);
+                OrderReply::Reported(GangReport { job: start.job, fence: start.fence, event: GangEvent::Started })
             }
-            Order::Stop { job, fence } => {
-                self.held.remove(&job)?;
-                Some(Input::Reported(Report { job, fence, fate: GangEvent::Stopped(0.0) }))
-            }
+            Order::Stop { job, fence } => match self.held.remove(job) {
+                Some(_) => {
+                    OrderReply::Reported(GangReport { job: *job, fence: *fence, event: GangEvent::Stopped(0.0) })
+                }
+                None => OrderReply::Pending,
+            },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The hands: the thread that owns the engine.
+//! The engine worker: the thread that owns the engine.
 //!
 //! Deeds are done in the order they were sent. An engine that cannot be talked to costs nothing but time: what it was told is told
 //! again when it is back, and what became of orders shows in the next survey.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// What the hands do.
+/// What the engine worker does.
 pub(crate) enum EngineTask {
     /// Say who lives.
     RollCall(Vec<LiveJob>),
@@ -34,9 +34,9 @@ const RETRY: Duration = Duration::from_millis(500);
 
 pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<EngineTask> {
     let (sender, inbox) = mpsc::channel();
-    let mut hands = EngineWorker { engine, shared, inputs: Vec::new(), dismissed: Vec::new(), lost: false };
-    let run = move || hands.run(&inbox);
-    std::thread::Builder::new().name("hands".into()).spawn(run).expect("a thread can be started");
+    let mut worker = EngineWorker { engine, shared, inputs: Vec::new(), dismissed: Vec::new(), lost: false };
+    let run = move || worker.run(&inbox);
+    std::thread::Builder::new().name("engine".into()).spawn(run).expect("a thread can be started");
     sender
 }
 
@@ -120,7 +120,7 @@ impl EngineWorker {
             EngineTask::Order(order) => match self.call(|engine, now| engine.apply(now, &order)) {
                 Some(OrderReply::Reported(report)) => self.inputs.push(Input::Reported(report)),
                 Some(OrderReply::Refused(why)) => self.inputs.push(Input::Refused(order, why)),
-                Some(OrderReply::Later) | None => {}
+                Some(OrderReply::Pending) | None => {}
             },
             EngineTask::Survey(asked_at) => {
                 if let Some(report) = self.call(|engine, now| engine.survey(now, asked_at)) {

@@ -16,8 +16,11 @@ use crate::book::Reasons;
 use crate::entry::{self, Entry};
 use crate::state_machine::{Effects, StateMachine};
 use crate::store::{Line, MaintenanceStep, Row, Store, StoreError, pieces};
-use arles_core::engine::LiveJob;
-use arles_core::scheduler::{Event, Verdict};
+use arles_core::allocate::{PolicyEntry, Problem};
+use arles_core::drive::{self, Site, Solution};
+use arles_core::engine::{LiveJob, OrderReply};
+use arles_core::estimate::{RateQuery, RateRow};
+use arles_core::scheduler::{Order, Verdict};
 use arles_core::{Input, JobId, Output, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,10 +47,10 @@ pub(crate) type Reply = Box<dyn FnOnce(Result<(JobId, bool), Refusal>) + Send>;
 
 /// The other threads.
 pub(crate) struct Workers {
-    pub(crate) hands: Sender<engine_worker::EngineTask>,
+    pub(crate) engine: Sender<engine_worker::EngineTask>,
     pub(crate) solver: Sender<workers::Question>,
     pub(crate) estimator: Sender<workers::EstimatorTask>,
-    pub(crate) archivist: Sender<snapshotter::Work>,
+    pub(crate) snapshotter: Sender<snapshotter::Work>,
 }
 
 /// What has been stepped and is not yet safe.
@@ -96,11 +99,11 @@ impl EventLoop {
         }
     }
 
-    pub(crate) fn start(mut self, inbox: Receiver<Message>, staff: Workers) -> JoinHandle<Result<(), StoreError>> {
+    pub(crate) fn start(mut self, inbox: Receiver<Message>, workers: Workers) -> JoinHandle<Result<(), StoreError>> {
         // Whoever asks from now on is heard as soon as the loop runs.
         self.shared.set_condition(ServiceState::Ready);
         let run = move || {
-            let done = self.run(&inbox, &staff);
+            let done = self.run(&inbox, &workers);
             if let Err(error) = &done {
                 self.shared.set_condition(ServiceState::Broken);
                 let cause = std::error::Error::source(error).map(|e| format!(": {e}")).unwrap_or_default();
@@ -111,8 +114,8 @@ impl EventLoop {
         std::thread::Builder::new().name("event_loop".into()).spawn(run).expect("a thread can be started")
     }
 
-    fn run(&mut self, inbox: &Receiver<Message>, staff: &Workers) -> Result<(), StoreError> {
-        self.greet(staff);
+    fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
+        self.greet(workers);
         loop {
             let mut pause = self.shared.clock.until(self.next_tick);
             if !self.chores.is_empty() {
@@ -130,45 +133,45 @@ impl EventLoop {
             let mut batch = Batch::default();
             let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
             for message in first.into_iter().chain(more) {
-                self.take(now, message, &mut batch, staff);
+                self.take(now, message, &mut batch, workers);
             }
             let stop = batch.stop;
-            self.commit(batch, staff)?;
+            self.commit(batch, workers)?;
             if stop {
                 while !self.heavy.is_empty() {
-                    self.lift(now, staff)?;
+                    self.lift(now, workers)?;
                 }
                 return self.close();
             }
-            self.lift(now, staff)?;
+            self.lift(now, workers)?;
             if now >= self.next_tick {
-                self.tick(now, staff)?;
+                self.tick(now, workers)?;
             }
-            self.consider_snapshot(staff);
+            self.consider_snapshot(workers);
         }
     }
 
     /// Does one heavy thing, if there is any, as a batch of its own.
-    fn lift(&mut self, now: Time, staff: &Workers) -> Result<(), StoreError> {
+    fn lift(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
         let Some(entry) = self.heavy.pop_front() else { return Ok(()) };
         let mut batch = Batch::default();
         self.step(now, entry, &mut batch);
-        self.commit(batch, staff)
+        self.commit(batch, workers)
     }
 
     /// Tells engine and advisers where things stand, after a start or when the engine is back.
-    fn greet(&self, staff: &Workers) {
+    fn greet(&self, workers: &Workers) {
         let enrolled = |job: JobId| {
             let job_status = self.machine.scheduler.job_status(job)?;
             Some(LiveJob { spec: job_status.spec.clone(), steps_done: job_status.steps_done })
         };
         let live = self.machine.scheduler.live().filter_map(enrolled).collect();
-        let _ = staff.hands.send(engine_worker::EngineTask::RollCall(live));
-        let _ = staff.hands.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
-        self.act(&self.machine.scheduler.again(), staff);
+        let _ = workers.engine.send(engine_worker::EngineTask::RollCall(live));
+        let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
+        self.act(&self.machine.scheduler.again(), workers);
     }
 
-    fn take(&mut self, now: Time, message: Message, batch: &mut Batch, staff: &Workers) {
+    fn take(&mut self, now: Time, message: Message, batch: &mut Batch, workers: &Workers) {
         match message {
             Message::Change(change, reply) => {
                 self.shared.gauges.inbox.subtract(1);
@@ -207,7 +210,7 @@ impl EventLoop {
                 }
             }
             Message::RolledCall(meters) => self.in_turn(now, Entry::RollCall(meters), batch),
-            Message::Reconnected => self.greet(staff),
+            Message::Reconnected => self.greet(workers),
             Message::Stop => batch.stop = true,
             Message::Chores(chores) => self.chores = chores,
         }
@@ -222,18 +225,18 @@ impl EventLoop {
         }
     }
 
-    fn tick(&mut self, now: Time, staff: &Workers) -> Result<(), StoreError> {
+    fn tick(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
         let settings = self.machine.scheduler.settings();
         let mut batch = Batch::default();
         self.step(now, Entry::Input(Input::Tick), &mut batch);
-        self.commit(batch, staff)?;
+        self.commit(batch, workers)?;
         self.consider_reasons();
         let round = Time::from_seconds(settings.round_seconds).0.max(1);
         // Rounds that were missed are not made up for.
         self.next_tick = Time((self.next_tick.0 + round).max(now.0 + 1));
         if now >= self.next_survey {
             self.next_survey = Time(now.0 + Time::from_seconds(settings.survey_seconds).0);
-            let _ = staff.hands.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
+            let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
         }
         Ok(())
     }
@@ -251,7 +254,7 @@ impl EventLoop {
         batch.effects.push(effects);
     }
 
-    fn commit(&mut self, batch: Batch, staff: &Workers) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: Batch, workers: &Workers) -> Result<(), StoreError> {
         let rows = if batch.lines.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
         let chore = self.chores.pop_front();
         if !batch.lines.is_empty() || !rows.is_empty() || chore.is_some() {
@@ -271,8 +274,8 @@ impl EventLoop {
         }
         self.publish(&batch, &rows);
         for (line, effects) in batch.lines.iter().zip(&batch.effects) {
-            self.enact(line, staff);
-            self.act(&effects.outputs, staff);
+            self.enact(line, workers);
+            self.act(&effects.outputs, workers);
         }
         for (reply, job, fresh, came) in batch.replies {
             self.shared.gauges.acknowledge.add(came.elapsed());
@@ -296,46 +299,25 @@ impl EventLoop {
     }
 
     /// What an entry itself asks of others.
-    fn enact(&self, line: &Line, staff: &Workers) {
+    fn enact(&self, line: &Line, workers: &Workers) {
         match &line.entry {
             Entry::Submit(submission) => {
                 let enrolled = LiveJob { spec: submission.spec.clone(), steps_done: 0.0 };
-                let _ = staff.hands.send(engine_worker::EngineTask::Enrol(enrolled));
+                let _ = workers.engine.send(engine_worker::EngineTask::Enrol(enrolled));
             }
             Entry::Measured(observations) => {
-                let _ = staff.estimator.send(workers::EstimatorTask::Seen(observations.clone()));
+                let _ = workers.estimator.send(workers::EstimatorTask::Seen(observations.clone()));
             }
             _ => {}
         }
     }
 
-    /// Does what the scheduler wants done.
-    fn act(&self, outputs: &[Output], staff: &Workers) {
-        let mut asks = Vec::new();
-        for output in outputs {
-            match output {
-                Output::Solve(problem) => {
-                    let question =
-                        workers::Question { problem: Arc::clone(problem), policy: self.machine.scheduler.policy() };
-                    let _ = staff.solver.send(question);
-                }
-                Output::Estimate(ask) => asks.push(*ask),
-                Output::Order(order) => {
-                    let _ = staff.hands.send(engine_worker::EngineTask::Order(order.clone()));
-                }
-                Output::Note(
-                    Event::Completed { job }
-                    | Event::GaveUp { job, .. }
-                    | Event::Cancelled { job }
-                    | Event::Rejected { job, .. },
-                ) => {
-                    let _ = staff.hands.send(engine_worker::EngineTask::Dismiss(*job));
-                }
-                Output::Note(_) => {}
-            }
-        }
-        if !asks.is_empty() {
-            let _ = staff.estimator.send(workers::EstimatorTask::Asked(asks));
+    /// Has done what the scheduler asks for. Everybody answers later, by a message.
+    fn act(&self, outputs: &[Output], workers: &Workers) {
+        let mut site = WorkerSite { workers, queries: Vec::new() };
+        drive::act(outputs, self.machine.scheduler.policy(), &mut site, &mut VecDeque::new());
+        if !site.queries.is_empty() {
+            let _ = workers.estimator.send(workers::EstimatorTask::Asked(site.queries));
         }
     }
 
@@ -358,14 +340,14 @@ impl EventLoop {
         self.next_reasons = Instant::now() + began.elapsed() * REASONS_PART;
     }
 
-    fn consider_snapshot(&mut self, staff: &Workers) {
+    fn consider_snapshot(&mut self, workers: &Workers) {
         let due = self.cost >= SNAPSHOT_COST || self.entries >= self.shared.options.snapshot_entries;
         let began = Instant::now();
         if !due || !self.chores.is_empty() || began < self.next_snapshot {
             return;
         }
         let (machine, book, seq) = (self.machine.clone(), self.shared.book_mut().copy(), self.seq);
-        if staff.archivist.send(snapshotter::Work { machine, book, seq }).is_ok() {
+        if workers.snapshotter.send(snapshotter::Work { machine, book, seq }).is_ok() {
             (self.cost, self.entries) = (Duration::ZERO, 0);
             self.next_snapshot = Instant::now() + began.elapsed() * SNAPSHOT_PART;
         }
@@ -385,5 +367,33 @@ impl EventLoop {
 
     pub(super) fn machine(&mut self) -> &mut StateMachine {
         &mut self.machine
+    }
+}
+
+/// The threads around the loop, as the driver sees them.
+struct WorkerSite<'a> {
+    workers: &'a Workers,
+    /// Rows to be estimated, gathered into one message.
+    queries: Vec<RateQuery>,
+}
+
+impl Site for WorkerSite<'_> {
+    fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution> {
+        let _ = self.workers.solver.send(workers::Question { problem: Arc::clone(problem), policy });
+        None
+    }
+
+    fn estimate(&mut self, query: &RateQuery) -> Option<RateRow> {
+        self.queries.push(*query);
+        None
+    }
+
+    fn apply(&mut self, order: &Order) -> OrderReply {
+        let _ = self.workers.engine.send(engine_worker::EngineTask::Order(order.clone()));
+        OrderReply::Pending
+    }
+
+    fn job_over(&mut self, job: JobId, _completed: bool) {
+        let _ = self.workers.engine.send(engine_worker::EngineTask::Dismiss(job));
     }
 }

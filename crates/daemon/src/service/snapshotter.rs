@@ -42,7 +42,7 @@ pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<Work> {
             }
         }
     };
-    std::thread::Builder::new().name("archivist".into()).spawn(run).expect("a thread can be started");
+    std::thread::Builder::new().name("snapshotter".into()).spawn(run).expect("a thread can be started");
     sender
 }
 

@@ -3,9 +3,10 @@
 
 use super::{Message, Shared};
 use arles_core::Input;
-use arles_core::allocate::{Policy, PolicyEntry, Problem};
+use arles_core::allocate::{PolicyEntry, Problem};
+use arles_core::drive::{Refiner, Solver};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Instant;
@@ -20,19 +21,15 @@ pub(crate) struct Question {
 pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<Question> {
     let (sender, inbox) = mpsc::channel::<Question>();
     let run = move || {
-        let mut current: Option<(&'static str, Box<dyn Policy>)> = None;
+        let mut solver = Solver::default();
         while let Ok(mut question) = inbox.recv() {
             // Only the newest question is open.
             while let Ok(newer) = inbox.try_recv() {
                 question = newer;
             }
             let Question { problem, policy } = question;
-            if current.as_ref().is_none_or(|(name, _)| *name != policy.name) {
-                current = Some((policy.name, (policy.make)()));
-            }
-            let Some((_, solver)) = &current else { continue };
             let began = Instant::now();
-            let answer = solver.allocate(&problem);
+            let answer = solver.solve(&problem, policy);
             let took = began.elapsed();
             shared.gauges.solve.add(took);
             shared.gauges.last_solve_micros.set(took.as_micros() as u64);
@@ -56,28 +53,21 @@ pub(crate) enum EstimatorTask {
 }
 
 /// Asks the estimator. It first hears again what was measured before the start.
-pub(super) fn start_estimator(mut estimator: Box<dyn Estimator>, shared: Arc<Shared>) -> Sender<EstimatorTask> {
+pub(super) fn start_estimator(estimator: Box<dyn Estimator>, shared: Arc<Shared>) -> Sender<EstimatorTask> {
     let (sender, inbox) = mpsc::channel::<EstimatorTask>();
     let run = move || {
-        let mut told = recall(&mut *estimator, &shared);
-        while let Ok(thought) = inbox.recv() {
+        let mut refiner = recall(estimator, &shared);
+        while let Ok(task) = inbox.recv() {
             let mut asked = BTreeSet::new();
-            let mut changed = BTreeSet::new();
-            for thought in std::iter::once(thought).chain(std::iter::from_fn(|| inbox.try_recv().ok())) {
-                match thought {
-                    EstimatorTask::Asked(asks) => asked.extend(asks),
-                    EstimatorTask::Seen(seen) => seen.iter().for_each(|o| changed.extend(estimator.observe(o))),
-                    EstimatorTask::Wondered(ask, reply) => drop(reply.send(estimator.estimate(&ask))),
+            for task in std::iter::once(task).chain(std::iter::from_fn(|| inbox.try_recv().ok())) {
+                match task {
+                    EstimatorTask::Asked(queries) => asked.extend(queries),
+                    EstimatorTask::Seen(seen) => seen.iter().for_each(|observation| refiner.observe(observation)),
+                    EstimatorTask::Wondered(query, reply) => drop(reply.send(refiner.peek(&query))),
                 }
             }
-            let mut rows: Vec<RateRow> = asked.iter().map(|ask| estimator.estimate(ask)).collect();
-            for ask in changed.difference(&asked).filter(|ask| told.contains_key(ask)) {
-                let row = estimator.estimate(ask);
-                if told[ask] != row {
-                    rows.push(row);
-                }
-            }
-            told.extend(rows.iter().map(|row| (row.ask, row.clone())));
+            let mut rows: Vec<RateRow> = asked.iter().map(|query| refiner.answer(query)).collect();
+            rows.extend(refiner.refresh());
             if !rows.is_empty() && shared.send(Message::Inputs(vec![Input::Estimated(rows)])).is_err() {
                 return;
             }
@@ -87,12 +77,12 @@ pub(super) fn start_estimator(mut estimator: Box<dyn Estimator>, shared: Arc<Sha
     sender
 }
 
-/// Tells an estimator what was measured before the start; returns what the scheduler was told.
-fn recall(estimator: &mut dyn Estimator, shared: &Shared) -> BTreeMap<RateQuery, RateRow> {
+/// An estimator that has heard what was measured before the start, and knows what the scheduler was told.
+fn recall(mut estimator: Box<dyn Estimator>, shared: &Shared) -> Refiner {
     let book = shared.book();
     for (&(ask, kind, spread), cell) in &book.measured {
         let (rate, watts) = (cell.mean_rate, cell.mean_watts);
         estimator.observe(&Observation { ask, kind, spread, rate, watts, at: cell.at });
     }
-    book.estimates.clone()
+    Refiner::resume(estimator, book.estimates.clone())
 }

@@ -1,16 +1,16 @@
 //! A small cluster, jobs on it, and calls that mean something or nothing: for tests of engines.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-use arles_core::engine::{Engine, JobMeter, LiveJob, Meters};
-use arles_core::scheduler::{Fence, Order, Start};
-use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, Library, TenantId, Time, Work, WorkloadId};
-use arles_engine::{Remote, Virtual, serve};
+use arles_core::engine::{Engine, LiveJob};
+use arles_core::scheduler::Order;
+use arles_core::{Cluster, JobId, JobSpec, Library, TenantId, Time, Work, WorkloadId};
+pub(crate) use arles_engine::contract::{Ledger, stop};
+use arles_engine::{Remote, Virtual, contract, serve};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
 use arles_sim::world::WorldOptions;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -20,12 +20,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const BOOT: u64 = 7;
 const WORKLOADS: u32 = 3;
 
-/// Two kinds: nodes of 4 and 2 GPUs, then two of 2.
+/// Two kinds, in the shape that the contract asks for.
 pub(crate) fn cluster() -> Cluster {
     let kinds = ["a100", "v100"].map(|k| Library::builtin().kind(k).expect("in the library").clone());
-    let nodes = [("n0", 0, 4), ("n1", 0, 2), ("n2", 1, 2), ("n3", 1, 2)];
-    Cluster::new(kinds.to_vec(), nodes.map(|(name, kind, gpus)| (name.to_owned(), KindId(kind), gpus)))
-        .expect("a cluster")
+    let nodes = contract::GPUS.iter().zip(0..).map(|(&(gpus, kind), n)| (format!("n{n}"), kind, gpus));
+    Cluster::new(kinds.to_vec(), nodes).expect("a cluster")
 }
 
 pub(crate) fn truth() -> Arc<Truth> {
@@ -82,54 +81,11 @@ pub(crate) fn job(id: u64, gang: u32, seconds: f64) -> LiveJob {
 }
 
 pub(crate) fn start(job: u64, fence: u64, gpus: &[u32]) -> Order {
-    let gpus: Vec<GpuId> = gpus.iter().map(|&g| GpuId(g)).collect();
-    let kind = KindId(u16::from(gpus.first().is_some_and(|g| g.0 >= 6)));
-    Order::Start(Start { job: JobId(job), fence: Fence(fence), kind, gpus, spread: false, lease_seconds: 240.0 })
-}
-
-pub(crate) fn stop(job: u64, fence: u64) -> Order {
-    Order::Stop { job: JobId(job), fence: Fence(fence) }
+    contract::start(job, fence, gpus, 240.0)
 }
 
 pub(crate) fn at(seconds: f64) -> Time {
     Time::from_seconds(seconds)
-}
-
-/// The latest meter of every job ever, as a ledger keeps them.
-#[derive(Default)]
-pub(crate) struct Ledger {
-    pub(crate) jobs: BTreeMap<JobId, JobMeter>,
-    kinds: Option<Meters>,
-}
-
-impl Ledger {
-    pub(crate) fn take(&mut self, meter: &JobMeter) {
-        if let Some(old) = self.jobs.insert(meter.job, *meter) {
-            let grows = |a: f64, b: f64| assert!(a <= b, "a counter went back: {old:?} {meter:?}");
-            grows(old.charge.active_joules, meter.charge.active_joules);
-            grows(old.charge.idle_joules, meter.charge.idle_joules);
-            grows(old.charge.restart_joules, meter.charge.restart_joules);
-            grows(old.gpu_seconds, meter.gpu_seconds);
-        }
-    }
-
-    /// Takes a sighting's meters in: counters grow, and the jobs' charges add up to what the kinds' meters show.
-    pub(crate) fn look(&mut self, meters: &Meters) {
-        meters.jobs.iter().for_each(|meter| self.take(meter));
-        if let Some(old) = &self.kinds {
-            assert_eq!(old.boot, meters.boot);
-            for (old, new) in old.kinds.iter().zip(&meters.kinds) {
-                assert!(
-                    old.used.idle_joules <= new.used.idle_joules && old.used.active_joules <= new.used.active_joules
-                );
-                assert!(old.unused_joules <= new.unused_joules && old.busy_gpu_seconds <= new.busy_gpu_seconds);
-            }
-        }
-        let charged: f64 = self.jobs.values().map(|meter| meter.charge.total()).sum();
-        let used: f64 = meters.kinds.iter().map(|k| k.used.idle_joules + k.used.active_joules).sum();
-        assert!((charged - used).abs() <= 1e-9 * used, "jobs were charged {charged} J of {used} J");
-        self.kinds = Some(meters.clone());
-    }
 }
 
 /// Something that a driver may ask of an engine, sensible or not.

@@ -6,17 +6,18 @@
 use super::tally::{Fault, Tally};
 use crate::rng::Rng;
 use crate::truth::{Oracle, Truth};
-use arles_core::allocate::{AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Proposal};
+use arles_core::allocate::{AllocateError, Allocation, Grant, Members, PolicyEntry, Problem, Proposal};
+use arles_core::drive::{self, Solution};
 use arles_core::estimate::{Estimator, RateQuery, RateRow, Source};
 use arles_core::{KindId, Round};
 use std::sync::Arc;
 
 /// What a solver sends back.
-pub(super) type Answer = (Round, Result<Allocation, AllocateError>);
+pub(super) type Answer = (Round, Solution);
 
 /// Solves with the policy, except when it does not.
 pub(super) struct Solver {
-    policy: Box<dyn Policy>,
+    honest: drive::Solver,
     rng: Rng,
     /// How likely each answer is wrong in some way.
     wrong: f64,
@@ -24,22 +25,23 @@ pub(super) struct Solver {
 }
 
 impl Solver {
-    pub(super) fn new(entry: &PolicyEntry, mut rng: Rng) -> Self {
+    pub(super) fn new(mut rng: Rng) -> Self {
         let wrong = 0.4 * rng.uniform();
-        Self { policy: (entry.make)(), rng, wrong, last: None }
-    }
-
-    /// Solves with another policy from now on.
-    pub(super) fn switch(&mut self, entry: &PolicyEntry) {
-        self.policy = (entry.make)();
+        Self { honest: drive::Solver::default(), rng, wrong, last: None }
     }
 
     /// Answers a problem, perhaps with an old answer besides.
     ///
     /// # Errors
     /// When a proposal that breaks the rules was accepted: a violation.
-    pub(super) fn solve(&mut self, problem: &Problem, quiet: bool, tally: &mut Tally) -> Result<Vec<Answer>, String> {
-        let honest = (problem.round, self.policy.allocate(problem));
+    pub(super) fn solve(
+        &mut self,
+        problem: &Problem,
+        policy: &'static PolicyEntry,
+        quiet: bool,
+        tally: &mut Tally,
+    ) -> Result<Vec<Answer>, String> {
+        let honest = (problem.round, self.honest.solve(problem, policy));
         let last = self.last.replace(honest.clone());
         if quiet || !self.rng.chance(self.wrong) {
             return Ok(vec![honest]);

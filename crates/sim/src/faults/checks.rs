@@ -6,7 +6,7 @@
 
 use super::plan::Plan;
 use crate::world::{Incident, World};
-use arles_core::scheduler::{Event, GangEvent, Order, Report, Survey, Verdict};
+use arles_core::scheduler::{Event, GangEvent, GangReport, Order, Survey, Verdict};
 use arles_core::{GpuId, Input, JobId, JobSpec, Output, Scheduler, Time, Work};
 use ledger::Ledger;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,8 +106,8 @@ impl<'p> Checks<'p> {
     }
 
     /// The world says what became of a gang.
-    pub(super) fn reported(&mut self, report: &Report) {
-        if let GangEvent::Stopped(steps) | GangEvent::Failed(steps, _) = report.fate {
+    pub(super) fn reported(&mut self, report: &GangReport) {
+        if let GangEvent::Stopped(steps) | GangEvent::Failed(steps, _) = report.event {
             self.saved(report.job, steps);
         }
     }

@@ -13,11 +13,15 @@ use super::tally::{Fault, Tally};
 use crate::journal::{Journal, digest};
 use crate::rng::Rng;
 use crate::world::World;
-use arles_core::allocate::{POLICIES, PolicyEntry};
-use arles_core::scheduler::{Fence, Order, Report, Survey, Verdict};
-use arles_core::{Input, JobId, JobSpec, NodeId, Output, Scheduler, Time, Work};
-use std::collections::BTreeMap;
+use arles_core::allocate::{POLICIES, PolicyEntry, Problem};
+use arles_core::drive::{self, Site, Solution};
+use arles_core::engine::OrderReply;
+use arles_core::estimate::{RateQuery, RateRow};
+use arles_core::scheduler::{Fence, GangReport, Order, Survey, Verdict};
+use arles_core::{Fingerprint, Input, JobId, JobSpec, NodeId, Scheduler, Time, Work};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 /// The daemon's clock at the beginning; large enough to be set back.
 const CLOCK_AT_START: i64 = 100_000_000_000;
@@ -48,15 +52,13 @@ enum SimEvent {
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) lines: Option<Vec<String>>,
-    pub(super) hash: u64,
+    pub(super) hash: Fingerprint,
 }
 
 impl Log {
     fn line(&mut self, now: Time, what: fmt::Arguments<'_>) {
         let line = format!("{now} {what}");
-        for byte in line.bytes() {
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        self.hash.update(line.as_bytes());
         if let Some(lines) = &mut self.lines {
             lines.push(line);
         }
@@ -106,13 +108,13 @@ impl<'p> Run<'p> {
             scheduler: fresh(plan),
             world: World::new(plan.cluster.clone(), plan.truth.clone(), plan.world_options),
             link: Link::new(root.fork("link")),
-            solver: Solver::new(plan.policy, root.fork("solver")),
+            solver: Solver::new(root.fork("solver")),
             guesser: Guesser::new(&plan.truth, root.fork("guesser")),
             dead_are_silent: rng.chance(0.5),
             rng,
             checks: Checks::new(plan),
             tally: Tally::default(),
-            log: Log { lines: verbose.then(Vec::new), hash: 0xcbf2_9ce4_8422_2325 },
+            log: Log { lines: verbose.then(Vec::new), hash: Fingerprint::default() },
             now: Time::ZERO,
             queue: BTreeMap::new(),
             sent: 0,
@@ -330,7 +332,7 @@ impl<'p> Run<'p> {
     }
 
     /// Something happened to a gang by itself.
-    fn report(&mut self, report: Report) {
+    fn report(&mut self, report: GangReport) {
         self.log.line(self.now, format_args!("{report:?}"));
         self.checks.reported(&report);
         if !self.places[&report.fence].iter().any(|n| self.cut[n.index()]) {
@@ -354,7 +356,7 @@ impl<'p> Run<'p> {
             self.submitted(spec);
         }
         let clock = self.clock();
-        let outputs = self.scheduler.step(clock, input.clone());
+        let outputs = self.scheduler.step(clock, &input);
         self.log.line(self.now, format_args!("{input:?} -> {outputs:?}"));
         self.text.record(clock, &input, &outputs).expect("memory can be written");
         self.checks.stepped(self.now, &input, &outputs, &self.world);
@@ -362,9 +364,7 @@ impl<'p> Run<'p> {
         if !self.link.quiet && self.rng.chance(self.plan.kill) {
             return self.kill();
         }
-        for output in outputs {
-            self.follow(output);
-        }
+        drive::act(&outputs, self.scheduler.policy(), self, &mut VecDeque::new());
     }
 
     /// Stamps a submission; somebody may submit it once more.
@@ -379,30 +379,6 @@ impl<'p> Run<'p> {
             self.at(later, SimEvent::Input(Input::Submit(spec.clone())));
         }
         spec.arrived = self.clock();
-    }
-
-    fn follow(&mut self, output: Output) {
-        match output {
-            Output::Note(_) => {}
-            Output::Order(order) => self.send(Way::Order, &SimEvent::Order(order)),
-            Output::Estimate(ask) => {
-                let row = self.guesser.estimate(&ask, self.link.quiet, &mut self.tally);
-                self.send(Way::Estimator, &SimEvent::Input(Input::Estimated(vec![row])));
-                if self.rng.chance(0.3) {
-                    let truth = self.guesser.estimate(&ask, true, &mut self.tally);
-                    let later = self.now.after(self.rng.exponential(1200.0));
-                    self.at(later, SimEvent::Input(Input::Estimated(vec![truth])));
-                }
-            }
-            Output::Solve(problem) => match self.solver.solve(&problem, self.link.quiet, &mut self.tally) {
-                Ok(answers) => {
-                    for (round, answer) in answers {
-                        self.send(Way::Solver, &SimEvent::Input(Input::Allocated(round, answer)));
-                    }
-                }
-                Err(what) => self.checks.violated(self.now, what),
-            },
-        }
     }
 
     /// The daemon dies after the journal was written and before anything was done; it comes back from the journal.
@@ -511,7 +487,6 @@ impl<'p> Run<'p> {
     fn switch(&mut self, policy: &'static PolicyEntry) {
         if self.now >= self.down_until {
             self.tally.count(Fault::PolicySwitched);
-            self.solver.switch(policy);
             self.checks.may_pair(policy.pairs);
             self.tell(Input::Policy(policy.name.into()));
         }
@@ -529,6 +504,40 @@ impl<'p> Run<'p> {
         }
         self.link.quiet = true;
     }
+}
+
+/// Everything goes onto the link, and what comes of it arrives when the link lets it.
+impl Site for Run<'_> {
+    fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution> {
+        match self.solver.solve(problem, policy, self.link.quiet, &mut self.tally) {
+            Ok(answers) => {
+                for (round, answer) in answers {
+                    self.send(Way::Solver, &SimEvent::Input(Input::Allocated(round, answer)));
+                }
+            }
+            Err(what) => self.checks.violated(self.now, what),
+        }
+        None
+    }
+
+    fn estimate(&mut self, query: &RateQuery) -> Option<RateRow> {
+        let row = self.guesser.estimate(query, self.link.quiet, &mut self.tally);
+        self.send(Way::Estimator, &SimEvent::Input(Input::Estimated(vec![row])));
+        if self.rng.chance(0.3) {
+            let truth = self.guesser.estimate(query, true, &mut self.tally);
+            let later = self.now.after(self.rng.exponential(1200.0));
+            self.at(later, SimEvent::Input(Input::Estimated(vec![truth])));
+        }
+        None
+    }
+
+    fn apply(&mut self, order: &Order) -> OrderReply {
+        self.send(Way::Order, &SimEvent::Order(order.clone()));
+        OrderReply::Pending
+    }
+
+    /// The checkers notice by themselves.
+    fn job_over(&mut self, _: JobId, _: bool) {}
 }
 
 fn fresh(plan: &Plan) -> Scheduler {

@@ -95,14 +95,14 @@ impl World {
     }
 
     /// A running gang breaks; returns what it would tell.
-    pub fn crash(&mut self, now: Time, job: JobId, why: &str) -> Option<Report> {
+    pub fn crash(&mut self, now: Time, job: JobId, why: &str) -> Option<GangReport> {
         self.settle(now, job);
         let life = self.jobs.get_mut(&job)?;
         let gang = life.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping)?;
         let (fence, safe) = (gang.fence, gang.safe_steps);
         life.steps = safe;
         self.end(now, job, GangState::Failed(why.to_owned()));
-        Some(Report { job, fence, fate: GangEvent::Failed(safe, why.to_owned()) })
+        Some(GangReport { job, fence, event: GangEvent::Failed(safe, why.to_owned()) })
     }
 
     /// A gang's GPUs slow down (or recover, with 1).

@@ -52,7 +52,7 @@ fn a_late_copy_of_a_start_brings_no_stopped_gang_back() {
 fn a_stop_that_overtakes_its_start_is_answered_and_holds() {
     let mut world = world(WorldOptions::default());
     let told = world.apply(at(0.0), &stop(1)).unwrap().expect("it is not there, and that is an answer");
-    assert_eq!(told.fate, GangEvent::Stopped(0.0));
+    assert_eq!(told.event, GangEvent::Stopped(0.0));
     assert!(world.apply(at(1.0), &start(1)).is_err());
     assert!(world.apply(at(2.0), &start(2)).is_ok());
 }
@@ -71,7 +71,7 @@ fn the_stop_of_a_finished_gang_says_that_it_finished() {
     let mut world = world(WorldOptions::default());
     assert!(world.apply(at(0.0), &start(1)).is_ok());
     assert!(world.advance(at(200.0)).is_some());
-    assert_eq!(world.apply(at(200.0), &stop(1)).unwrap().map(|told| told.fate), Some(GangEvent::Finished));
+    assert_eq!(world.apply(at(200.0), &stop(1)).unwrap().map(|told| told.event), Some(GangEvent::Finished));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_gang_that_saves_works_until_then_and_leaves_whatever_its_pace() {
     world.set_health(at(52.0), JobId(1), 0.5);
     let told = world.advance(at(55.0)).expect("it has saved");
     let Work::Steps(total) = world.life(JobId(1)).unwrap().spec.work else { unreachable!("it has steps") };
-    let GangEvent::Stopped(steps) = told.fate else { panic!("{told:?}") };
+    let GangEvent::Stopped(steps) = told.event else { panic!("{told:?}") };
     assert!((steps - total / 2.0).abs() < 1e-6 * total, "{steps} of {total}");
 }
 

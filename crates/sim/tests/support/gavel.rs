@@ -4,8 +4,8 @@
 use arles_core::allocate::find_policy;
 use arles_core::{Cluster, Library};
 use arles_report::record::Summary;
-use arles_sim::drive::{Options, Scenario};
 use arles_sim::rates::RateTable;
+use arles_sim::scenario::{Options, RunHooks, Scenario};
 use arles_sim::trace::import::{self, ImportOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(crate) fn run(folder: &Path, peer: &Peer, round_seconds: f64) -> Summary {
     let options = Options { round_seconds, keep_details: false, ..Options::default() };
     let scenario = Scenario::new(cluster, Arc::new(trace), Some(rates), options).expect("a scenario");
     let policy = find_policy(peer.policy).expect("in the table");
-    let summary = scenario.run(policy, None, &mut |_| {}).expect("no journal, no error").summary;
+    let summary = scenario.run(policy, RunHooks::default(), &mut |_| {}).expect("no journal, no error").summary;
     assert_eq!(summary.jobs_completed, jobs, "every job of the trace counts");
     summary
 }

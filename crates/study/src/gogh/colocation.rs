@@ -7,8 +7,8 @@ use super::{Field, LEARNED, WORLD_OPTIONS};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{KindId, WorkloadId};
 use arles_report::finding::{Finding, Plot, Sheet, Style, Value};
-use arles_sim::drive::{RunHooks, Scenario};
 use arles_sim::measure::EstimatorSetup;
+use arles_sim::scenario::{RunHooks, Scenario};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An estimator that can still be asked when the run that used it is over.
@@ -91,10 +91,10 @@ pub fn colocation(field: &Field<'_>) -> Finding {
     let before = look(guess.estimator.as_ref());
     let kept = Arc::new(Mutex::new(guess.estimator));
     let guess = EstimatorSetup { estimator: Box::new(Kept(Arc::clone(&kept))), ..guess };
-    let company = RunHooks { guess: Some(guess), ..RunHooks::default() };
+    let hooks = RunHooks { estimator: Some(guess), ..RunHooks::default() };
     let jobs = scenario.trace().jobs.len().max(1) as f64;
     let progress = &mut |over: u64| (field.plan.progress)(over as f64 / jobs);
-    if let Err(why) = scenario.run_hooked(contender.policy, company, progress) {
+    if let Err(why) = scenario.run(contender.policy, hooks, progress) {
         finding.trouble(format!("{}: {why}", field.name(chosen)));
         return finding;
     }

@@ -16,7 +16,7 @@ use arles_core::allocate::{
 };
 use arles_core::{JobId, KindId, Time};
 use arles_report::finding::{Finding, Line, Plot, Sheet, Style, Value};
-use arles_sim::drive::{RunHooks, RunObserver, Scenario};
+use arles_sim::scenario::{RunHooks, RunObserver, Scenario};
 use arles_sim::world::World;
 
 /// The policy to compare with.
@@ -129,8 +129,8 @@ fn ask(field: &Field<'_>, policy: &'static PolicyEntry, problem: &Problem) -> Re
 /// The problem of a late decision in a run.
 fn problem(scenario: &Scenario, policy: &'static PolicyEntry) -> Result<Problem, String> {
     let mut snapshot = Snapshot::default();
-    let company = RunHooks { witness: Some(&mut snapshot), ..RunHooks::default() };
-    scenario.run_hooked(policy, company, &mut |_| {}).map_err(|error| error.to_string())?;
+    let hooks = RunHooks { observer: Some(&mut snapshot), ..RunHooks::default() };
+    scenario.run(policy, hooks, &mut |_| {}).map_err(|error| error.to_string())?;
     snapshot.problem.ok_or_else(|| "there was nothing to decide".to_owned())
 }
 

@@ -3,7 +3,7 @@
 use super::{Field, WORLD_OPTIONS};
 use crate::pool;
 use arles_report::record::{LearningSample, Summary};
-use arles_sim::drive::RunHooks;
+use arles_sim::scenario::RunHooks;
 use std::collections::BTreeMap;
 
 /// What is kept of a run.
@@ -101,8 +101,8 @@ pub fn runs(field: &Field<'_>) -> Runs {
 fn one(field: &Field<'_>, (load, habit, contender, seed): (usize, usize, usize, usize)) -> Result {
     let contender = &field.contenders[contender];
     let scenario = &field.loads[load].scenarios[seed][habit];
-    let company = RunHooks { guess: field.guess(contender, seed), ..RunHooks::default() };
-    let record = scenario.run_hooked(contender.policy, company, &mut |_| {}).map_err(|error| error.to_string())?;
+    let hooks = RunHooks { estimator: field.guess(contender, seed), ..RunHooks::default() };
+    let record = scenario.run(contender.policy, hooks, &mut |_| {}).map_err(|error| error.to_string())?;
     let end = (record.summary.makespan_seconds, record.summary.energy_kwh);
     let samples = record.timeline.iter().map(|s| (s.at_seconds, s.energy_kwh)).filter(|s| s.0 > 0.0 && s.0 < end.0);
     Ok(Outcome {

@@ -18,7 +18,7 @@ use crate::setup::Setup;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::{PolicyEntry, find_policy};
 use arles_report::finding::{Chapter, Finding};
-use arles_sim::drive::Scenario;
+use arles_sim::scenario::Scenario;
 use arles_study::gogh::{self, Contender, Field, GOGH, Load, ORACLE, RIVALS, Runs, TOPICS, Topic, WORLD_OPTIONS};
 use arles_study::{Ground, Plan};
 use std::path::Path;

@@ -9,7 +9,7 @@ use crate::setup::Setup;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::PolicyEntry;
 use arles_report::finding::Chapter;
-use arles_sim::drive::Scenario;
+use arles_sim::scenario::Scenario;
 use arles_study::{EXPERIMENTS, Experiment, Ground, Plan, find_experiment};
 use std::sync::Arc;
 use std::time::Instant;

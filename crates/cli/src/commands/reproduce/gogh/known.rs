@@ -7,7 +7,7 @@ use arles_core::{Kind, KindId, Library, Time, WorkloadId};
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
 use arles_learn::evaluate::without_host_time;
 use arles_learn::{Catalog, Key, Subject};
-use arles_sim::drive::Scenario;
+use arles_sim::scenario::Scenario;
 
 /// Gang sizes that were measured.
 const GANGS: [u32; 4] = [1, 2, 4, 8];

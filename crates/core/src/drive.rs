@@ -1,0 +1,170 @@
+//! The driver: carries out what a scheduler asks for, without any IO of its own.
+//!
+//! A scheduler is driven by a simulation, by the simulation of faults, by the daemon, by a dry run and by tests. What each output asks for and which
+//! input answers it is the same for all of them, and is said here once. What differs is the [`Site`]: where problems are solved, orders
+//! carried out and inputs journalled.
+//!
+//! A site may answer at once (a simulation) or later (the daemon, whose solver, estimator and engine have threads of their own): `None` and
+//! [`OrderReply::Pending`] mean that the answer will come as an input. Either way every input is stepped in the order in which the outputs
+//! before it asked for it, so the same site gives the same run.
+
+use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem};
+use crate::engine::OrderReply;
+use crate::estimate::{Estimator, Observation, RateQuery, RateRow};
+use crate::scheduler::{Event, Input, Order, Output, Scheduler};
+use crate::{JobId, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A policy's answer to a problem.
+pub type Solution = Result<Allocation, AllocateError>;
+
+/// What surrounds a scheduler: whoever solves, estimates and carries out orders.
+pub trait Site {
+    /// Solves a problem with the policy in force, or has it solved.
+    fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution>;
+
+    /// Estimates a row, or has it estimated.
+    fn estimate(&mut self, query: &RateQuery) -> Option<RateRow>;
+
+    /// Carries out an order, or has it carried out.
+    fn apply(&mut self, order: &Order) -> OrderReply;
+
+    /// A job has left the scheduler: it completed, was cancelled, was given up or was never accepted.
+    fn job_over(&mut self, job: JobId, completed: bool);
+
+    /// Takes note of an event.
+    fn note(&mut self, _event: &Event) {}
+}
+
+/// A site that keeps a record of every step before anything is done about it.
+pub trait RecordingSite: Site {
+    /// Why a run must end.
+    type Error;
+
+    /// Called after every step and before anything that follows from it is done: the place to journal.
+    ///
+    /// # Errors
+    /// If nothing that follows may be done.
+    fn record(&mut self, input: &Input, outputs: &[Output]) -> Result<(), Self::Error>;
+}
+
+/// Gives a scheduler an input and does everything that follows from it, until nothing more does.
+///
+/// # Errors
+/// Whatever the site's [`RecordingSite::record`] returns; what follows from that input has then not been done.
+pub fn run<S: RecordingSite>(scheduler: &mut Scheduler, now: Time, input: Input, site: &mut S) -> Result<(), S::Error> {
+    let mut queue = VecDeque::from([input]);
+    while let Some(input) = queue.pop_front() {
+        let outputs = scheduler.step(now, &input);
+        site.record(&input, &outputs)?;
+        act(&outputs, scheduler.policy(), site, &mut queue);
+    }
+    Ok(())
+}
+
+/// Does what outputs ask for. Answers that are there at once go to the end of `answers`.
+pub fn act<S: Site>(outputs: &[Output], policy: &'static PolicyEntry, site: &mut S, answers: &mut VecDeque<Input>) {
+    for output in outputs {
+        match output {
+            Output::Solve(problem) => {
+                let solution = site.solve(problem, policy);
+                answers.extend(solution.map(|solution| Input::Allocated(problem.round, solution)));
+            }
+            Output::Estimate(query) => answers.extend(site.estimate(query).map(|row| Input::Estimated(vec![row]))),
+            Output::Order(order) => match site.apply(order) {
+                OrderReply::Pending => {}
+                OrderReply::Reported(report) => answers.push_back(Input::Reported(report)),
+                OrderReply::Refused(why) => answers.push_back(Input::Refused(order.clone(), why)),
+            },
+            Output::Note(event) => {
+                if let Some(job) = event.ends() {
+                    site.job_over(job, matches!(event, Event::Completed { .. }));
+                }
+                site.note(event);
+            }
+        }
+    }
+}
+
+/// Solves with whichever policy is in force. A policy may keep its last answer to start the next one from, so it is made anew only
+/// when another takes over.
+#[derive(Default)]
+pub struct Solver {
+    current: Option<(&'static str, Box<dyn Policy>)>,
+}
+
+impl Solver {
+    /// The policy's answer.
+    ///
+    /// # Errors
+    /// As [`Policy::allocate`].
+    pub fn solve(&mut self, problem: &Problem, policy: &'static PolicyEntry) -> Solution {
+        if self.current.as_ref().is_none_or(|(name, _)| *name != policy.name) {
+            self.current = None;
+        }
+        self.current.get_or_insert_with(|| (policy.name, (policy.make)())).1.allocate(problem)
+    }
+}
+
+/// An estimator at work: remembers what the scheduler was told, and finds out what a measurement changes of it.
+pub struct Refiner {
+    estimator: Box<dyn Estimator>,
+    told: BTreeMap<RateQuery, RateRow>,
+    /// Rows that measurements may have changed since they were told.
+    stale: BTreeSet<RateQuery>,
+}
+
+impl Refiner {
+    /// An estimator whose scheduler was told nothing yet.
+    #[must_use]
+    pub fn new(estimator: Box<dyn Estimator>) -> Self {
+        Self::resume(estimator, BTreeMap::new())
+    }
+
+    /// An estimator whose scheduler was told these rows before.
+    #[must_use]
+    pub fn resume(estimator: Box<dyn Estimator>, told: BTreeMap<RateQuery, RateRow>) -> Self {
+        Self { estimator, told, stale: BTreeSet::new() }
+    }
+
+    /// The row for the scheduler.
+    pub fn answer(&mut self, query: &RateQuery) -> RateRow {
+        let row = self.estimator.estimate(query);
+        self.stale.remove(query);
+        self.told.insert(*query, row.clone());
+        row
+    }
+
+    /// The row for anybody else.
+    #[must_use]
+    pub fn peek(&self, query: &RateQuery) -> RateRow {
+        self.estimator.estimate(query)
+    }
+
+    /// Learns from a measurement.
+    pub fn observe(&mut self, observation: &Observation) {
+        self.stale.extend(self.estimator.observe(observation));
+    }
+
+    /// Rows that the scheduler was told and that are different now; it is told them anew.
+    pub fn refresh(&mut self) -> Vec<RateRow> {
+        let mut rows = Vec::new();
+        for query in std::mem::take(&mut self.stale) {
+            if let Some(known) = self.told.get_mut(&query) {
+                let row = self.estimator.estimate(&query);
+                if *known != row {
+                    known.clone_from(&row);
+                    rows.push(row);
+                }
+            }
+        }
+        rows
+    }
+
+    /// What the scheduler was told, as it stands.
+    #[must_use]
+    pub fn told(&self) -> &BTreeMap<RateQuery, RateRow> {
+        &self.told
+    }
+}
