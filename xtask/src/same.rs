@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
     exact("simulate-model", "simulate --generate jobs=60 --policy allox,sia --estimator model --deviation 0.1 -o json"),
     exact(
         "simulate-outage",
-        "simulate --generate jobs=60 --policy las --cluster v100:4,k80:4 --fail v100-000@1h..3h -o json",
+        "simulate --generate jobs=60 --policy las --cluster v100:8,k80:8 --fail v100-000@1h..3h -o json",
     ),
     exact("simulate-off", "simulate --generate jobs=60 --policy energy-greedy --unused off -o json"),
     exact(

@@ -39,7 +39,6 @@ const CASES: &[Case] = &[
     exact("get-policies", "/v1/policies"),
     exact("get-kinds", "/v1/kinds"),
     exact("get-workloads", "/v1/workloads"),
-    exact("get-policy", "/v1/policy"),
     shape("get-server", "/v1/server"),
     shape("get-jobs", "/v1/jobs"),
     shape("get-job", "/v1/jobs/1"),

@@ -48,10 +48,12 @@ const RATES: &str = r#"{
  }
 }"#;
 
-const CONFIG: &str = "\
+const CONFIG: &str = r#"
+[simulation]
+policies = "fifo,oef-coop"
 seed = 4
 
 [generate]
 jobs = 40
 load = 0.9
-";
+"#;
