@@ -29,7 +29,7 @@ pub enum Source {
     Initial,
     /// Corrected by measurements of other cells.
     Refined,
-    /// From measurements of this very cell.
+    /// Measured.
     Measured,
 }
 
@@ -64,7 +64,7 @@ pub struct Row {
 pub struct Observation {
     /// What ran, how large and beside whom.
     pub ask: Ask,
-    /// The kind that the gang ran on.
+    /// Where.
     pub kind: KindId,
     /// Whether the gang spanned more nodes than it needed to.
     pub spread: bool,
@@ -72,7 +72,7 @@ pub struct Observation {
     pub rate: f64,
     /// Measured power of one GPU.
     pub watts: f64,
-    /// End of the time that was measured.
+    /// When.
     pub at: Time,
 }
 
