@@ -11,8 +11,9 @@ pub(crate) const USAGE: &str = "cargo xtask test";
 const STEPS: &[(&str, &[&str])] = &[
     ("format", &["fmt", "--all", "--check"]),
     ("lints", &["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    // The lean build: without the tensor library, say. Clippy again, over the whole workspace and all targets, because then
-    // every other dependency has the features of the step before and its check is at hand: only our crates are checked anew.
+    // The lean build, without the tensor library. Clippy again, over the whole workspace and all targets, because then most
+    // dependencies have the features of the step before and their check is at hand: about 30 of 230 units are checked
+    // anew, our own crates among them, and nothing is compiled that the tests do not need.
     ("lean", &["clippy", "--release", "--workspace", "--all-targets", "--no-default-features", "--", "-D", "warnings"]),
     ("tests", &["test", "--release", "--workspace"]),
     ("docs", &["doc", "--release", "--workspace", "--no-deps"]),
