@@ -1,34 +1,22 @@
 //! `cargo xtask kill`: kills the daemon at random points, as often as you like.
 
-use std::process::Command;
+use crate::cargo::{cargo, ends_well, number};
 
 /// For the list of tasks.
 pub(super) const USAGE: &str = "cargo xtask kill --times N [--seed SEED]";
 
 pub(super) fn run(args: &[String]) -> Result<(), String> {
-    let (mut times, mut seed) = ("200".to_owned(), "1".to_owned());
+    let (mut times, mut seed) = (200, 1);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        let mut number = || {
-            let text = args.next().map_or("", String::as_str);
-            let whole = text.parse::<u64>().map(|_| text.to_owned());
-            whole.map_err(|_| format!("{arg} needs a whole number, not '{text}'; usage: {USAGE}"))
-        };
         match arg.as_str() {
-            "--times" => times = number()?,
-            "--seed" => seed = number()?,
+            "--times" => times = number(arg, args.next(), USAGE)?,
+            "--seed" => seed = number(arg, args.next(), USAGE)?,
             other => return Err(format!("'{other}' is not an option; usage: {USAGE}")),
         }
     }
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let status = Command::new(cargo)
-        .args(["test", "--release", "-p", "arles", "--test", "kill", "--", "--nocapture"])
-        .env("ARLES_KILLS", &times)
-        .env("ARLES_KILL_SEED", &seed)
-        .status()
-        .map_err(|e| format!("cargo could not be run: {e}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("it failed; the same again: cargo xtask kill --times {times} --seed {seed}")),
-    }
+    // --workspace: the features of `cargo xtask test`, so that nothing is compiled again.
+    let mut command = cargo(&["test", "--release", "--workspace", "--test", "kill", "--", "--nocapture"]);
+    command.env("ARLES_KILLS", times.to_string()).env("ARLES_KILL_SEED", seed.to_string());
+    ends_well(&mut command, &format!("cargo xtask kill --times {times} --seed {seed}"))
 }

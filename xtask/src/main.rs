@@ -1,12 +1,17 @@
-//! Tasks of this repository that are not part of the program: `cargo xtask TASK`.
+//! Tasks of this repository that are not part of the program: `cargo xtask TASK`. Each runs plain cargo commands or reads
+//! the tree; none knows the crates by name, but for `arles`, the binary.
 
+mod cargo;
 mod chaos;
 mod kill;
+mod same;
+mod skips;
 mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
-/// One task.
+/// A word after `cargo xtask`.
 struct Task {
     name: &'static str,
     usage: &'static str,
@@ -15,8 +20,10 @@ struct Task {
 
 const TASKS: &[Task] = &[
     Task { name: "test", usage: test::USAGE, run: test::run },
+    Task { name: "tidy", usage: tidy::USAGE, run: tidy::run },
     Task { name: "chaos", usage: chaos::USAGE, run: chaos::run },
     Task { name: "kill", usage: kill::USAGE, run: kill::run },
+    Task { name: "same", usage: same::USAGE, run: same::run },
 ];
 
 fn main() -> ExitCode {

@@ -126,11 +126,7 @@ fn gavels_measurements() {
 
 #[test]
 fn the_published_table_goes_in_and_out() {
-    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gavel/simulation_throughputs.json");
-    if !table.exists() {
-        println!("skipped: {} is not here", table.display());
-        return;
-    }
+    let Some(table) = arles_testing::shared("data/gavel/simulation_throughputs.json") else { return };
     let folder = folder("catalog-published");
     let ran = arles(&folder, &["catalog", "--catalog", "c.sqlite", "import", table.to_str().unwrap()], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);

@@ -426,7 +426,7 @@ fn a_command_makes_room_when_it_is_asked_to() {
 fn the_python_hook_reports_to_the_daemon() {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: there is no python3");
+        arles_testing::skip("there is no python3");
         return;
     }
     let daemon = Daemon::open("client-python");

@@ -121,11 +121,7 @@ fn wrong_input_gets_a_sentence() {
 
 #[test]
 fn throughput_on_published_rates_is_as_stated() {
-    let rates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gavel/simulation_throughputs.json");
-    if !rates.exists() {
-        println!("skipped: Gavel's rates are not at {}", rates.display());
-        return;
-    }
+    let Some(rates) = arles_testing::shared("data/gavel/simulation_throughputs.json") else { return };
     let folder = folder("reproduce-published");
     let rates = rates.to_string_lossy().into_owned();
     let ran = arles(&folder, &["reproduce", "oef", "--only", "throughput", "--rates", &rates, "-o", "json"], "");

@@ -19,7 +19,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Its GPUs.
+    /// GPUs are numbered through the cluster, those of a node without a gap.
     #[must_use]
     pub fn gpu_range(&self) -> Range<u32> {
         self.first_gpu.0..self.first_gpu.0 + self.gpus
@@ -117,13 +117,13 @@ impl Cluster {
         &self.nodes
     }
 
-    /// One kind.
+    /// The id must be of this cluster.
     #[must_use]
     pub fn kind(&self, id: KindId) -> &Kind {
         &self.kinds[id.index()]
     }
 
-    /// One node.
+    /// The id must be of this cluster.
     #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]

@@ -20,7 +20,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// All of it.
+    /// Active, idle and lost to restarts together, in joules.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.active_joules + self.idle_joules + self.restart_joules
@@ -37,7 +37,7 @@ impl Charge {
 /// A job on a device during a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Resident {
-    /// Who.
+    /// Whose share of the energy this is.
     pub job: JobId,
     /// Its rate over its rate alone, or any other measure of how busy it kept the device.
     pub activity: f64,

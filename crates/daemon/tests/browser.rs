@@ -249,8 +249,8 @@ fn alive() -> Live {
 /// Pictures for the guide, when they are asked for: `ARLES_SCREENSHOTS=1`.
 #[test]
 fn pictures() {
+    // Nothing is checked here, so not taking them is no skip.
     if std::env::var_os("ARLES_SCREENSHOTS").is_none() {
-        println!("skipped: pictures are taken with ARLES_SCREENSHOTS=1");
         return;
     }
     let live = alive();

@@ -4,7 +4,7 @@
 mod common;
 
 use arles_daemon::http::{ROUTES, Route, Verb};
-use common::live::{Live, tool};
+use common::live::Live;
 use common::{cluster, header};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -32,7 +32,7 @@ fn number(variable: &str, usual: u64) -> u64 {
 fn schemathesis_finds_nothing() {
     let install =
         "make a virtual environment and 'pip install schemathesis', then set ARLES_SCHEMATHESIS to its program";
-    let Some(program) = tool("ARLES_SCHEMATHESIS", &["schemathesis"], install) else { return };
+    let Some(program) = arles_testing::program("ARLES_SCHEMATHESIS", &["schemathesis"], install) else { return };
     let live = daemon(600.0);
     // A body may be of the schema and name a workload, a tenant or a window that there is none of: that is what 422 is for.
     let config = "[checks.positive_data_acceptance]\nexpected-statuses = ['2xx', '403', '404', '409', '422']\n";

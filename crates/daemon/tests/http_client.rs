@@ -125,7 +125,7 @@ fn certificate(name: &str) -> Option<(PathBuf, Tls)> {
     if made.is_ok_and(|made| made.status.success()) {
         return Some((folder, tls));
     }
-    println!("skipped: there is no openssl to make a certificate with");
+    arles_testing::skip("there is no openssl to make a certificate with");
     None
 }
 

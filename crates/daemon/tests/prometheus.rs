@@ -4,7 +4,7 @@
 mod common;
 
 use arles_daemon::access::Scope;
-use common::live::{Live, tool};
+use common::live::Live;
 use common::{cluster, header, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ fn expressions() -> Vec<(String, String)> {
 #[test]
 fn prometheus_reads_it_and_the_dashboard_finds_data() {
     let install = "install it, e.g. 'apt-get install prometheus'";
-    let Some(program) = tool("ARLES_PROMETHEUS", &["prometheus"], install) else { return };
+    let Some(program) = arles_testing::program("ARLES_PROMETHEUS", &["prometheus"], install) else { return };
     let live = busy();
     let prometheus = Prometheus::start(&program, &live);
     wait_until("five scrapes", || prometheus.query("count_over_time(up[1m]) >= 5").is_ok_and(|all| !all.is_empty()));
@@ -178,7 +178,7 @@ fn prometheus_reads_it_and_the_dashboard_finds_data() {
 #[test]
 fn promtool_has_no_complaints() {
     let install = "install it, e.g. 'apt-get install prometheus'";
-    let Some(program) = tool("ARLES_PROMTOOL", &["promtool"], install) else { return };
+    let Some(program) = arles_testing::program("ARLES_PROMTOOL", &["promtool"], install) else { return };
     let live = busy();
     let mut child = Command::new(program)
         .args(["check", "metrics"])

@@ -42,7 +42,7 @@ pub struct Key {
     pub workload: String,
     /// The other job on the same GPU, if any.
     pub partner: Option<String>,
-    /// Where.
+    /// Canonical name of the kind that was measured on.
     pub kind: String,
     /// GPUs held at once.
     pub gang: u32,
@@ -65,14 +65,14 @@ pub struct Cell {
     pub doubt: f64,
 }
 
-/// One measurement.
+/// One figure as it was measured, before the filter has weighed it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measurement {
     /// Steps per second of the whole gang.
     pub rate: f64,
     /// Power of one GPU, if it was measured.
     pub watts: Option<f64>,
-    /// When.
+    /// When it was taken; older ones fade.
     pub at: Time,
     /// Relative standard error; [`MEASUREMENT_ERROR`] where nobody knows better.
     pub error: f64,

@@ -28,7 +28,7 @@ const DOUBT: f64 = 0.25;
 
 type Factors = [f64; WIDTH];
 
-/// Makes one.
+/// For the table of estimators.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
     let ground = Ground::new(setting);
     let method = Completion::new(&ground, setting.seed);

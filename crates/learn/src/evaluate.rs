@@ -69,7 +69,7 @@ pub struct Plan {
     pairs: usize,
 }
 
-/// All plans.
+/// What may be observed of a newcomer before it is asked about, by the name that `--observe` takes.
 pub static PLANS: &[Plan] = &[
     Plan { name: "0", kinds: 0, pairs: 0 },
     Plan { name: "1", kinds: 1, pairs: 0 },

@@ -18,6 +18,7 @@ mod nearest;
 pub mod prior;
 mod published;
 mod shift;
+// A part of it serves the networks alone, which are a feature.
 #[allow(dead_code)]
 pub(crate) mod solo;
 mod stated;

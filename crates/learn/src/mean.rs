@@ -9,7 +9,7 @@ use crate::shift::{self, Role, UNKNOWN_PART, moments};
 use crate::table::{Setting, Unfit};
 use arles_core::estimate::Estimator;
 
-/// Makes one.
+/// For the table of estimators.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
     Ok(Box::new(Shell::new(Ground::new(setting), Mean)))
 }

@@ -7,7 +7,7 @@ use crate::table::{Setting, Unfit};
 use arles_core::estimate::Estimator;
 use arles_core::model;
 
-/// Makes one.
+/// For the table of estimators.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
     Ok(Box::new(Shell::new(Ground::new(setting), Modelled)))
 }

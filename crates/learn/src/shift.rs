@@ -20,12 +20,12 @@ pub(crate) const UNKNOWN_PART: f64 = 0.6;
 pub(crate) enum Role {
     /// The newcomer's own rate.
     Own,
-    /// Its partner's.
+    /// The partner's rate beside the newcomer.
     Partner,
 }
 
 impl Role {
-    /// As an index.
+    /// Where this role stands in arrays of both.
     pub(crate) fn index(self) -> usize {
         self as usize
     }

@@ -50,7 +50,7 @@ pub struct EstimatorEntry {
     pub make: fn(&Setting<'_>) -> Result<Box<dyn Estimator>, Unfit>,
 }
 
-/// All estimators.
+/// What `--estimator` takes: one line each, one file each.
 pub static ESTIMATORS: &[EstimatorEntry] = &[
     EstimatorEntry {
         name: "stated",

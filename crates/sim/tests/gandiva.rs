@@ -3,7 +3,6 @@
 use arles_core::allocate::{ClassId, Members, Problem, User, find_policy};
 use arles_core::{Round, TenantId, Time, WorkloadId};
 use arles_sim::rates::RateTable;
-use std::path::Path;
 
 const GPUS: f64 = 8.0;
 const TENANTS: usize = 20;
@@ -13,11 +12,7 @@ const DRAWS: usize = 60;
 /// in speed-ups over everybody's slowest kind.
 #[test]
 fn trading_gains_a_sixth_over_equal_shares() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gavel/simulation_throughputs.json");
-    if !path.exists() {
-        println!("skipped: Gavel's measured rates are not at {}", path.display());
-        return;
-    }
+    let Some(path) = arles_testing::shared("data/gavel/simulation_throughputs.json") else { return };
     let table = RateTable::from_file(&path).expect("a rate table");
     let workloads = measured(&table);
     assert_eq!(workloads.len(), 26);

@@ -7,12 +7,7 @@ use std::path::PathBuf;
 
 /// A published file, or `None` after saying so.
 fn published(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")).join(name);
-    if !path.exists() {
-        println!("skipped: {name} is not here");
-        return None;
-    }
-    Some(path)
+    arles_testing::shared(&format!("data/{name}"))
 }
 
 fn import(name: &str) -> Option<Imported> {

@@ -1,4 +1,5 @@
 //! Daemons and worlds as processes, and HTTP without any of our own code.
+// Every test binary compiles all of it and uses a part.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;

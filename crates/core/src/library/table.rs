@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// Where a table is wrong, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableError {
-    /// Which table.
+    /// File of the table, below `data/`.
     pub table: &'static str,
     /// Line, counted from 1, comments included.
     pub line: usize,

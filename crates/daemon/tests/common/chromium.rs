@@ -1,6 +1,6 @@
 //! Headless Chromium through the DevTools protocol: enough of a WebSocket client to say what to do and hear what happens.
 
-use super::live::tool;
+use arles_testing::program;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -92,7 +92,7 @@ impl Page {
     /// Starts Chromium with an empty page of this size, its profile in a folder.
     pub fn open(folder: &Path, width: u32, height: u32) -> Option<Self> {
         let names = ["chromium", "chromium-browser", "google-chrome"];
-        let program = tool("ARLES_CHROMIUM", &names, "install it, e.g. 'apt-get install chromium'")?;
+        let program = program("ARLES_CHROMIUM", &names, "install it, e.g. 'apt-get install chromium'")?;
         let profile = folder.join("profile");
         let child = Command::new(program)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])

@@ -187,18 +187,3 @@ impl Drop for Live {
         }
     }
 }
-
-/// A program that a test needs: `variable` names it, or one of `names` is on the path. Without it the test is skipped with a
-/// sentence, but never where `CI` is set.
-pub fn tool(variable: &str, names: &[&str], install: &str) -> Option<PathBuf> {
-    let given = std::env::var_os(variable).map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = names.iter().flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)));
-    let found = given.into_iter().chain(on_path).find(|file| file.is_file());
-    if found.is_none() {
-        let wanted = names.join(" or ");
-        assert!(std::env::var_os("CI").is_none(), "{wanted} is not installed; {install}");
-        println!("skipped: {wanted} is not on the path, and {variable} does not name it; {install}");
-    }
-    found
-}

@@ -1,4 +1,5 @@
 //! A daemon on a small virtual cluster, for tests.
+// Every test binary compiles all of it and uses a part.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod chromium;

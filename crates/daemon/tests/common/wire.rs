@@ -1,4 +1,5 @@
 //! HTTP by hand: bytes out, an answer in.
+// Every test binary compiles all of it and uses a part.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use serde_json::Value;

@@ -111,7 +111,7 @@ impl Disk {
         &self.catalog
     }
 
-    /// Where it is.
+    /// The file, as it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

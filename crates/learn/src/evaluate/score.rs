@@ -5,13 +5,13 @@ use crate::draw::Draw;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Which cells.
+/// Cells are scored apart by what they tell: a rate alone, or one side of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cells {
     Solo,
     /// The newcomer's own rate beside a partner.
     Own,
-    /// Its partner's.
+    /// The partner's rate beside the newcomer.
     Partner,
 }
 

@@ -1,3 +1,5 @@
+//! Evaluation on a catalog in which the model is the truth: nothing held out is ever seen.
+
 use super::*;
 use crate::catalog::{Cell, MEASUREMENT_ERROR};
 use crate::table::{ESTIMATORS, Setting, find_estimator};

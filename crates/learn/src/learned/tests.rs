@@ -1,3 +1,5 @@
+//! `learned` on small catalogs: better with every measurement, and as sure as it says.
+
 use super::*;
 use crate::catalog::Catalog;
 use crate::evaluate::{tests_small, without_host_time};

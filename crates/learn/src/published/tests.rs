@@ -1,3 +1,5 @@
+//! The published pair of networks on small catalogs.
+
 use super::{forward, recurrent};
 use crate::catalog::{Catalog, Cell, Key};
 use crate::table::{Setting, Subject, Unfit};

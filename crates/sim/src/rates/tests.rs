@@ -99,12 +99,8 @@ fn a_missing_file_is_a_sentence() {
 
 #[test]
 fn the_published_table_has_its_known_size() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/gavel/simulation_throughputs.json");
-    if !Path::new(path).exists() {
-        println!("skipped: {path} is not here");
-        return;
-    }
-    let table = RateTable::from_file(Path::new(path)).unwrap();
+    let Some(path) = arles_testing::shared("data/gavel/simulation_throughputs.json") else { return };
+    let table = RateTable::from_file(&path).unwrap();
     assert_eq!((table.workloads().len(), table.kinds()), (26, &["k80", "p100", "v100"].map(String::from)[..]));
     assert_eq!(table.gangs(), [1, 2, 4, 8]);
     assert_eq!(table.cells().count(), 5 * 83 + 77 + 3 * 26 * 26);

@@ -36,12 +36,7 @@ pub(crate) const PEERS: [Peer; 6] = [
 
 /// The folder of measured data, if it lies beside the checkout; says so if it does not.
 pub(crate) fn folder() -> Option<PathBuf> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/gavel"));
-    if !folder.exists() {
-        eprintln!("skipped: no measured data beside the checkout");
-        return None;
-    }
-    Some(folder.to_path_buf())
+    arles_testing::shared("data/gavel")
 }
 
 /// Everything a command would do: read the rates and the trace, build the cluster, simulate.

@@ -1,3 +1,5 @@
+//! What a line may say, what it may leave out, and what is refused; any catalog comes back from its CSV.
+
 use super::*;
 use crate::Catalog;
 
