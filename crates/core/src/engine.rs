@@ -49,7 +49,7 @@ impl From<Result<Option<GangReport>, String>> for OrderReply {
 /// Counters of one job since [`Meters::boot`].
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobMeter {
-    /// Whose.
+    /// The job that is charged.
     pub job: JobId,
     /// Energy.
     pub charge: Charge,
@@ -88,7 +88,7 @@ pub struct Meters {
 /// Everything that one look at a cluster shows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EngineReport {
-    /// What is there.
+    /// Nodes and gangs, for the scheduler.
     pub survey: Survey,
     /// What it has drawn.
     pub meters: Meters,

@@ -29,7 +29,7 @@ pub enum Source {
     Initial,
     /// Corrected by measurements of other cells.
     Refined,
-    /// Measured.
+    /// Measured in this very cell.
     Measured,
 }
 
@@ -64,7 +64,7 @@ pub struct RateRow {
 pub struct Observation {
     /// What ran, how large and beside whom.
     pub ask: RateQuery,
-    /// Where.
+    /// The kind of all GPUs of the gang.
     pub kind: KindId,
     /// Whether the gang spanned more nodes than it needed to.
     pub spread: bool,
@@ -72,7 +72,7 @@ pub struct Observation {
     pub rate: f64,
     /// Measured power of one GPU.
     pub watts: f64,
-    /// When.
+    /// End of the measurement.
     pub at: Time,
 }
 

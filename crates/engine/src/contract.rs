@@ -62,7 +62,7 @@ impl Case {
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
-        /// All cases.
+        /// Everything that an engine owes its driver; one test for each.
         pub const CASES: &[Case] = &[$(Case { name: stringify!($name), check: $name }),*];
     };
 }

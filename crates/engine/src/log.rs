@@ -4,12 +4,12 @@ use arles_core::Time;
 use arles_core::scheduler::{GangReport, Order};
 use serde::{Deserialize, Serialize};
 
-/// A line of the log.
+/// One thing that happened to the cluster.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LogLine {
     /// When, in the world's time.
     pub at: Time,
-    /// What.
+    /// Written flat into the line.
     #[serde(flatten)]
     pub deed: LogEvent,
 }

@@ -130,9 +130,9 @@ pub enum Order {
     /// This gang should not be there; if it has ended, its record may go. Always answered, also for a gang that is not
     /// there, and final: a start of it that arrives later must not be done.
     Stop {
-        /// Whose.
+        /// The job whose gang it is.
         job: JobId,
-        /// Which.
+        /// The gang, by the fence of its start.
         fence: Fence,
     },
 }
@@ -140,13 +140,13 @@ pub enum Order {
 /// A gang that should run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Start {
-    /// Whose.
+    /// The job whose gang it is.
     pub job: JobId,
-    /// Which.
+    /// Larger than that of any earlier gang, of any job: late orders and reports are told by it.
     pub fence: Fence,
-    /// On which kind.
+    /// All GPUs of a gang are of one kind.
     pub kind: KindId,
-    /// On which GPUs.
+    /// As many as the job's gang has.
     pub gpus: Vec<GpuId>,
     /// Whether it spans more nodes than it needs to.
     pub spread: bool,
@@ -171,11 +171,11 @@ pub enum GangEvent {
 /// Something that happened to one gang.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GangReport {
-    /// Whose.
+    /// The job whose gang it is.
     pub job: JobId,
-    /// Which.
+    /// The gang, by the fence of its start.
     pub fence: Fence,
-    /// What.
+    /// Written as `fate` in journals, as it always was.
     #[serde(rename = "fate")]
     pub event: GangEvent,
 }
@@ -183,7 +183,7 @@ pub struct GangReport {
 /// A node that answered a survey.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ObservedNode {
-    /// Which.
+    /// By its place in the cluster.
     pub node: NodeId,
     /// Whether it can run anything.
     pub up: bool,
@@ -204,15 +204,15 @@ pub enum GangState {
 /// A gang that was seen.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ObservedGang {
-    /// Whose.
+    /// The job whose gang it is; perhaps one that the scheduler never heard of.
     pub job: JobId,
-    /// Which.
+    /// The gang, by the fence of its start.
     pub fence: Fence,
-    /// Where.
+    /// GPUs that it keeps from others.
     pub gpus: Vec<GpuId>,
     /// Steps of the job that are safe.
     pub steps_done: f64,
-    /// How it is.
+    /// Gangs that have ended are shown until ordered to stop.
     pub state: GangState,
 }
 
@@ -234,52 +234,52 @@ pub struct Survey {
 pub enum Event {
     /// A job was not taken in.
     Rejected {
-        /// Which.
+        /// The id that it was submitted under.
         job: JobId,
-        /// Why.
+        /// For its submitter: the value, what was expected, what to do.
         why: String,
     },
     /// A job did all its work.
     Completed {
-        /// Which.
+        /// It is forgotten with this event.
         job: JobId,
     },
     /// A job is not tried again.
     GaveUp {
-        /// Which.
+        /// It is forgotten with this event.
         job: JobId,
-        /// Why.
+        /// The last failure.
         why: String,
     },
     /// A job was cancelled.
     Cancelled {
-        /// Which.
+        /// It is forgotten with this event.
         job: JobId,
     },
     /// A job lost its gang and waits again.
     Requeued {
-        /// Which.
+        /// It keeps its place in its class.
         job: JobId,
-        /// Why.
+        /// What became of its gang.
         why: String,
     },
     /// A node has been silent for longer than its lease; its gangs are given up.
     NodeLost {
-        /// Which.
+        /// By its place in the cluster.
         node: NodeId,
     },
     /// The policy gave no usable answer; the last one stays in force.
     NoAllocation {
         /// Which decision.
         round: Round,
-        /// Why.
+        /// The policy's error, or what is wrong with its answer.
         why: String,
     },
     /// The placer broke a rule; nothing was changed this round.
     BadPlan {
         /// Which decision.
         round: Round,
-        /// Why.
+        /// The rule, and who broke it.
         why: String,
     },
     /// Another policy decides from now on.
@@ -291,14 +291,14 @@ pub enum Event {
     },
     /// A tenant is known with this weight from now on.
     TenantSet {
-        /// Which.
+        /// Tenants are known by name.
         name: String,
         /// Its entitlement.
         weight: f64,
     },
     /// A policy or a tenant was asked for that makes no sense; nothing was changed.
     Refused {
-        /// Why.
+        /// The value, what was expected, what to do.
         why: String,
     },
 }

@@ -21,9 +21,9 @@ pub enum JobPhase {
 pub struct HeldGpus<'a> {
     /// Which gang of the job.
     pub fence: Fence,
-    /// Of which kind.
+    /// The kind of all of them.
     pub kind: KindId,
-    /// Which.
+    /// As many as the job's gang has.
     pub gpus: &'a [GpuId],
     /// Whether it spans more nodes than it needs to.
     pub spread: bool,
