@@ -119,7 +119,7 @@ impl<'q> Case<'q> {
         let costs: Vec<f64> = question.kinds.iter().map(|kind| kind.hourly_cost / scale).collect();
         let problem = |users: Vec<User>, rates: Vec<f64>| {
             let problem = Problem::new(Round(0), capacity.clone(), users, rates)?.with_costs(costs.clone())?;
-            if policy.frugal { with_power(problem, question) } else { Ok(problem) }
+            if policy.energy_aware { with_power(problem, question) } else { Ok(problem) }
         };
         let single = match policy.grouping {
             Grouping::Alike => None,
