@@ -370,7 +370,8 @@ pub struct Proposal {
     pub objective: Option<f64>,
     /// Bounds on the objective, where the solver gives them.
     pub certificate: Option<Certificate>,
-    /// How much the objective would rise with one more GPU of each kind, where the solver says; else empty.
+    /// How much the objective would rise with one more GPU of each kind, everybody measured as it is, where the solver says; else
+    /// empty. Where whole jobs are granted, one more GPU raises it by no more than this.
     pub prices: Vec<f64>,
 }
 
