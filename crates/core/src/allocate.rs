@@ -5,7 +5,7 @@
 //! policy (placer, ledger, tests) has one path. An `Allocation` exists only through [`Allocation::check`], so
 //! a wrong solver answer becomes an error at one place.
 //!
-//! A policy is one file below and one line in [`POLICIES`].
+//! A policy is one file below, which has its entry too, and a line in [`POLICIES`].
 
 use crate::{JobId, KindId, Round, TenantId, Time, WorkloadId};
 use serde::{Deserialize, Serialize};
@@ -18,10 +18,8 @@ mod energy_greedy;
 mod entitle;
 mod fifo;
 mod finish_time;
-mod frugal;
 mod gandiva;
 mod gogh;
-
 mod las;
 mod makespan;
 mod max_min;
@@ -30,15 +28,40 @@ mod oef_coop;
 mod oef_noncoop;
 mod power;
 mod program;
+mod queue;
 mod shares;
 mod sia;
 mod sum;
 mod table;
+mod tariff;
 mod throughput;
 
 pub use entitle::Entitlement;
 pub use power::{PairPower, Power, UserPower};
-pub use table::{Grouping, POLICIES, PolicyEntry, Promise, find_policy};
+pub use queue::serve_in_order;
+pub use table::{Grouping, PolicyEntry, Promise, find_policy};
+
+/// All policies: fairness among tenants, fairness among jobs, other aims, queues.
+pub static POLICIES: &[PolicyEntry] = &[
+    oef_coop::ENTRY,
+    oef_noncoop::ENTRY,
+    ceei::ENTRY,
+    gandiva::ENTRY,
+    max_min::FAIRNESS,
+    max_min_packed::ENTRY,
+    max_min::AGNOSTIC,
+    finish_time::ENTRY,
+    makespan::ENTRY,
+    throughput::ENTRY,
+    cost::ENTRY,
+    gogh::ENTRY,
+    energy_greedy::ENTRY,
+    allox::ENTRY,
+    sia::ENTRY,
+    las::ENTRY,
+    fifo::ENTRY,
+    fifo::PACKED,
+];
 
 /// Jobs that a policy may treat as one: same tenant, workload, gang and promises. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -111,7 +134,7 @@ pub struct Problem {
     pub rates: Vec<f64>,
     /// Rates together, sorted by (a, b, kind); empty unless the policy asked for pairs.
     pub pairs: Vec<PairRates>,
-    /// What everything draws; `None` unless the policy is frugal.
+    /// What everything draws; `None` unless the policy is energy-aware.
     pub power: Option<Power>,
 }
 
@@ -169,6 +192,12 @@ impl Problem {
         if let Some((j, m)) = self.capacity.iter().enumerate().find(|(_, m)| !amount(**m)) {
             return refuse(format!("kind {j} has {m} GPUs; expected 0 or more"));
         }
+        if self.capacity.len() > MOST_KINDS || self.users.len() > MOST_USERS {
+            let (kinds, users) = (self.capacity.len(), self.users.len());
+            return refuse(format!(
+                "there are {kinds} kinds and {users} users; expected at most {MOST_KINDS} and {MOST_USERS}"
+            ));
+        }
         if self.hourly_cost.len() != self.capacity.len() {
             let (costs, kinds) = (self.hourly_cost.len(), self.capacity.len());
             return refuse(format!("there are {costs} hourly costs for {kinds} kinds; expected one for each"));
@@ -207,6 +236,11 @@ impl Problem {
             }
         }
         Ok(self)
+    }
+
+    /// The indices of [`Problem::users`], as grants name them.
+    pub fn user_indices(&self) -> std::ops::Range<u32> {
+        0..user_index(self.users.len())
     }
 
     /// Number of kinds.
@@ -255,6 +289,26 @@ impl Problem {
         let pair = &self.pairs[at];
         Some(if first == a { (pair.rate_a, pair.rate_b) } else { (pair.rate_b, pair.rate_a) })
     }
+}
+
+/// As many as there are ids for. A problem is checked once, so that an index is never cut off on its way into a grant.
+const MOST_KINDS: usize = u16::MAX as usize;
+const MOST_USERS: usize = u32::MAX as usize;
+
+/// The id of the kind at an index of a problem.
+///
+/// # Panics
+/// Beyond [`MOST_KINDS`]: no problem has so many.
+fn kind_id(index: usize) -> KindId {
+    KindId(u16::try_from(index).expect("a problem's kinds have ids"))
+}
+
+/// The index of a user as grants name it.
+///
+/// # Panics
+/// Beyond [`MOST_USERS`]: no problem has so many.
+fn user_index(index: usize) -> u32 {
+    u32::try_from(index).expect("a problem's users have indices")
 }
 
 /// A problem that makes no sense.
@@ -316,15 +370,37 @@ pub struct Proposal {
     pub objective: Option<f64>,
     /// Bounds on the objective, where the solver gives them.
     pub certificate: Option<Certificate>,
-    /// How much the objective would rise with one more GPU of each kind, where the solver says; else empty.
+    /// How much the objective would rise with one more GPU of each kind, everybody measured as it is, where the solver says; else
+    /// empty. Where whole jobs are granted, one more GPU raises it by no more than this.
     pub prices: Vec<f64>,
 }
 
-/// Shares over bundles that keep every rule of the problem they were made for.
+/// Shares over bundles that keep every rule of the problem they were made for. Made by [`Allocation::check`] alone; one that is
+/// read back from a journal is checked as far as that goes without its problem, and by [`Allocation::check_again`] against the problem
+/// before anybody relies on it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Recorded")]
 pub struct Allocation {
     round: Round,
     proposal: Proposal,
+}
+
+/// An allocation as a journal holds it, not yet checked.
+#[derive(Deserialize)]
+struct Recorded {
+    round: Round,
+    proposal: Proposal,
+}
+
+impl TryFrom<Recorded> for Allocation {
+    type Error = AllocateError;
+
+    fn try_from(recorded: Recorded) -> Result<Self, AllocateError> {
+        let Recorded { round, proposal } = recorded;
+        proposal.grants.iter().try_for_each(check_amount)?;
+        check_prices(&proposal.prices)?;
+        Ok(Self { round, proposal })
+    }
 }
 
 /// A rule that a proposal breaks.
@@ -403,15 +479,31 @@ impl Allocation {
         }
         for (j, (&granted, &capacity)) in used.iter().zip(&problem.capacity).enumerate() {
             if granted > capacity + TOLERANCE * capacity.max(1.0) {
-                return Err(AllocateError::OverCapacity { kind: KindId(j as u16), granted, capacity });
+                return Err(AllocateError::OverCapacity { kind: kind_id(j), granted, capacity });
             }
         }
         for (u, (&granted, user)) in gangs.iter().zip(&problem.users).enumerate() {
             if granted > f64::from(user.jobs) * (1.0 + TOLERANCE) {
-                return Err(AllocateError::MoreThanJobs { user: u as u32, granted, jobs: user.jobs });
+                return Err(AllocateError::MoreThanJobs { user: user_index(u), granted, jobs: user.jobs });
             }
         }
+        check_prices(&proposal.prices)?;
+        if !proposal.prices.is_empty() && proposal.prices.len() != problem.kinds() {
+            let (prices, kinds) = (proposal.prices.len(), problem.kinds());
+            return nonsense(format!("{prices} prices for {kinds} kinds"));
+        }
         Ok(Self { round: problem.round, proposal })
+    }
+
+    /// The same, if it keeps the rules of `problem`: for whoever did not see it made.
+    ///
+    /// # Errors
+    /// The first rule that is broken, which may be that it was made for another round.
+    pub fn check_again(self, problem: &Problem) -> Result<Self, AllocateError> {
+        if self.round != problem.round {
+            return nonsense(format!("it was made for {}, not for {}", self.round, problem.round));
+        }
+        Self::check(problem, self.proposal)
     }
 
     /// The decision it was made for.
@@ -445,11 +537,33 @@ impl Allocation {
     }
 }
 
-fn check_grant(problem: &Problem, grant: &Grant) -> Result<(), AllocateError> {
-    let nonsense = |what: String| Err(AllocateError::Nonsense { what });
+fn nonsense<T>(what: String) -> Result<T, AllocateError> {
+    Err(AllocateError::Nonsense { what })
+}
+
+/// What must be true of a grant whatever the problem is.
+fn check_amount(grant: &Grant) -> Result<(), AllocateError> {
     if !(grant.gangs.is_finite() && grant.gangs >= 0.0) {
         return nonsense(format!("a share of {}", grant.gangs));
     }
+    match grant.members {
+        Members::Two(u, v) if u > v => {
+            nonsense(format!("users {u} and {v} cannot share a GPU: pairs are of single-GPU jobs, in order"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What must be true of prices whatever the problem is.
+fn check_prices(prices: &[f64]) -> Result<(), AllocateError> {
+    match prices.iter().position(|price| !price.is_finite()) {
+        Some(j) => nonsense(format!("a price of {} for kind {j}", prices[j])),
+        None => Ok(()),
+    }
+}
+
+fn check_grant(problem: &Problem, grant: &Grant) -> Result<(), AllocateError> {
+    check_amount(grant)?;
     if grant.kind.index() >= problem.kinds() {
         return nonsense(format!("a share of {}, which is not in the problem", grant.kind));
     }
@@ -462,7 +576,7 @@ fn check_grant(problem: &Problem, grant: &Grant) -> Result<(), AllocateError> {
             let (Some(first), Some(second)) = (problem.users.get(u as usize), problem.users.get(v as usize)) else {
                 return nonsense(format!("a pair of users {u} and {v}, one of which is not there"));
             };
-            if first.gang != 1 || second.gang != 1 || u > v {
+            if first.gang != 1 || second.gang != 1 {
                 return nonsense(format!(
                     "users {u} and {v} cannot share a GPU: pairs are of single-GPU jobs, in order"
                 ));

@@ -328,7 +328,7 @@ impl Scheduler {
             seen_rates: vec![0.0; kinds],
             fastest_first: (0..kinds as u16).map(KindId).collect(),
         };
-        fill_rates(&mut class, spec, &self.estimates, self.policy.blind);
+        fill_rates(&mut class, spec, &self.estimates, self.policy.ignores_speeds);
         class
     }
 
@@ -346,7 +346,7 @@ impl Scheduler {
 
     fn fill_all_rates(&mut self) {
         for class in self.classes.values_mut() {
-            fill_rates(class, &self.jobs.get(class.jobs.first()).spec, &self.estimates, self.policy.blind);
+            fill_rates(class, &self.jobs.get(class.jobs.first()).spec, &self.estimates, self.policy.ignores_speeds);
         }
     }
 
@@ -373,11 +373,11 @@ impl Scheduler {
         }
     }
 
-    /// Whether the policy is asked although nothing has changed that it is told of. Of a frugal policy's GPUs the placer gives none
+    /// Whether the policy is asked although nothing has changed that it is told of. Of an energy-aware policy's GPUs the placer gives none
     /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
     fn must_ask(&self) -> bool {
         let waits = || self.jobs.iter().any(|(_, job)| job.phase == Phase::Waiting);
-        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.frugal && waits())
+        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.energy_aware && waits())
     }
 
     /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
@@ -413,21 +413,16 @@ impl Scheduler {
     fn allocated(&mut self, round: Round, answer: &Result<Allocation, AllocateError>, out: &mut Vec<Output>) {
         // An answer to a question that is no longer open is stale; drop it.
         let Some(problem) = self.outstanding.take_if(|p| p.round == round) else { return };
-        let answer = answer.as_ref().map_err(ToString::to_string).and_then(|allocation| match allocation.round() {
-            made_for if made_for == round => Ok(allocation),
-            made_for => {
-                let what = format!("it was made for {made_for}, not for {round}");
-                Err(AllocateError::Nonsense { what }.to_string())
-            }
-        });
+        // A journal may have been damaged and a driver may be wrong: nothing is placed that does not fit the open question.
+        let answer = answer.clone().and_then(|allocation| allocation.check_again(&problem));
         match answer {
             Ok(allocation) => {
                 self.unanswered = false;
-                self.placer.adopt(&problem, allocation);
+                self.placer.adopt(&problem, &allocation);
             }
-            Err(why) => {
+            Err(error) => {
                 // The last shares stay in force, and the question is asked again next round.
-                out.push(Output::Note(Event::NoAllocation { round, why }));
+                out.push(Output::Note(Event::NoAllocation { round, why: error.to_string() }));
                 self.changed = true;
             }
         }
@@ -480,7 +475,7 @@ impl Scheduler {
             now: self.now,
             round_seconds: self.settings.round_seconds,
             pairs: self.policy.pairs,
-            frugal: self.policy.frugal,
+            frugal: self.policy.energy_aware,
             skipped_rounds: self.skipped_rounds,
             jobs: &self.jobs,
             classes: &self.classes,
@@ -513,14 +508,14 @@ impl Scheduler {
 }
 
 /// Sets a class's rates from the estimates, 0 for kinds it may not use.
-fn fill_rates(class: &mut Class, spec: &JobSpec, estimates: &Estimates, blind: bool) {
+fn fill_rates(class: &mut Class, spec: &JobSpec, estimates: &Estimates, ignores_speeds: bool) {
     let row = estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
     for j in 0..class.rates.len() {
         let allowed = spec.kinds.is_empty() || spec.kinds.contains(&KindId(j as u16));
         let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
         class.rates[j] = cell.map_or(0.0, |c| c.rate);
         class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
-        class.seen_rates[j] = if blind { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
+        class.seen_rates[j] = if ignores_speeds { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
     }
     let seen = &class.seen_rates;
     class.fastest_first.sort_by(|a, b| seen[b.index()].total_cmp(&seen[a.index()]).then(a.cmp(b)));

@@ -1,53 +1,25 @@
-//! Every policy in the table keeps what it promises, on thousands of random problems: ties, zeros, one user,
-//! one kind, more users than GPUs, huge and tiny rates. Promises that are theorems about divisible, uncapped
-//! problems are checked on those.
+//! Every policy keeps what it promises, on thousands of random problems: ties, zeros, one user, one kind, more users than
+//! GPUs, huge and tiny rates. Promises that are theorems about divisible, uncapped problems are checked on those. Every
+//! promise of every policy is looked at where it could be broken, and a policy that breaks it is found out.
 
+#[path = "conformance/attained.rs"]
+mod attained;
 #[path = "conformance/draws.rs"]
 mod draws;
+#[path = "conformance/liars.rs"]
+mod liars;
 #[path = "conformance/promises.rs"]
 mod promises;
 #[path = "conformance/reference.rs"]
 mod reference;
+#[path = "conformance/suite.rs"]
+mod suite;
 
-use arles_core::allocate::{
-    AllocateError, Allocation, Grant, Grouping, Members, POLICIES, PolicyEntry, Problem, Promise, Proposal,
-};
+use arles_core::allocate::{AllocateError, Allocation, Grant, Members, POLICIES, Problem, Promise, Proposal};
 use arles_core::{KindId, Round};
-use draws::{Draft, any_problem, build, plain_problem, with_floors, with_pairs};
+use draws::{Draft, any_problem, build, plain_problem};
 use proptest::prelude::*;
-
-fn answer(entry: &PolicyEntry, problem: &Problem) -> Result<Allocation, TestCaseError> {
-    (entry.make)().allocate(problem).map_err(|e| TestCaseError::fail(format!("{}: {e}", entry.name)))
-}
-
-fn conforms(single: bool, pairs: bool, problem: &Problem) -> Result<(), TestCaseError> {
-    let presented = |entry: &&PolicyEntry| entry.pairs == pairs && (entry.grouping == Grouping::Single) == single;
-    for entry in POLICIES.iter().filter(presented) {
-        let problem = if pairs { with_pairs(problem.clone()) } else { problem.clone() };
-        let floors = entry.promises.contains(&Promise::FloorsKept);
-        let problem = if floors { with_floors(problem) } else { problem };
-        let first = answer(entry, &problem)?;
-        for &promise in entry.promises.iter().filter(|promise| !promises::is_theorem(**promise)) {
-            promises::check(promise, entry, &problem, &first)?;
-        }
-        prop_assert_eq!(answer(entry, &problem)?, first, "{} is not deterministic", entry.name);
-    }
-    Ok(())
-}
-
-fn theorems_hold(problem: &Problem) -> Result<(), TestCaseError> {
-    for entry in POLICIES {
-        let theorems = || entry.promises.iter().copied().filter(|&promise| promises::is_theorem(promise));
-        if theorems().next().is_none() {
-            continue;
-        }
-        let first = answer(entry, problem)?;
-        for promise in theorems() {
-            promises::check(promise, entry, problem, &first)?;
-        }
-    }
-    Ok(())
-}
+use suite::{Tally, conforms, theorems_hold};
 
 fn draft(gang: u32, rates: &[f64]) -> Draft {
     let rates = rates.to_vec();
@@ -59,17 +31,17 @@ proptest! {
 
     #[test]
     fn policies_over_jobs_keep_their_promises(problem in any_problem(true)) {
-        conforms(true, false, &problem)?;
+        conforms(POLICIES, true, false, &problem, &mut Tally::default())?;
     }
 
     #[test]
     fn policies_over_classes_keep_their_promises(problem in any_problem(false)) {
-        conforms(false, false, &problem)?;
+        conforms(POLICIES, false, false, &problem, &mut Tally::default())?;
     }
 
     #[test]
     fn theorems_hold_where_they_are_about(problem in plain_problem()) {
-        theorems_hold(&problem)?;
+        theorems_hold(POLICIES, false, &problem, &mut Tally::default())?;
     }
 
     #[test]
@@ -91,12 +63,36 @@ proptest! {
 
     #[test]
     fn policies_that_pair_jobs_keep_their_promises(problem in any_problem(true)) {
-        conforms(true, true, &problem)?;
+        conforms(POLICIES, true, true, &problem, &mut Tally::default())?;
+    }
+
+    #[test]
+    fn theorems_hold_with_two_to_a_gpu(problem in plain_problem()) {
+        theorems_hold(POLICIES, true, &problem, &mut Tally::default())?;
     }
 
     #[test]
     fn policies_that_pair_classes_keep_their_promises(problem in any_problem(false)) {
-        conforms(false, true, &problem)?;
+        conforms(POLICIES, false, true, &problem, &mut Tally::default())?;
+    }
+}
+
+/// The table promises nothing that was never put to the test.
+#[test]
+fn every_promise_is_checked_where_it_could_be_broken() {
+    const PROBLEMS: u32 = 150;
+    const LEAST: u32 = 25;
+    let mut tally = Tally::default();
+    suite::run(POLICIES, PROBLEMS, &mut tally).expect("every promise is kept");
+    for entry in POLICIES {
+        for &promise in entry.promises {
+            let checks = tally.checks.get(&(entry.name, promise)).copied().unwrap_or(0);
+            assert!(checks >= LEAST, "{} of {} was really checked {checks} times", promise.name(), entry.name);
+        }
+        if entry.promises(Promise::FloorsKept) {
+            let [kept, broken] = tally.floors[entry.name];
+            assert!(kept >= LEAST && broken >= LEAST, "{}: {kept} with floors to keep, {broken} without", entry.name);
+        }
     }
 }
 

@@ -19,8 +19,19 @@
 //! is the negative sum, in seconds.
 
 use super::program::{self, Served};
-use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
-use crate::KindId;
+use super::{
+    AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
+    user_index,
+};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "allox",
+    summary: "AlloX: jobs matched to kinds and queue positions for the lowest mean completion time; favours short jobs",
+    every_round: true,
+    promises: &[Promise::Optimal, Promise::Whole],
+    make: || Box::new(AlloX),
+    ..PolicyEntry::ORDERS_JOBS
+};
 
 pub(super) struct AlloX;
 
@@ -173,7 +184,7 @@ impl Matching {
                 let gang = problem.users[u].gang as usize;
                 if gang <= free {
                     free -= gang;
-                    grants.push(Grant { kind: KindId(kind as u16), members: Members::One(u as u32), gangs: 1.0 });
+                    grants.push(Grant { kind: kind_id(kind), members: Members::One(user_index(u)), gangs: 1.0 });
                 }
             }
         }

@@ -14,9 +14,23 @@
 //! mean of the utilities, exp(Σ π log u / Σ π), so that a gap means the same as elsewhere.
 
 use super::shares::Shares;
-use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, Problem, Proposal};
+use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
 use arles_lp::{Budget, nash};
 use std::sync::{Mutex, PoisonError};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "ceei",
+    summary: "competitive equilibrium from equal incomes (maximum Nash welfare): envy-free, Pareto-efficient, nobody below an equal share",
+    promises: &[
+        Promise::ScaleFree,
+        Promise::SharingIncentive,
+        Promise::EnvyFree,
+        Promise::ParetoEfficient,
+        Promise::Optimal,
+    ],
+    make: || Box::<Ceei>::default(),
+    ..PolicyEntry::DIVIDES_BY_TENANT
+};
 
 #[derive(Default)]
 pub(super) struct Ceei {
@@ -36,11 +50,13 @@ impl Policy for Ceei {
         let division = workspace.solve(&asked, Budget::default());
         let division = division.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
         let welfare = division.welfare;
+        // The market's prices are of Σ π log u; one more GPU raises the mean by as much of itself as it raises that over Σ π.
+        let unit = welfare.lower.exp() / weight.iter().sum::<f64>();
         let proposal = Proposal {
             grants: shares.grants(problem, &division.x),
             objective: Some(welfare.lower.exp()),
             certificate: Some(Certificate { lower: welfare.lower.exp(), upper: welfare.upper.exp() }),
-            prices: division.prices.clone(),
+            prices: division.prices.iter().map(|price| price * unit).collect(),
         };
         Allocation::check(problem, proposal)
     }

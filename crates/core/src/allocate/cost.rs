@@ -9,7 +9,16 @@
 //! while a job could use it, since every v is positive. What it saves, it saves by who runs where.
 
 use super::sum::Sum;
-use super::{AllocateError, Allocation, Policy, Problem};
+use super::{AllocateError, Allocation, Policy, PolicyEntry, Problem, Promise};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "min-cost",
+    summary: "Gavel's: promised rates (floors) first, then the largest total speed-up per dollar; not fair",
+    objective_degree: Some(2),
+    promises: &[Promise::ScaleFree, Promise::FloorsKept, Promise::Optimal],
+    make: || Box::new(MinCost),
+    ..PolicyEntry::DIVIDES
+};
 
 pub(super) struct MinCost;
 

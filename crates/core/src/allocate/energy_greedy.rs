@@ -1,13 +1,24 @@
 //! Least power that keeps the promise, one job after another.
 //!
-//! Jobs that hold GPUs come first, then the others by arrival. Each takes the bundle that adds least to the bill (`frugal.rs`) among those
+//! Jobs that hold GPUs come first, then the others by arrival. Each takes the bundle that adds least to the bill (`tariff.rs`) among those
 //! that keep its promise: a GPU of some kind, or a place beside a single-GPU job that has one to itself and keeps its own promise
 //! in company. Where nothing keeps the promise it takes whatever keeps most of it. Nobody looks ahead: that is what the
 //! program of [`gogh`](super::gogh) is measured against.
 
-use super::frugal::Tariff;
-use super::{AllocateError, Allocation, Grant, Members, Policy, Problem, Proposal};
-use crate::KindId;
+use super::tariff::Tariff;
+use super::{
+    AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id, user_index,
+};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "energy-greedy",
+    summary: "baseline for gogh: one job after another, each where it adds the least power among the places that best meet its floor",
+    pairs: true,
+    energy_aware: true,
+    promises: &[Promise::Whole],
+    make: || Box::new(EnergyGreedy),
+    ..PolicyEntry::ORDERS_JOBS
+};
 
 pub(super) struct EnergyGreedy;
 
@@ -43,11 +54,11 @@ impl Policy for EnergyGreedy {
                 match best.place {
                     Place::Kind(j) => {
                         free[j] -= f64::from(problem.users[u].gang);
-                        grants.push(Grant { kind: KindId(j as u16), members: Members::One(u as u32), gangs: 1.0 });
+                        grants.push(Grant { kind: kind_id(j), members: Members::One(user_index(u)), gangs: 1.0 });
                     }
                     Place::Beside(at) => {
                         let Members::One(v) = grants[at].members else { unreachable!("chosen among those alone") };
-                        grants[at].members = Members::Two(v.min(u as u32), v.max(u as u32));
+                        grants[at].members = Members::Two(v.min(user_index(u)), v.max(user_index(u)));
                     }
                 }
             }

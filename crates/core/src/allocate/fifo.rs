@@ -6,8 +6,26 @@
 //! With packing, a single-GPU job that found nothing joins a single-GPU job that is alone on its GPU, where
 //! the two together do more than one at a time would:  r_a/alone_a + r_b/alone_b > 1.
 
-use super::{AllocateError, Allocation, Grant, Members, Policy, Problem, Proposal};
-use crate::KindId;
+use super::{
+    AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, serve_in_order,
+};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "fifo",
+    summary: "first come, first served: each job on the fastest free kind that fits; never preempts",
+    promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::NonPreemptive, Promise::Whole],
+    make: || Box::new(Fifo { packing: false }),
+    ..PolicyEntry::ORDERS_JOBS
+};
+
+pub(super) const PACKED: PolicyEntry = PolicyEntry {
+    name: "fifo-packed",
+    summary: "fifo that also places a waiting single-GPU job beside a running one where the two together do more than in turns",
+    pairs: true,
+    promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::NonPreemptive, Promise::Whole],
+    make: || Box::new(Fifo { packing: true }),
+    ..PolicyEntry::ORDERS_JOBS
+};
 
 pub(super) struct Fifo {
     pub(super) packing: bool,
@@ -15,52 +33,17 @@ pub(super) struct Fifo {
 
 impl Policy for Fifo {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
-        let mut order: Vec<u32> = (0..problem.users.len() as u32).collect();
+        let mut order: Vec<u32> = problem.user_indices().collect();
         order.sort_by_key(|&u| {
             let user = &problem.users[u as usize];
             (user.held.is_none(), user.arrived, user.job, user.class)
         });
-        let (mut grants, left_over) = serve(problem, &order);
+        let (mut grants, left_over) = serve_in_order(problem, &order);
         if self.packing {
             pack(problem, &mut grants, &left_over);
         }
         Allocation::check(problem, Proposal { grants, ..Proposal::default() })
     }
-}
-
-/// Serves users in `order`, whole gangs on the fastest kind with room; returns the grants and who got nothing.
-pub(super) fn serve(problem: &Problem, order: &[u32]) -> (Vec<Grant>, Vec<u32>) {
-    let mut free = problem.capacity.clone();
-    let (mut grants, mut left_over) = (Vec::with_capacity(order.len()), Vec::new());
-    for &u in order {
-        let user = &problem.users[u as usize];
-        let rates = problem.rates(u as usize);
-        let gang = f64::from(user.gang);
-        let mut unserved = user.jobs;
-        while unserved > 0 {
-            let Some(kind) = choose(rates, &free, gang, user.held) else { break };
-            let gangs = (free[kind.index()] / gang).floor().min(f64::from(unserved));
-            free[kind.index()] -= gangs * gang;
-            unserved -= gangs as u32;
-            grants.push(Grant { kind, members: Members::One(u), gangs });
-        }
-        if unserved > 0 {
-            left_over.push(u);
-        }
-    }
-    (grants, left_over)
-}
-
-/// The kind it holds if there is room, else the fastest with room.
-fn choose(rates: &[f64], free: &[f64], gang: f64, held: Option<KindId>) -> Option<KindId> {
-    let room = |j: usize| rates[j] > 0.0 && free[j] >= gang;
-    if let Some(kind) = held
-        && room(kind.index())
-    {
-        return Some(kind);
-    }
-    let fastest = (0..rates.len()).filter(|&j| room(j)).max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
-    fastest.map(|j| KindId(j as u16))
 }
 
 /// Puts users of `left_over` beside users that hold a whole GPU alone, each beside the best gain.

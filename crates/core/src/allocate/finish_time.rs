@@ -20,8 +20,18 @@
 //! The objective is 1/ρ, to be made large; what the worst-off do not need is spread over the others.
 
 use super::program::Served;
-use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, Problem, Proposal};
+use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
 use arles_lp::maxmin;
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "finish-time-fairness",
+    summary: "Themis' metric, Gavel's program: minimises the largest ratio of finish time to finish time on a dedicated share of the cluster",
+    every_round: true,
+    objective_degree: Some(0),
+    promises: &[Promise::Optimal],
+    make: || Box::new(FinishTime),
+    ..PolicyEntry::ORDERS_JOBS
+};
 
 pub(super) struct FinishTime;
 

@@ -22,7 +22,15 @@
 //! going through the pairs again until nobody would trade gains another 1 %.)
 
 use super::program::Served;
-use super::{AllocateError, Allocation, Entitlement, Policy, Problem, Proposal};
+use super::{AllocateError, Allocation, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "gandiva-fair",
+    summary: "Gandiva_fair: a ticket share of every GPU kind, then trades of fast GPUs for slow ones that leave neither side worse off",
+    promises: &[Promise::ScaleFree, Promise::SharingIncentive],
+    make: || Box::new(GandivaFair),
+    ..PolicyEntry::DIVIDES_BY_TENANT
+};
 
 pub(super) struct GandivaFair;
 

@@ -1,7 +1,7 @@
 //! GOGH's program (arXiv 2510.15652): least power with every promise kept.
 //!
 //! x[a,c] is how many GPUs of kind a run the combination c: a gang alone, or two single-GPU jobs side by side. With the costs c and
-//! kept parts p of `frugal.rs`, n_l jobs of user l and m_a GPUs of kind a:
+//! kept parts p of `tariff.rs`, n_l jobs of user l and m_a GPUs of kind a:
 //!
 //! ```text
 //! minimise  Σ c[a,c]·x[a,c]  +  M Σ_jobs (1 − p)  +  U Σ_jobs [waits]  −  Σ_{l,a} saving_la · min(held_la, gangs of l on a)
@@ -24,10 +24,23 @@
 //! so one gang of the user on a kind that it does not hold is credited with the last term, over T. The trial runs for real and
 //! is charged like everything else.
 
-use super::frugal::Tariff;
-use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
-use crate::KindId;
+use super::tariff::Tariff;
+use super::{
+    AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
+    user_index,
+};
 use arles_lp::cover::{self, Alone, Answer, Class, Couple, Cover, Effort, Stay};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "gogh",
+    summary: "GOGH's integer program: weighs power against missed floors and waiting jobs; two jobs may share a GPU; tries out unmeasured kinds",
+    pairs: true,
+    energy_aware: true,
+    objective_degree: None,
+    promises: &[Promise::Whole],
+    make: || Box::<Gogh>::default(),
+    ..PolicyEntry::DIVIDES
+};
 
 #[derive(Default)]
 pub(super) struct Gogh;
@@ -152,16 +165,15 @@ fn couples(problem: &Problem, tariff: &Tariff<'_>) -> Vec<Couple> {
 
 fn grants(problem: &Problem, question: &Cover, answer: &Answer) -> Vec<Grant> {
     let k = problem.kinds();
-    let kind = |j: usize| KindId(j as u16);
     let alone = answer.alone.iter().enumerate().filter(|(_, gangs)| **gangs > 0).map(|(i, &gangs)| Grant {
-        kind: kind(i % k),
-        members: Members::One((i / k) as u32),
+        kind: kind_id(i % k),
+        members: Members::One(user_index(i / k)),
         gangs: f64::from(gangs),
     });
     let couples = question.couples.iter().zip(&answer.couples).filter(|(_, units)| **units > 0);
     let together = couples.map(|(couple, &units)| Grant {
-        kind: kind(couple.resource),
-        members: Members::Two(couple.a as u32, couple.b as u32),
+        kind: kind_id(couple.resource),
+        members: Members::Two(user_index(couple.a), user_index(couple.b)),
         gangs: f64::from(units),
     });
     alone.chain(together).collect()

@@ -8,8 +8,18 @@
 //! makespans a second, is the objective. Whoever is done before T anyway shares what is left over.
 
 use super::program::Served;
-use super::{AllocateError, Allocation, Certificate, Policy, Problem, Proposal};
+use super::{AllocateError, Allocation, Certificate, Policy, PolicyEntry, Problem, Promise, Proposal};
 use arles_lp::maxmin;
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "min-makespan",
+    summary: "Gavel's: minimises the time until the last of the current jobs finishes",
+    every_round: true,
+    objective_degree: Some(0),
+    promises: &[Promise::Optimal],
+    make: || Box::new(MinMakespan),
+    ..PolicyEntry::ORDERS_JOBS
+};
 
 pub(super) struct MinMakespan;
 

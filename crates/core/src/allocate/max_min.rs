@@ -13,13 +13,40 @@
 //!
 //! Whoever can have more than that least without anybody having less goes on rising, level by level, until nobody can
 //! (water-filling). Agnostic means r = 1 wherever a job fits.
+//!
+//! The price of a kind is how much the least level t would rise with one more GPU of it, everybody's measure β as it is. With
+//! C_l(b, p) the least that b costs user l at prices p, t is what Σ_l C_l(β_l t, p) = m·p says at its prices, and so
+//!
+//!   dt/dm_j = p_j / Σ_l β_l C_l'(β_l t, p)
+//!
+//! which is in the same unit whatever multiple of the prices p is. A user that can hold no more has C' = ∞: where its own cap
+//! is what keeps t down, no kind has a price.
 
-use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
-use crate::KindId;
+use super::{
+    AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
+    user_index,
+};
 use arles_lp::Budget;
 use arles_lp::maxmin::{self, Reservoir};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+
+pub(super) const FAIRNESS: PolicyEntry = PolicyEntry {
+    name: "max-min-fairness",
+    summary: "Gavel's heterogeneity-aware max-min fairness: the lowest normalised throughput of any job is as high as possible",
+    promises: &[Promise::ScaleFree, Promise::MaxMin, Promise::SharingIncentive],
+    make: || Box::new(MaxMin::new(true)),
+    ..PolicyEntry::DIVIDES
+};
+
+pub(super) const AGNOSTIC: PolicyEntry = PolicyEntry {
+    name: "max-min-agnostic",
+    summary: "max-min-fairness that treats all GPU kinds as equally fast",
+    ignores_speeds: true,
+    promises: &[Promise::ScaleFree],
+    make: || Box::new(MaxMin::new(false)),
+    ..PolicyEntry::DIVIDES
+};
 
 pub(super) struct MaxMin {
     aware: bool,
@@ -35,6 +62,9 @@ impl MaxMin {
 
 /// Relative gap of the lowest level at which water-filling's answer is taken.
 const GAP: f64 = 1e-6;
+
+/// A mean rate this near to a kind's, relatively, is that kind's.
+const CORNER: f64 = 1e-9;
 
 impl Policy for MaxMin {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
@@ -53,8 +83,8 @@ impl Policy for MaxMin {
             let part = member.beta / beta[member.row] / f64::from(problem.users[member.user].gang);
             let held = x.iter().enumerate().filter(|&(_, &gpus)| gpus > 0.0);
             grants.extend(held.map(|(j, gpus)| Grant {
-                kind: KindId(j as u16),
-                members: Members::One(member.user as u32),
+                kind: kind_id(j),
+                members: Members::One(user_index(member.user)),
                 gangs: gpus * part,
             }));
         }
@@ -79,14 +109,39 @@ pub(super) fn climb(reservoir: &mut Reservoir, question: &maxmin::MaxMin<'_>) ->
     if let Ok(filled) = reservoir.fill(question, Budget::default()) {
         let certificate = Certificate { lower: least(&filled.levels), upper: least(&filled.ceilings) };
         if certificate.gap() <= GAP {
-            let prices = filled.stages.first().map(|stage| stage.prices.clone()).unwrap_or_default();
-            return Ok(Climb { x: filled.x, certificate, prices });
+            let prices = filled.stages.first().map(|stage| prices(question, &stage.prices, certificate.lower));
+            return Ok(Climb { x: filled.x, certificate, prices: prices.unwrap_or_default() });
         }
     }
     let level = maxmin::solve_or_general(question, Budget::default());
     let level = level.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
     let certificate = Certificate { lower: level.bound.lower, upper: level.bound.upper };
     Ok(Climb { x: level.x, certificate, prices: level.prices })
+}
+
+/// How much the least level `t` would rise with one more of each resource, from any multiple `p` of these prices.
+fn prices(question: &maxmin::MaxMin<'_>, p: &[f64], t: f64) -> Vec<f64> {
+    let rows = question.w.chunks_exact(p.len()).zip(question.beta).zip(question.caps);
+    let slope: f64 = rows.map(|((w, beta), cap)| beta * marginal_cost(w, question.capacity, p, beta * t / cap)).sum();
+    let unit = if slope > 0.0 { slope.recip() } else { 0.0 };
+    p.iter().map(|p| p * unit).collect()
+}
+
+/// What one unit of rate more costs a user that has `mean` of it for each unit of its cap: the slope there of the lower hull of
+/// the points (w_j, p_j) and (0, 0). Infinite where there is no more to be had.
+fn marginal_cost(w: &[f64], capacity: &[f64], p: &[f64], mean: f64) -> f64 {
+    let (mut at_w, mut at_p) = (0.0, 0.0);
+    loop {
+        let faster = (0..w.len()).filter(|&j| capacity[j] > 0.0 && w[j] > at_w);
+        let slope = |j: usize| (p[j] - at_p) / (w[j] - at_w);
+        let Some(next) = faster.min_by(|&a, &b| slope(a).total_cmp(&slope(b)).then(w[b].total_cmp(&w[a]))) else {
+            return f64::INFINITY;
+        };
+        if mean < w[next] * (1.0 - CORNER) {
+            return slope(next).max(0.0);
+        }
+        (at_w, at_p) = (w[next], p[next]);
+    }
 }
 
 /// A user and the row it shares.

@@ -9,12 +9,27 @@
 //! where r̄_l is l's rate on an average GPU, and then on for everybody who can still rise. Pairs that do no better than
 //! taking turns are left out; the others come in as prices ask for them ([`arles_lp::sharing`]).
 
-use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
-use crate::{KindId, WorkloadId};
+use super::{
+    AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
+    user_index,
+};
+use crate::WorkloadId;
 use arles_lp::{Budget, sharing};
 use std::collections::BTreeMap;
 
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "max-min-packed",
+    summary: "max-min-fairness with space sharing (Gavel's): two single-GPU jobs may share a GPU",
+    pairs: true,
+    promises: &[Promise::ScaleFree, Promise::SharingIncentive, Promise::Optimal],
+    make: || Box::new(MaxMinPacked),
+    ..PolicyEntry::DIVIDES
+};
+
 pub(super) struct MaxMinPacked;
+
+/// A level this near to what a user can do at most, relatively, is that.
+const LIMITED: f64 = 1e-9;
 
 impl Policy for MaxMinPacked {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
@@ -26,13 +41,12 @@ impl Policy for MaxMinPacked {
         let asked = sharing::Sharing { users, rates, pairs, capacity: &problem.capacity };
         let shared = sharing::fill(&asked, Budget::default());
         let shared = shared.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
-        let lowest = shared.stages.first();
-        let certificate = lowest.map(|stage| Certificate { lower: stage.bound.lower, upper: stage.bound.upper });
+        let (certificate, prices) = question.lowest(problem.kinds(), &shared);
         let proposal = Proposal {
             grants: question.grants(&shared),
-            objective: certificate.map(|certificate| certificate.lower),
-            certificate,
-            prices: lowest.map(|stage| stage.prices.clone()).unwrap_or_default(),
+            objective: Some(certificate.lower),
+            certificate: Some(certificate),
+            prices,
         };
         Allocation::check(problem, proposal)
     }
@@ -73,7 +87,7 @@ impl Question {
             });
             let jobs = f64::from(user.jobs);
             let beta = jobs * user.job_weight * user.tenant_weight * mean / gang;
-            question.members.push(u as u32);
+            question.members.push(user_index(u));
             question.users.push(sharing::User { class, beta, jobs, need: gang });
         }
         question.pair_up(problem, &sharers);
@@ -99,6 +113,27 @@ impl Question {
         self.pairs.sort_by_key(|p| (p.first, p.second, p.resource));
     }
 
+    /// The least level with its certificate, and the prices of the kinds in it.
+    fn lowest(&self, k: usize, shared: &sharing::Shared) -> (Certificate, Vec<f64>) {
+        let least = |levels: &mut dyn Iterator<Item = f64>| levels.fold(f64::INFINITY, f64::min);
+        let lower = least(&mut shared.levels.iter().copied());
+        // Nobody can do better than with all its jobs on their best kind.
+        let alone = |user: &sharing::User| {
+            let best = self.rates[user.class * k..(user.class + 1) * k].iter().copied().fold(0.0, f64::max);
+            user.jobs * (best / user.beta)
+        };
+        let own_limit = least(&mut self.users.iter().map(alone));
+        let Some(stage) = shared.stages.first() else {
+            return (Certificate { lower, upper: own_limit.max(lower) }, Vec::new());
+        };
+        // Below its first stage only those stop who can do no more; then no kind has a price.
+        let limited = own_limit <= stage.bound.lower * (1.0 + LIMITED);
+        let upper = if limited { own_limit } else { stage.bound.upper };
+        // The stage's prices are of how many times its level can be had.
+        let unit = if limited { 0.0 } else { lower };
+        (Certificate { lower, upper: upper.max(lower) }, stage.prices.iter().map(|p| p * unit).collect())
+    }
+
     /// What groups got, as grants to their members. Which of a group's jobs meet is left to chance, so members take part in
     /// proportion to their jobs, and nobody meets itself.
     fn grants(&self, shared: &sharing::Shared) -> Vec<Grant> {
@@ -106,7 +141,7 @@ impl Question {
         let all = |group: usize| of(group).map(|(_, jobs)| jobs).sum::<f64>();
         let mut grants = Vec::new();
         for share in shared.shares.iter().filter(|share| share.amount > 0.0) {
-            let kind = KindId(share.resource as u16);
+            let kind = kind_id(share.resource);
             for (u, jobs) in of(share.first) {
                 let part = share.amount * jobs / all(share.first);
                 let Some(second) = share.second else {

@@ -22,12 +22,20 @@
 //! Rounds differ little: both start from the last one.
 
 use super::shares::Shares;
-use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, Problem, Proposal};
+use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
 use crate::allocate::ClassId;
 use arles_lp::envy::{self, Division, EnvyFree};
 use arles_lp::{Budget, nash};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "oef-coop",
+    summary: "OEF for cooperative tenants (truthful speed-ups): the largest total speed-up among envy-free allocations",
+    promises: &[Promise::ScaleFree, Promise::SharingIncentive, Promise::EnvyFree, Promise::Optimal],
+    make: || Box::<Cooperative>::default(),
+    ..PolicyEntry::DIVIDES_BY_TENANT
+};
 
 #[derive(Default)]
 pub(super) struct Cooperative {
@@ -71,7 +79,8 @@ impl Policy for Cooperative {
         let Found { x, prices, certificate } = found.unwrap_or_else(|| {
             let lower = shares.w.iter().zip(&incomes.x).map(|(w, x)| w * x).sum();
             let upper = most(problem, &shares, &incomes.prices).max(lower);
-            Found { x: incomes.x, prices: incomes.prices, certificate: Certificate { lower, upper } }
+            // The market's prices are not what a GPU is worth to the sum.
+            Found { x: incomes.x, prices: Vec::new(), certificate: Certificate { lower, upper } }
         });
         let grants = shares.grants(problem, &x);
         let (objective, certificate) = (Some(certificate.lower), Some(certificate));

@@ -21,10 +21,18 @@
 
 use super::max_min::{Climb, climb};
 use super::shares::Shares;
-use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, Problem, Proposal};
+use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
 use arles_lp::market;
 use arles_lp::maxmin::{MaxMin, Reservoir};
 use std::sync::{Mutex, PoisonError};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "oef-noncoop",
+    summary: "OEF for non-cooperative tenants: the same speed-up per weight for everyone, as high as possible; overstating speed-ups never pays",
+    promises: &[Promise::ScaleFree, Promise::MaxMin, Promise::ParetoEfficient, Promise::InflationProof],
+    make: || Box::<NonCooperative>::default(),
+    ..PolicyEntry::DIVIDES_BY_TENANT
+};
 
 /// Memory of the solvers, and the last prices to start from.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What a frugal policy knows beside rates: what everything draws, how sure that is, and what moving a job would cost.
+//! What an energy-aware policy knows beside rates: what everything draws, how sure that is, and what moving a job would cost.
 
 use super::Problem;
 use crate::KindId;

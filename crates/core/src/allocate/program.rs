@@ -9,8 +9,7 @@
 //! Needs are therefore put to [`arles_lp::maxmin`] as β_l = need_l · g_l / r_l*: its level t is the largest for which
 //! thr_l ≥ t · need_l for all l.
 
-use super::{AllocateError, Grant, Members, Problem};
-use crate::KindId;
+use super::{AllocateError, Grant, Members, Problem, kind_id, user_index};
 use arles_lp::{Budget, maxmin};
 
 /// Users that can be served, in the order of the problem; all lists are theirs.
@@ -121,8 +120,8 @@ pub(super) fn grants(problem: &Problem, users: &[usize], x: &[f64]) -> Vec<Grant
         let gang = f64::from(problem.users[u].gang);
         let held = row.iter().enumerate().filter(|(_, gpus)| **gpus > 0.0);
         grants.extend(held.map(|(j, gpus)| Grant {
-            kind: KindId(j as u16),
-            members: Members::One(u as u32),
+            kind: kind_id(j),
+            members: Members::One(user_index(u)),
             gangs: gpus / gang,
         }));
     }

@@ -21,8 +21,19 @@
 //! exchanged for waiting ones, a gang for several too, while that gains. Polyak's steps towards the sum so found lower D further: D is the certificate.
 
 use super::program::{self, Served};
-use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
-use crate::KindId;
+use super::{
+    AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
+    user_index,
+};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "sia",
+    summary: "Sia's objective with fixed gangs, by local search: each round a job gets one kind or waits; the first speed-ups count most",
+    every_round: true,
+    promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::Whole],
+    make: || Box::new(Sia),
+    ..PolicyEntry::ORDERS_JOBS
+};
 
 pub(super) struct Sia;
 
@@ -54,8 +65,8 @@ impl Policy for Sia {
         let upper = choice.lower_bound(&mut prices, lower).max(lower);
         let running = plan.kind_of.iter().zip(&jobs).filter_map(|(kind, &i)| Some(((*kind)?, i)));
         let grants = running.map(|(kind, i)| Grant {
-            kind: KindId(kind as u16),
-            members: Members::One(served.users[i] as u32),
+            kind: kind_id(kind),
+            members: Members::One(user_index(served.users[i])),
             gangs: 1.0,
         });
         let grants = grants.collect();

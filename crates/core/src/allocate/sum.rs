@@ -23,8 +23,7 @@
 //! is above every sum that can be had. That is the certificate, computed from the problem and these prices alone.
 
 use super::program::Served;
-use super::{AllocateError, Allocation, Certificate, Grant, Members, Problem, Proposal};
-use crate::KindId;
+use super::{AllocateError, Allocation, Certificate, Grant, Members, Problem, Proposal, kind_id, user_index};
 use arles_lp::{Budget, Clarabel, ColumnId, Model, ModelError, Solver};
 
 /// Reduced value at which a couple is worth a column, relative to the largest value.
@@ -115,9 +114,17 @@ impl<'p> Sum<'p> {
             grants: self.grants(&x, &couples, &y),
             objective: Some(lower),
             certificate: Some(Certificate { lower, upper }),
-            prices: answer.pi.iter().map(|pi| pi * self.largest).collect(),
+            prices: self.prices(&answer),
         };
         Allocation::check(self.problem, proposal)
+    }
+
+    /// What one more GPU of each kind is worth. A cap that is only there because of how many GPUs there are grows by two with
+    /// each of them.
+    fn prices(&self, answer: &Answer) -> Vec<f64> {
+        let capped = (0..self.most.len()).filter(|&l| self.most[l] < self.served.caps[l]);
+        let grown: f64 = capped.map(|l| 2.0 * answer.u[l]).sum();
+        answer.pi.iter().map(|pi| (pi + grown) * self.largest).collect()
     }
 
     /// Solves, bringing in `couples` until none is missing.
@@ -205,7 +212,7 @@ impl<'p> Sum<'p> {
         if at.iter().any(|&at| self.served.w[at] <= 0.0) {
             return None;
         }
-        let together = self.problem.together(first.workload, second.workload, KindId(kind as u16))?;
+        let together = self.problem.together(first.workload, second.workload, kind_id(kind))?;
         // Company makes nobody faster.
         let part = |u: usize, rate: f64| (rate / self.problem.rates(u)[kind]).min(1.0);
         let parts = [part(a, together.0), part(b, together.1)];
@@ -286,8 +293,8 @@ impl<'p> Sum<'p> {
     fn grants(&self, x: &[f64], couples: &[Couple], y: &[f64]) -> Vec<Grant> {
         let mut grants = self.served.grants(self.problem, x);
         for (couple, &gangs) in couples.iter().zip(y).filter(|(_, y)| **y > 0.0) {
-            let [first, second] = couple.users.map(|l| self.served.users[l] as u32);
-            let kind = KindId(couple.kind as u16);
+            let [first, second] = couple.users.map(|l| user_index(self.served.users[l]));
+            let kind = kind_id(couple.kind);
             grants.push(Grant { kind, members: Members::Two(first, second), gangs });
         }
         grants

@@ -6,7 +6,16 @@
 //! from a GPU waits while there are others.
 
 use super::sum::Sum;
-use super::{AllocateError, Allocation, Policy, Problem};
+use super::{AllocateError, Allocation, Policy, PolicyEntry, Problem, Promise};
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "max-throughput",
+    summary: "Gavel's: promised rates (floors) first, then the largest total speed-up; two jobs may share a GPU; not fair",
+    pairs: true,
+    promises: &[Promise::ScaleFree, Promise::FloorsKept, Promise::Optimal],
+    make: || Box::new(MaxThroughput),
+    ..PolicyEntry::DIVIDES
+};
 
 pub(super) struct MaxThroughput;
 

@@ -29,7 +29,7 @@ pub struct Settings {
     pub most_failures: u32,
     /// Pause after the first failure; doubles with each further one.
     pub backoff_seconds: f64,
-    /// Whether GPUs that nobody uses are switched off: frugal policies reckon with it.
+    /// Whether GPUs that nobody uses are switched off: energy-aware policies take it into account.
     #[serde(default)]
     pub unused_off: bool,
 }

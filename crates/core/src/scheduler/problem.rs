@@ -48,7 +48,7 @@ impl Scheduler {
         if self.policy.pairs {
             problem.pairs = self.pair_rates(&problem);
         }
-        if self.policy.frugal {
+        if self.policy.energy_aware {
             problem.power = Some(self.power(&problem, &usable));
         }
         problem

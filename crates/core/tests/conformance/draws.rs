@@ -63,11 +63,12 @@ pub(crate) fn plain_problem() -> impl Strategy<Value = Problem> {
                 jobs: all,
                 weight: f64::from(*weight),
                 attained_gpu_seconds: 0.0,
-                steps_left: 1000.0,
+                steps_left: 1000.0 * unit * f64::from(*weight).sqrt(),
                 rates: rates.iter().map(|r| r * unit).collect(),
             };
             let drafts: Vec<Draft> = users.iter().map(draft).collect();
-            let mut problem = build(&capacity, &drafts, false);
+            let costs = (0..capacity.len()).map(|j| [1.0, 2.5, 0.4, 6.0][j]).collect();
+            let mut problem = build(&capacity, &drafts, false).with_costs(costs).expect("sound costs");
             problem.users.iter_mut().zip(0..).for_each(|(user, i)| user.tenant = TenantId(i));
             problem
         })
@@ -125,11 +126,41 @@ pub(crate) fn with_pairs(problem: Problem) -> Problem {
     problem.with_pairs(pairs).expect("sound pairs")
 }
 
-/// Every second user was promised a part of its best rate.
-pub(crate) fn with_floors(mut problem: Problem) -> Problem {
+/// Every second user was promised a part of its best rate. With `scarce` floors more than the GPUs can keep, mostly; else few and
+/// low, so that they can often be kept together.
+pub(crate) fn with_floors(mut problem: Problem, scarce: bool) -> Problem {
+    let parts = if scarce { [0.1, 0.5, 0.9] } else { [0.01, 0.03, 0.1] };
     for u in (0..problem.users.len()).step_by(2) {
         let best = problem.rates(u).iter().copied().fold(0.0, f64::max);
-        problem.users[u].floor = Some(best * [0.1, 0.5, 0.9][u / 2 % 3]);
+        problem.users[u].floor = Some(best * parts[u / 2 % 3]);
     }
+    problem
+}
+
+/// Every second user holds GPUs of a kind it fits on, as many as there are.
+pub(crate) fn with_holders(mut problem: Problem) -> Problem {
+    let mut free = problem.capacity.clone();
+    for u in (1..problem.users.len()).step_by(2) {
+        let gpus = f64::from(problem.users[u].gang * problem.users[u].jobs);
+        // The slowest, so that keeping it is a choice.
+        let room = (0..problem.kinds()).filter(|&j| problem.rates(u)[j] > 0.0 && free[j] >= gpus);
+        if let Some(j) = room.min_by(|&a, &b| problem.rates(u)[a].total_cmp(&problem.rates(u)[b])) {
+            free[j] -= gpus;
+            problem.users[u].held = Some(KindId(j as u16));
+        }
+    }
+    problem
+}
+
+/// One job to each user and at most two GPUs of a kind: small enough to try all places in all queues.
+pub(crate) fn one_job_each(mut problem: Problem) -> Problem {
+    problem.users.iter_mut().for_each(|user| user.jobs = 1);
+    problem.capacity.iter_mut().for_each(|m| *m = m.min(2.0));
+    problem
+}
+
+/// The same with an eighth of the GPUs, so that somebody waits.
+pub(crate) fn scarce(mut problem: Problem) -> Problem {
+    problem.capacity.iter_mut().for_each(|m| *m = (*m / 8.0).ceil());
     problem
 }

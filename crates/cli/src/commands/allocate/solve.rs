@@ -5,8 +5,9 @@
 //! `gpus_max` caps what a user can hold and changes nothing else. Policies that order single jobs see every job by itself.
 //!
 //! A fractional `gpus_max` is made whole by counting everybody's GPUs in tenths, hundredths or thousandths; a part of a GPU works
-//! at that part of the rate, so steps, floors and costs stay what they are. Policies that grant whole GPUs round it down
-//! instead, since part of a GPU is nothing to them.
+//! at that part of the rate, so steps, floors and costs stay what they are, and the policy's entry says what that does to its
+//! objective and prices ([`PolicyEntry::objective_degree`]). Policies that grant whole GPUs round it down instead, since part
+//! of a GPU is nothing to them.
 
 use super::question::{self, Question, STEPS_LEFT};
 use crate::fault::Failed;
@@ -31,7 +32,7 @@ pub(super) struct Solved {
     pub(super) certificate: Option<Certificate>,
     /// By kind; empty where the policy has none.
     pub(super) prices: Vec<f64>,
-    /// The objective counts GPUs in this many parts, since nobody can tell what it would be without; else 1.
+    /// The objective counts GPUs in this many parts, since it also counts jobs whose floor is missed; else 1.
     pub(super) objective_parts: f64,
     /// In how many parts a GPU was counted.
     pub(super) parts: f64,
@@ -47,12 +48,15 @@ impl Solved {
     }
 }
 
+/// A floor is missed by more than this part of it.
+const KEPT: f64 = 1e-6;
+
 /// Most jobs that are shown to a policy one by one.
 const MOST_JOBS: u64 = 200_000;
 
 /// Asks a policy and audits what it says.
 pub(super) fn solve(policy: &'static PolicyEntry, question: &Question) -> Result<Solved> {
-    let scale = if policy.promises.contains(&Promise::Whole) { 1.0 } else { question.parts() };
+    let scale = scale(policy, question);
     let case = Case::new(policy, question, scale)?;
     let start = Instant::now();
     let allocation = case.allocate()?;
@@ -61,49 +65,66 @@ pub(super) fn solve(policy: &'static PolicyEntry, question: &Question) -> Result
     let shares: Vec<Vec<f64>> =
         x.chunks(question.kinds.len()).map(|row| row.iter().map(|x| x / scale).collect()).collect();
     let worth = |(user, row): (&question::User, &Vec<f64>)| user.rates.iter().zip(row).map(|(r, x)| r * x).sum();
-    let utilities = question.users.iter().zip(&shares).map(worth).collect();
+    let utilities: Vec<f64> = question.users.iter().zip(&shares).map(worth).collect();
     let audit = Audit::of_holdings(&case.problem, policy.entitlement, x)?;
-    // A price is objective per part.
-    let (unit, per_gpu, objective_parts) = match case.degree(&allocation)? {
-        Some(Degree::PerGpu) => (scale, 1.0, 1.0),
-        Some(Degree::Fixed) => (1.0, scale, 1.0),
-        None => (1.0, scale, scale),
-    };
-    let bounds = |c: Certificate| Certificate { lower: c.lower / unit, upper: c.upper / unit };
+    let units = Units::new(policy, question, scale, &utilities);
+    let bounds = |c: Certificate| Certificate { lower: c.lower / units.objective, upper: c.upper / units.objective };
     Ok(Solved {
         shares,
         utilities,
         audit,
-        objective: allocation.objective().map(|value| value / unit),
+        objective: allocation.objective().map(|value| value / units.objective),
         certificate: allocation.certificate().map(bounds),
-        prices: allocation.prices().iter().map(|price| price * per_gpu).collect(),
-        objective_parts,
+        prices: allocation.prices().iter().map(|price| price * units.price).collect(),
+        objective_parts: units.parts,
         parts: scale,
         seconds,
     })
 }
 
-/// What becomes of an objective when GPUs are counted in smaller parts.
-enum Degree {
-    /// It counts GPUs.
-    PerGpu,
-    /// It does not.
-    Fixed,
+/// In how many parts a policy counts each GPU of a question.
+fn scale(policy: &PolicyEntry, question: &Question) -> f64 {
+    if policy.promises(Promise::Whole) { 1.0 } else { question.parts() }
+}
+
+/// How an answer in parts of GPUs becomes one in GPUs.
+struct Units {
+    /// What the objective is divided by.
+    objective: f64,
+    /// What prices are multiplied by: a price is objective per part.
+    price: f64,
+    /// In how many parts the objective counts GPUs all the same.
+    parts: f64,
+}
+
+impl Units {
+    fn new(policy: &PolicyEntry, question: &Question, scale: f64, utilities: &[f64]) -> Self {
+        let missed =
+            |(user, rate): (&question::User, &f64)| user.floor.is_some_and(|floor| *rate < floor * (1.0 - KEPT));
+        let missed = question.users.iter().zip(utilities).any(missed);
+        match policy.objective_degree {
+            // What a missed floor costs is counted in jobs, and parts of GPUs make more jobs of some users and not of others.
+            Some(_) if missed && policy.promises(Promise::FloorsKept) => {
+                Self { objective: 1.0, price: scale, parts: scale }
+            }
+            Some(degree) => Self { objective: scale.powi(degree), price: scale.powi(1 - degree), parts: 1.0 },
+            // Without an objective there is nothing to convert, and whole GPUs have no parts.
+            None => Self { objective: 1.0, price: 1.0, parts: 1.0 },
+        }
+    }
 }
 
 /// A question as a policy sees it.
-struct Case<'q> {
+struct Case {
     policy: &'static PolicyEntry,
-    question: &'q Question,
-    scale: f64,
     /// One user for each of the question.
     problem: Problem,
     /// What the policy is asked, where that is every job by itself, and whose job each user is.
     single: Option<(Problem, Vec<usize>)>,
 }
 
-impl<'q> Case<'q> {
-    fn new(policy: &'static PolicyEntry, question: &'q Question, scale: f64) -> Result<Self> {
+impl Case {
+    fn new(policy: &'static PolicyEntry, question: &Question, scale: f64) -> Result<Self> {
         let users: Vec<User> = (0..question.users.len()).map(|l| class(policy, question, scale, l)).collect();
         // A class without jobs can be granted nothing.
         let rates = |l: usize| {
@@ -119,7 +140,7 @@ impl<'q> Case<'q> {
         let costs: Vec<f64> = question.kinds.iter().map(|kind| kind.hourly_cost / scale).collect();
         let problem = |users: Vec<User>, rates: Vec<f64>| {
             let problem = Problem::new(Round(0), capacity.clone(), users, rates)?.with_costs(costs.clone())?;
-            if policy.frugal { with_power(problem, question) } else { Ok(problem) }
+            if policy.energy_aware { with_power(problem, question) } else { Ok(problem) }
         };
         let single = match policy.grouping {
             Grouping::Alike => None,
@@ -129,7 +150,7 @@ impl<'q> Case<'q> {
                 Some((problem(jobs, rates)?, of))
             }
         };
-        Ok(Self { policy, question, scale, problem: problem(users, rows.concat())?, single })
+        Ok(Self { policy, problem: problem(users, rows.concat())?, single })
     }
 
     fn allocate(&self) -> Result<Allocation> {
@@ -149,23 +170,6 @@ impl<'q> Case<'q> {
             x[l * k + grant.kind.index()] += grant.gangs * f64::from(self.problem.users[l].gang);
         }
         x
-    }
-
-    /// Whether the objective counts GPUs, found by counting them in parts half as large; `None` if it is neither doubled by
-    /// that nor left alone.
-    fn degree(&self, allocation: &Allocation) -> Result<Option<Degree>> {
-        let Some(objective) = allocation.objective() else { return Ok(Some(Degree::Fixed)) };
-        if self.scale == 1.0 {
-            return Ok(Some(Degree::PerGpu));
-        }
-        let halves = Case::new(self.policy, self.question, self.scale * 2.0)?.allocate()?;
-        let Some(other) = halves.objective() else { return Ok(None) };
-        let is = |expect: f64| (other - expect).abs() <= 1e-4 * expect.abs().max(other.abs());
-        Ok(match (is(2.0 * objective), is(objective)) {
-            (true, _) => Some(Degree::PerGpu),
-            (_, true) => Some(Degree::Fixed),
-            _ => None,
-        })
     }
 }
 
@@ -245,3 +249,6 @@ fn single(policy: &PolicyEntry, users: &[User]) -> Result<(Vec<User>, Vec<usize>
     }
     Ok((jobs, of))
 }
+
+#[cfg(test)]
+mod tests;

@@ -225,7 +225,7 @@ fn lineup(
     named: Option<&[&'static PolicyEntry]>,
 ) -> (Option<&'static PolicyEntry>, Vec<&'static PolicyEntry>, Vec<&'static str>) {
     if let Some(named) = named {
-        let tested = named.iter().find(|p| p.name == GOGH).or(named.iter().find(|p| p.frugal)).copied();
+        let tested = named.iter().find(|p| p.name == GOGH).or(named.iter().find(|p| p.energy_aware)).copied();
         let rivals = named.iter().copied().filter(|p| tested.is_none_or(|tested| tested.name != p.name)).collect();
         return (tested, rivals, Vec::new());
     }

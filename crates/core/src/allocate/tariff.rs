@@ -1,4 +1,4 @@
-//! What the frugal policies have in common: what a bundle costs, and how much of its promises it keeps.
+//! What the energy-aware policies have in common: what a bundle costs, and how much of its promises it keeps.
 //!
 //! **Cost.** A gang of g GPUs that draw P each costs g·P while it runs. (Where unused GPUs stay on, their idle power is spent
 //! anyway and g·(P − idle) is what the gang adds.) A job that ends when its steps are done is there for a shorter time when it
@@ -19,8 +19,7 @@
 //! **Moving** costs the energy of a restart; spread over the time that the gang will stay (an hour, or until its end) that is a
 //! power too, and whoever stays saves it. A gain of less than a hundredth is no reason to move: measurements are no better than that.
 
-use super::{PairPower, Power, Problem};
-use crate::KindId;
+use super::{PairPower, Power, Problem, kind_id, user_index};
 use std::borrow::Cow;
 
 /// Pace above the promised one that is aimed at.
@@ -82,7 +81,7 @@ impl<'p> Tariff<'p> {
     /// together do more than by taking turns.
     pub(super) fn together(&self, u: usize, v: usize, j: usize) -> Option<Offer<2>> {
         let (x, y) = (self.problem.users[u].workload, self.problem.users[v].workload);
-        let key = (x.min(y), x.max(y), KindId(j as u16));
+        let key = (x.min(y), x.max(y), kind_id(j));
         let pair = self.problem.pairs.binary_search_by_key(&key, |p| (p.a, p.b, p.kind)).ok()?;
         let rates = &self.problem.pairs[pair];
         let (first, second) = if x == rates.a { (rates.rate_a, rates.rate_b) } else { (rates.rate_b, rates.rate_a) };
@@ -98,7 +97,8 @@ impl<'p> Tariff<'p> {
             return None;
         }
         // Who shares a GPU already saves the restart of the one who would have to come.
-        let settled = self.power.couples.binary_search(&(u.min(v) as u32, u.max(v) as u32, rates.kind)).is_ok();
+        let settled =
+            self.power.couples.binary_search(&(user_index(u.min(v)), user_index(u.max(v)), rates.kind)).is_ok();
         let saved = if settled { self.saving(u, j).min(self.saving(v, j)) } else { 0.0 };
         let kept = [self.kept(u, first, doubt), self.kept(v, second, doubt)];
         Some(Offer { cost: (cost - saved).max(LEAST_COST * cost), kept })
