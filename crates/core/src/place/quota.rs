@@ -1,19 +1,19 @@
 //! How many gangs of each class run on each kind this round.
 //!
-//! Every grant has a *standing*: its share x and a deviation dev, in gangs. A round looks at t = x + dev:
+//! Every grant is a *claim*: a share x and a credit c, in gangs. A round looks at what is due, t = x + c:
 //!
 //!   1. *due*: gang after gang, always of the claim that has most of its t left, while GPUs of the kind and jobs of
-//!      the class last: whole gangs, then the largest remainder. Whatever is served is charged, dev = t − served,
+//!      the class last: whole gangs, then the largest remainder. Whatever is served is charged, c = t − served,
 //!      so in the long run the gangs served equal the share. A gang that runs already counts for h rounds more
 //!      than one that does not, so that turns are h rounds long: as many as its restart is worth.
-//!   2. *gifts*: GPUs that nobody is due go to classes with idle jobs, largest deviation first, uncharged, so
+//!   2. *spare GPUs*: GPUs that no claim is due go to classes with idle jobs, largest credit first, uncharged, so
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
 //!
 //! A frugal policy grants whole gangs and has a reason for every GPU that it leaves free, so its grants are served as
 //! they are and nothing is owed afterwards.
 //!
-//! A gang is served whole or not at all; a class that cannot be served keeps its claim in dev.
+//! A gang is served whole or not at all; what a class could not be served stays in its credit.
 
 use super::View;
 use crate::KindId;
@@ -28,10 +28,12 @@ pub(super) struct Claim {
     pub(super) second: Option<ClassId>,
     pub(super) kind: KindId,
     pub(super) share: f64,
-    pub(super) dev: f64,
-    /// Gangs that the last plan served.
+    /// Gang rounds owed; below zero, received in advance.
+    #[serde(rename = "dev")]
+    pub(super) credit: f64,
+    /// Gangs that the last plan gave it.
     served: f64,
-    /// Where its classes stand in this round's [`Quota`].
+    /// Index of its classes in this round's [`Quota`].
     #[serde(skip)]
     first_at: u32,
     #[serde(skip)]
@@ -45,18 +47,18 @@ impl Claim {
 
     /// What is due this round, after `skipped` rounds in which the last plan went on.
     fn due(&self, skipped: u32) -> f64 {
-        self.share + self.dev + f64::from(skipped) * (self.share - self.served)
+        self.share + self.credit + f64::from(skipped) * (self.share - self.served)
     }
 }
 
-/// Claims below this are rounding noise of a solver.
+/// Amounts below this are a solver's rounding errors.
 const NOISE: f64 = 1e-7;
 /// Shares below this are not worth a claim: the edge of an interior point's answer.
-const LEAST_SHARE: f64 = 1e-4;
-/// Deviations are kept within this many gangs, times the gang's size, beyond share and turn: a class that could not be
+const MIN_SHARE: f64 = 1e-4;
+/// Credits are kept within this many gangs, times the gang's size, beyond share and turn: a class that could not be
 /// served for long catches up in a few rounds, not in as many as it waited, and a large gang can in the end outrank as
 /// many small ones as it has to push aside.
-const MOST_SAVED: f64 = 2.0;
+const MAX_CREDIT: f64 = 2.0;
 /// Rounds within which a class must be able to catch up with what it is owed.
 const REPAID_WITHIN: f64 = 50.0;
 /// The part of what a class could not catch up with that lapses in a round. All at once, a single job that must take turns with a
@@ -65,19 +67,28 @@ const LAPSES: f64 = 0.1;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
 pub(super) const HORIZON_SECONDS: f64 = 3600.0;
 
-/// The claims of a new allocation, deviations carried over from `old`. Both sorted by key.
-pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -> Vec<Claim> {
+/// The claims of a new allocation, with the credits of `old`. Both sorted by key.
+pub(super) fn renew(old: &[Claim], problem: &Problem, allocation: &Allocation) -> Vec<Claim> {
     let class = |u: u32| problem.users[u as usize].class;
     let mut claims: Vec<Claim> = allocation
         .grants()
         .iter()
-        .filter(|g| g.gangs > LEAST_SHARE)
+        .filter(|g| g.gangs > MIN_SHARE)
         .map(|g| {
             let (first, second) = match g.members {
                 Members::One(u) => (class(u), None),
                 Members::Two(u, v) => (class(u), Some(class(v))),
             };
-            Claim { first, second, kind: g.kind, share: g.gangs, dev: 0.0, served: 0.0, first_at: 0, second_at: None }
+            Claim {
+                first,
+                second,
+                kind: g.kind,
+                share: g.gangs,
+                credit: 0.0,
+                served: 0.0,
+                first_at: 0,
+                second_at: None,
+            }
         })
         .collect();
     claims.sort_by_key(Claim::key);
@@ -94,9 +105,9 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
             at += 1;
         }
         match claims.get_mut(at) {
-            Some(claim) if claim.key() == o.key() => (claim.dev, claim.served) = (o.dev, o.served),
+            Some(claim) if claim.key() == o.key() => (claim.credit, claim.served) = (o.credit, o.served),
             // What is owed on a kind that the class no longer has a share of is still paid.
-            _ if o.dev > NOISE => gone.push(Claim { share: 0.0, ..*o }),
+            _ if o.credit > NOISE => gone.push(Claim { share: 0.0, ..*o }),
             _ => {}
         }
     }
@@ -108,7 +119,7 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
 }
 
 /// A class during one round.
-struct Entrant<'a> {
+struct Candidate<'a> {
     id: ClassId,
     class: &'a Class,
     /// Jobs that can run, and of these the ones that are not served yet.
@@ -116,8 +127,8 @@ struct Entrant<'a> {
     idle: u32,
     /// Sum of its shares.
     share: f64,
-    /// Sum of its deviations, and of the positive ones alone.
-    saved: f64,
+    /// Sum of its credits, and of the positive ones alone.
+    credit: f64,
     owed: f64,
     /// Rounds of advantage of a gang that runs.
     turn_rounds: f64,
@@ -132,7 +143,7 @@ fn rank(due: f64, index: u32) -> u64 {
 
 /// Gangs per class and kind, and pairs.
 pub(super) struct Quota<'a> {
-    entrants: Vec<Entrant<'a>>,
+    candidates: Vec<Candidate<'a>>,
     /// Gangs alone, by class and kind (row-major).
     gangs: Vec<u32>,
     /// Gangs that run now, likewise.
@@ -144,7 +155,7 @@ pub(super) struct Quota<'a> {
 }
 
 impl<'a> Quota<'a> {
-    /// This round's quotas. Charges the claims for what they are served, and drops those of dead classes.
+    /// This round's quotas. Charges the claims for what they are served, and drops those of classes that are gone.
     pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view);
         quota.locate(claims);
@@ -153,33 +164,33 @@ impl<'a> Quota<'a> {
             return quota;
         }
         quota.serve_due(claims, view.skipped_rounds);
-        quota.give();
+        quota.give_spare();
         if quota.upgrade(view) {
-            quota.give();
+            quota.give_spare();
         }
         quota
     }
 
     /// Classes in order, with the gangs that each was given, by kind.
     pub(super) fn classes(&self) -> impl Iterator<Item = (&'a Class, &[u32])> {
-        self.entrants.iter().map(|e| e.class).zip(self.gangs.chunks_exact(self.kinds))
+        self.candidates.iter().map(|e| e.class).zip(self.gangs.chunks_exact(self.kinds))
     }
 
     pub(super) fn class(&self, index: u32) -> &'a Class {
-        self.entrants[index as usize].class
+        self.candidates[index as usize].class
     }
 
-    /// Tells every claim where its classes stand this round, and drops those of dead classes. Claims and
-    /// entrants are in the same order, so that one walk finds all.
+    /// Sets every claim's index of its classes for this round, and drops those of classes that are gone. Claims and
+    /// candidates are in the same order, so that one walk finds all.
     fn locate(&self, claims: &mut Vec<Claim>) {
         let mut at = 0;
         claims.retain_mut(|claim| {
-            while self.entrants.get(at).is_some_and(|e| e.id < claim.first) {
+            while self.candidates.get(at).is_some_and(|e| e.id < claim.first) {
                 at += 1;
             }
-            let lives = self.entrants.get(at).is_some_and(|e| e.id == claim.first);
+            let lives = self.candidates.get(at).is_some_and(|e| e.id == claim.first);
             claim.first_at = at as u32;
-            let second = claim.second.map(|s| self.entrants.binary_search_by_key(&s, |e| e.id));
+            let second = claim.second.map(|s| self.candidates.binary_search_by_key(&s, |e| e.id));
             claim.second_at = second.and_then(Result::ok).map(|s| s as u32);
             lives && claim.second_at.is_some() == claim.second.is_some()
         });
@@ -187,7 +198,7 @@ impl<'a> Quota<'a> {
 
     fn empty(view: &View<'a>) -> Self {
         let kinds = view.cluster.kinds().len();
-        let mut entrants = Vec::with_capacity(view.classes.len());
+        let mut candidates = Vec::with_capacity(view.classes.len());
         let mut held = vec![0; view.classes.len() * kinds];
         for (c, (&id, class)) in view.classes.iter().enumerate() {
             let mut idle = 0;
@@ -202,22 +213,22 @@ impl<'a> Quota<'a> {
             }
             let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
-            entrants.push(Entrant { id, class, jobs: idle, idle, share: 0.0, saved: 0.0, owed: 0.0, turn_rounds });
+            candidates.push(Candidate { id, class, jobs: idle, idle, share: 0.0, credit: 0.0, owed: 0.0, turn_rounds });
         }
         let mut free_gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
             let gpus = &view.usable[node.gpu_range().start as usize..node.gpu_range().end as usize];
             free_gpus[node.kind.index()] += gpus.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
-        let gangs = vec![0; entrants.len() * kinds];
-        Self { entrants, gangs, held, pairs: Vec::new(), kinds, free_gpus }
+        let gangs = vec![0; candidates.len() * kinds];
+        Self { candidates, gangs, held, pairs: Vec::new(), kinds, free_gpus }
     }
 
     /// Serves every claim as it stands, in order, while GPUs and jobs last.
     fn serve_exactly(&mut self, claims: &mut Vec<Claim>) {
         claims.retain(|claim| claim.share > 0.0);
         for claim in claims {
-            claim.dev = 0.0;
+            claim.credit = 0.0;
             claim.served = (0..claim.share.round() as u32).take_while(|_| self.serve_one(claim)).count() as f64;
         }
     }
@@ -226,13 +237,13 @@ impl<'a> Quota<'a> {
     fn serve_due(&mut self, claims: &mut [Claim], skipped: u32) {
         let mut gangs: Vec<u64> = Vec::with_capacity(2 * claims.len());
         for (claim, index) in claims.iter_mut().zip(0..) {
-            claim.dev = claim.due(skipped);
+            claim.credit = claim.due(skipped);
             claim.served = 0.0;
-            let entrant = &self.entrants[claim.first_at as usize];
+            let candidate = &self.candidates[claim.first_at as usize];
             let runs = self.held[claim.first_at as usize * self.kinds + claim.kind.index()];
-            for gang in 0..entrant.jobs {
-                let advantage = if gang < runs { entrant.turn_rounds } else { 0.0 };
-                let due = claim.dev - f64::from(gang) + advantage;
+            for gang in 0..candidate.jobs {
+                let advantage = if gang < runs { candidate.turn_rounds } else { 0.0 };
+                let due = claim.credit - f64::from(gang) + advantage;
                 if due <= NOISE {
                     break;
                 }
@@ -243,17 +254,17 @@ impl<'a> Quota<'a> {
         for gang in gangs {
             let claim = &mut claims[gang as u32 as usize];
             if self.serve_one(claim) {
-                claim.dev -= 1.0;
+                claim.credit -= 1.0;
                 claim.served += 1.0;
             }
         }
         for claim in claims.iter_mut() {
-            let entrant = &mut self.entrants[claim.first_at as usize];
-            let most = MOST_SAVED * f64::from(entrant.class.gang) + claim.share + entrant.turn_rounds;
-            claim.dev = claim.dev.clamp(-most, most);
-            entrant.share += claim.share;
-            entrant.saved += claim.dev;
-            entrant.owed += claim.dev.max(0.0);
+            let candidate = &mut self.candidates[claim.first_at as usize];
+            let most = MAX_CREDIT * f64::from(candidate.class.gang) + claim.share + candidate.turn_rounds;
+            claim.credit = claim.credit.clamp(-most, most);
+            candidate.share += claim.share;
+            candidate.credit += claim.credit;
+            candidate.owed += claim.credit.max(0.0);
         }
         self.forgive(claims);
     }
@@ -263,10 +274,10 @@ impl<'a> Quota<'a> {
     /// be repaid, and kept, its claims would grow and starve large gangs.
     fn forgive(&mut self, claims: &mut [Claim]) {
         for claim in claims {
-            let entrant = &self.entrants[claim.first_at as usize];
-            let excess = entrant.saved - (f64::from(entrant.jobs) - entrant.share).max(0.0) * REPAID_WITHIN;
-            if entrant.idle == 0 && claim.dev > 0.0 && excess > 0.0 {
-                claim.dev *= (1.0 - LAPSES * excess / entrant.owed).max(0.0);
+            let candidate = &self.candidates[claim.first_at as usize];
+            let excess = candidate.credit - (f64::from(candidate.jobs) - candidate.share).max(0.0) * REPAID_WITHIN;
+            if candidate.idle == 0 && claim.credit > 0.0 && excess > 0.0 {
+                claim.credit *= (1.0 - LAPSES * excess / candidate.owed).max(0.0);
             }
         }
     }
@@ -274,47 +285,47 @@ impl<'a> Quota<'a> {
     /// One gang of a claim, if there is room and somebody to run; `true` if it was served.
     fn serve_one(&mut self, claim: &Claim) -> bool {
         let (first, j) = (claim.first_at as usize, claim.kind.index());
-        let class = self.entrants[first].class;
-        if self.entrants[first].idle == 0 || self.free_gpus[j] < class.gang || class.rates[j] <= 0.0 {
+        let class = self.candidates[first].class;
+        if self.candidates[first].idle == 0 || self.free_gpus[j] < class.gang || class.rates[j] <= 0.0 {
             return false;
         }
         match claim.second_at {
             None => self.gangs[first * self.kinds + j] += 1,
             Some(second) => {
                 let needed = if second == claim.first_at { 2 } else { 1 };
-                if self.entrants[second as usize].idle < needed {
+                if self.candidates[second as usize].idle < needed {
                     return false;
                 }
-                self.entrants[second as usize].idle -= 1;
+                self.candidates[second as usize].idle -= 1;
                 self.pairs.push((claim.first_at, second, claim.kind));
             }
         }
-        self.entrants[first].idle -= 1;
+        self.candidates[first].idle -= 1;
         self.free_gpus[j] -= class.gang;
         true
     }
 
-    /// Gives free GPUs to classes with idle jobs: largest saved claim first, each its fastest kind with room.
-    fn give(&mut self) {
-        if self.free_gpus.iter().all(|&f| f == 0) || self.entrants.iter().all(|e| e.idle == 0) {
+    /// Gives free GPUs to classes with idle jobs: largest credit first, each its fastest kind with room.
+    fn give_spare(&mut self) {
+        if self.free_gpus.iter().all(|&f| f == 0) || self.candidates.iter().all(|e| e.idle == 0) {
             return;
         }
         let mut order: Vec<(f64, usize)> = Vec::new();
-        for (c, entrant) in self.entrants.iter().enumerate().filter(|(_, e)| e.idle > 0) {
+        for (c, candidate) in self.candidates.iter().enumerate().filter(|(_, e)| e.idle > 0) {
             let row = c * self.kinds..(c + 1) * self.kinds;
             let runs_more = self.held[row.clone()].iter().sum::<u32>() > self.gangs[row].iter().sum();
-            order.push((entrant.saved + if runs_more { entrant.turn_rounds } else { 0.0 }, c));
+            order.push((candidate.credit + if runs_more { candidate.turn_rounds } else { 0.0 }, c));
         }
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for (_, c) in order {
-            let class = self.entrants[c].class;
-            while self.entrants[c].idle > 0 {
+            let class = self.candidates[c].class;
+            while self.candidates[c].idle > 0 {
                 let room = |j: &usize| class.seen_rates[*j] > 0.0 && self.free_gpus[*j] >= class.gang;
                 let faster =
                     |a: &usize, b: &usize| class.seen_rates[*a].total_cmp(&class.seen_rates[*b]).then(b.cmp(a));
                 let Some(j) = (0..self.kinds).filter(room).max_by(faster) else { break };
-                let gangs = (self.free_gpus[j] / class.gang).min(self.entrants[c].idle);
-                self.entrants[c].idle -= gangs;
+                let gangs = (self.free_gpus[j] / class.gang).min(self.candidates[c].idle);
+                self.candidates[c].idle -= gangs;
                 self.gangs[c * self.kinds + j] += gangs;
                 self.free_gpus[j] -= gangs * class.gang;
             }
@@ -325,8 +336,8 @@ impl<'a> Quota<'a> {
     fn upgrade(&mut self, view: &View<'_>) -> bool {
         let mut moved = false;
         for to in (0..self.kinds).filter(|&to| self.free_gpus[to] > 0).collect::<Vec<_>>() {
-            for c in 0..self.entrants.len() {
-                let class = self.entrants[c].class;
+            for c in 0..self.candidates.len() {
+                let class = self.candidates[c].class;
                 if self.free_gpus[to] < class.gang || class.seen_rates[to] <= 0.0 {
                     continue;
                 }
