@@ -2,8 +2,8 @@
 
 mod common;
 
-use arles_core::allocate::{Allocation, Members, find_policy};
-use arles_core::{Input, JobId, KindId, Output};
+use arles_core::allocate::{Allocation, Grant, Members, Problem, Proposal, find_policy};
+use arles_core::{Input, JobId, KindId, Output, Scheduler};
 use common::{Perfect, cluster, job};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -174,4 +174,44 @@ fn a_spread_gang_comes_together_when_there_is_room() {
     };
     engine.round();
     assert_eq!(nodes(&engine), 1, "a smaller gang made room, since restarts cost nothing here");
+}
+
+/// A journal replayed by another version may answer a round with shares of users and kinds that this problem does not have.
+#[test]
+fn shares_that_do_not_fit_the_problem_are_left_out() {
+    let mut engine = Perfect::new(cluster(&[4], 4), "max-min-fairness", vec![vec![1.0]]);
+    engine.tell(Input::Submit(job(0, 0, 1)));
+    let outputs = engine.scheduler.step(engine.now, Input::Tick);
+    let asked = outputs.iter().find_map(|o| if let Output::Solve(p) = o { Some(p) } else { None }).expect("a problem");
+    let users = vec![asked.users[0].clone(); 9];
+    let larger = Problem::new(asked.round, vec![4.0; 3], users, vec![1.0; 27]).expect("a problem");
+    let grant = |user, kind, gangs| Grant { kind: KindId(kind), members: Members::One(user), gangs };
+    let grants = vec![grant(0, 0, 0.5), grant(8, 0, 1.0), grant(0, 2, 0.5)];
+    let answer = Allocation::check(&larger, Proposal { grants, ..Proposal::default() });
+    engine.tell(Input::Allocated(asked.round, answer));
+    (0..20).for_each(|_| engine.round());
+    assert!(engine.notes.is_empty(), "{:?}", engine.notes);
+    assert_eq!(engine.held.len(), 1, "the job runs on a GPU that nobody else wants");
+    let shares = engine.scheduler.standing(JobId(0));
+    assert_eq!(shares.len(), 1, "{shares:?}");
+    assert_eq!((shares[0].kind, shares[0].gangs), (KindId(0), 0.5));
+}
+
+/// A snapshot may have been edited: a claim to half a GPU for a gang of two, under a policy that never shares GPUs.
+#[test]
+fn restored_claims_that_cannot_be_served_are_dropped() {
+    let mut engine = Perfect::new(cluster(&[4], 4), "max-min-fairness", vec![vec![1.0]]);
+    engine.tell(Input::Submit(job(0, 0, 2)));
+    engine.tell(Input::Submit(job(1, 0, 4)));
+    (0..5).for_each(|_| engine.round());
+    let mut snapshot = serde_json::to_value(&engine.scheduler).expect("a snapshot");
+    let claims = snapshot["placer"]["claims"].as_array_mut().expect("a list of claims");
+    let mut odd = claims[0].clone();
+    odd["second"] = odd["first"].clone();
+    claims.insert(1, odd);
+    let restored: Scheduler = serde_json::from_value(snapshot).expect("a scheduler");
+    engine.scheduler = restored;
+    (0..20).for_each(|_| engine.round());
+    assert!(engine.notes.is_empty(), "{:?}", engine.notes);
+    assert_eq!(engine.scheduler.standing(JobId(0)).len(), 1);
 }

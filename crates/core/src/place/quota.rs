@@ -17,7 +17,7 @@
 
 use super::View;
 use crate::KindId;
-use crate::allocate::{Allocation, ClassId, Members, Problem};
+use crate::allocate::{Allocation, ClassId, Grant, Members, Problem};
 use crate::live::Class;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,10 @@ impl Claim {
         (self.first, self.second, self.kind)
     }
 
+    fn is_finite(&self) -> bool {
+        self.share.is_finite() && self.share >= 0.0 && self.credit.is_finite() && self.served.is_finite()
+    }
+
     /// What is due this round, after `skipped` rounds in which the last plan went on.
     fn due(&self, skipped: u32) -> f64 {
         self.share + self.credit + f64::from(skipped) * (self.share - self.served)
@@ -67,30 +71,22 @@ const LAPSES: f64 = 0.1;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
 pub(super) const HORIZON_SECONDS: f64 = 3600.0;
 
+/// The claim of a grant; none if its share is too small, or if it names what is not in `problem`: an allocation that was
+/// replayed has not come through its checker.
+fn claim(problem: &Problem, grant: &Grant) -> Option<Claim> {
+    let class = |u: u32| problem.users.get(u as usize).map(|user| user.class);
+    let (first, second) = match grant.members {
+        Members::One(u) => (class(u)?, None),
+        Members::Two(u, v) => (class(u)?, Some(class(v)?)),
+    };
+    let (kind, share) = (grant.kind, grant.gangs);
+    let known = share.is_finite() && share > MIN_SHARE && kind.index() < problem.kinds();
+    known.then_some(Claim { first, second, kind, share, credit: 0.0, served: 0.0, first_at: 0, second_at: None })
+}
+
 /// The claims of a new allocation, with the credits of `old`. Both sorted by key.
 pub(super) fn renew(old: &[Claim], problem: &Problem, allocation: &Allocation) -> Vec<Claim> {
-    let class = |u: u32| problem.users[u as usize].class;
-    let mut claims: Vec<Claim> = allocation
-        .grants()
-        .iter()
-        .filter(|g| g.gangs > MIN_SHARE)
-        .map(|g| {
-            let (first, second) = match g.members {
-                Members::One(u) => (class(u), None),
-                Members::Two(u, v) => (class(u), Some(class(v))),
-            };
-            Claim {
-                first,
-                second,
-                kind: g.kind,
-                share: g.gangs,
-                credit: 0.0,
-                served: 0.0,
-                first_at: 0,
-                second_at: None,
-            }
-        })
-        .collect();
+    let mut claims: Vec<Claim> = allocation.grants().iter().filter_map(|grant| claim(problem, grant)).collect();
     claims.sort_by_key(Claim::key);
     claims.dedup_by(|b, a| {
         let same = a.key() == b.key();
@@ -151,6 +147,8 @@ pub(super) struct Quota<'a> {
     /// Pairs: (first, second, kind), by class index.
     pub(super) pairs: Vec<(u32, u32, KindId)>,
     kinds: usize,
+    /// Usable GPUs of each kind, and of these the ones in no quota yet.
+    gpus: Vec<u32>,
     free_gpus: Vec<u32>,
 }
 
@@ -158,17 +156,39 @@ impl<'a> Quota<'a> {
     /// This round's quotas. Charges the claims for what they are served, and drops those of classes that are gone.
     pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view);
-        quota.locate(claims);
+        quota.locate(view, claims);
         if view.frugal {
             quota.serve_exactly(claims);
-            return quota;
-        }
-        quota.serve_due(claims, view.skipped_rounds);
-        quota.give_spare();
-        if quota.upgrade(view) {
+        } else {
+            quota.serve_due(claims, view.skipped_rounds);
             quota.give_spare();
+            if quota.upgrade(view) {
+                quota.give_spare();
+            }
         }
+        quota.assert_balanced(claims);
         quota
+    }
+
+    /// Every GPU is free or in one quota, every job idle or in one quota, every credit a number.
+    fn assert_balanced(&self, claims: &[Claim]) {
+        let mut gpus = self.free_gpus.clone();
+        let mut jobs: Vec<u32> = self.candidates.iter().map(|candidate| candidate.idle).collect();
+        for (c, row) in self.gangs.chunks_exact(self.kinds).enumerate() {
+            for (j, &gangs) in row.iter().enumerate() {
+                gpus[j] += gangs * self.candidates[c].class.gang;
+                jobs[c] += gangs;
+            }
+        }
+        for &(first, second, kind) in &self.pairs {
+            gpus[kind.index()] += 1;
+            jobs[first as usize] += 1;
+            jobs[second as usize] += 1;
+        }
+        assert_eq!(gpus, self.gpus, "the quotas of a kind and its free GPUs are its usable GPUs");
+        let all = self.candidates.iter().map(|candidate| candidate.jobs);
+        assert!(all.eq(jobs), "the quotas of a class and its idle jobs are its jobs");
+        assert!(claims.iter().all(Claim::is_finite), "credits are finite numbers");
     }
 
     /// Classes in order, with the gangs that each was given, by kind.
@@ -180,19 +200,31 @@ impl<'a> Quota<'a> {
         self.candidates[index as usize].class
     }
 
-    /// Sets every claim's index of its classes for this round, and drops those of classes that are gone. Claims and
-    /// candidates are in the same order, so that one walk finds all.
-    fn locate(&self, claims: &mut Vec<Claim>) {
+    /// Sets every claim's index of its classes for this round. Claims of classes that are gone are dropped, and so are claims
+    /// that this cluster cannot serve at all: a restored or replayed claim may name anything. Claims and candidates are in the
+    /// same order, so that one walk finds all. From here on indices can be trusted.
+    fn locate(&self, view: &View<'_>, claims: &mut Vec<Claim>) {
+        let shares_gpu = |kind: KindId| view.pairs && view.cluster.kind(kind).max_jobs >= 2;
+        let single = |c: u32| self.candidates[c as usize].class.gang == 1;
         let mut at = 0;
         claims.retain_mut(|claim| {
+            if claim.kind.index() >= self.kinds || !claim.is_finite() {
+                return false;
+            }
             while self.candidates.get(at).is_some_and(|e| e.id < claim.first) {
                 at += 1;
             }
-            let lives = self.candidates.get(at).is_some_and(|e| e.id == claim.first);
+            if self.candidates.get(at).is_none_or(|e| e.id != claim.first) {
+                return false;
+            }
             claim.first_at = at as u32;
             let second = claim.second.map(|s| self.candidates.binary_search_by_key(&s, |e| e.id));
             claim.second_at = second.and_then(Result::ok).map(|s| s as u32);
-            lives && claim.second_at.is_some() == claim.second.is_some()
+            match (claim.second, claim.second_at) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(_), Some(second)) => shares_gpu(claim.kind) && single(claim.first_at) && single(second),
+            }
         });
     }
 
@@ -215,13 +247,13 @@ impl<'a> Quota<'a> {
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
             candidates.push(Candidate { id, class, jobs: idle, idle, share: 0.0, credit: 0.0, owed: 0.0, turn_rounds });
         }
-        let mut free_gpus = vec![0; kinds];
+        let mut gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
-            let gpus = &view.usable[node.gpu_range().start as usize..node.gpu_range().end as usize];
-            free_gpus[node.kind.index()] += gpus.iter().map(|&u| u32::from(u)).sum::<u32>();
+            let usable = &view.usable[node.gpu_range().start as usize..node.gpu_range().end as usize];
+            gpus[node.kind.index()] += usable.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
         let gangs = vec![0; candidates.len() * kinds];
-        Self { candidates, gangs, held, pairs: Vec::new(), kinds, free_gpus }
+        Self { candidates, gangs, held, pairs: Vec::new(), kinds, free_gpus: gpus.clone(), gpus }
     }
 
     /// Serves every claim as it stands, in order, while GPUs and jobs last.

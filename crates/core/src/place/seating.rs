@@ -71,6 +71,8 @@ impl Seating {
                 plan.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread });
             }
         }
+        let jobs = chosen.len() + 2 * pairs.len();
+        assert_eq!(plan.keep.len() + plan.seats.len(), jobs, "the quotas leave a seat for every job chosen");
         plan
     }
 
