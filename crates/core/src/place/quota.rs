@@ -14,6 +14,14 @@
 //! they are and nothing is owed afterwards.
 //!
 //! A gang is served whole or not at all; what a class could not be served stays in its credit.
+//!
+//! *When shares cannot be had.* Shares of a linear program need not be a mixture of whole gangs: a single job that is granted
+//! all the time and a gang of four granted three quarters of it cannot both have that on four GPUs. Then somebody's credit
+//! reaches its limit, and what exceeds the limit is lost. Losing it alone would let the order of service decide who is
+//! short, so all lose alike: with r the rounds' worth of its share that a claim loses (overdue / x, the largest of all), every claim
+//! on the kinds concerned loses r·x. In n rounds that lost R of them a claim is then served (n − R)·x, give or take its
+//! limit: the same part of its share as every other, and as large a part as the order of service can pack. Kinds are concerned
+//! together when some class has shares of both. What a class at its limit receives in spare GPUs counts as received.
 
 use super::View;
 use crate::KindId;
@@ -63,11 +71,6 @@ const MIN_SHARE: f64 = 1e-4;
 /// served for long catches up in a few rounds, not in as many as it waited, and a large gang can in the end outrank as
 /// many small ones as it has to push aside.
 const MAX_CREDIT: f64 = 2.0;
-/// Rounds within which a class must be able to catch up with what it is owed.
-const REPAID_WITHIN: f64 = 50.0;
-/// The part of what a class could not catch up with that lapses in a round. All at once, a single job that must take turns with a
-/// gang of all GPUs would forget what it is owed whenever it runs, and be left with what the gang does not want.
-const LAPSES: f64 = 0.1;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
 pub(super) const HORIZON_SECONDS: f64 = 3600.0;
 
@@ -123,9 +126,8 @@ struct Candidate<'a> {
     idle: u32,
     /// Sum of its shares.
     share: f64,
-    /// Sum of its credits, and of the positive ones alone.
+    /// Sum of its credits, each within its limit.
     credit: f64,
-    owed: f64,
     /// Rounds of advantage of a gang that runs.
     turn_rounds: f64,
 }
@@ -165,6 +167,7 @@ impl<'a> Quota<'a> {
             if quota.upgrade(view) {
                 quota.give_spare();
             }
+            quota.settle(claims, view.skipped_rounds + 1);
         }
         quota.assert_balanced(claims);
         quota
@@ -245,7 +248,7 @@ impl<'a> Quota<'a> {
             }
             let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
-            candidates.push(Candidate { id, class, jobs: idle, idle, share: 0.0, credit: 0.0, owed: 0.0, turn_rounds });
+            candidates.push(Candidate { id, class, jobs: idle, idle, share: 0.0, credit: 0.0, turn_rounds });
         }
         let mut gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
@@ -290,28 +293,92 @@ impl<'a> Quota<'a> {
                 claim.served += 1.0;
             }
         }
-        for claim in claims.iter_mut() {
+        for claim in claims.iter() {
+            let limit = self.limit(claim);
             let candidate = &mut self.candidates[claim.first_at as usize];
-            let most = MAX_CREDIT * f64::from(candidate.class.gang) + claim.share + candidate.turn_rounds;
-            claim.credit = claim.credit.clamp(-most, most);
             candidate.share += claim.share;
-            candidate.credit += claim.credit;
-            candidate.owed += claim.credit.max(0.0);
+            candidate.credit += claim.credit.clamp(-limit, limit);
         }
-        self.forgive(claims);
     }
 
-    /// A class can catch up only by running more jobs than its share. While all its jobs run, what it could not catch up
-    /// with in [`REPAID_WITHIN`] rounds lapses little by little, in proportion: a class that is owed all its jobs all the time can never
-    /// be repaid, and kept, its claims would grow and starve large gangs.
-    fn forgive(&mut self, claims: &mut [Claim]) {
+    /// The largest credit that a claim may keep.
+    fn limit(&self, claim: &Claim) -> f64 {
+        let candidate = &self.candidates[claim.first_at as usize];
+        MAX_CREDIT * f64::from(candidate.class.gang) + claim.share + candidate.turn_rounds
+    }
+
+    /// Credit beyond the limit of a claim that could be served. What cannot be served at all (jobs that pause after a failure, a
+    /// kind with too few usable GPUs left) is nobody else's loss.
+    fn overdue(&self, claim: &Claim) -> f64 {
+        let (candidate, j) = (&self.candidates[claim.first_at as usize], claim.kind.index());
+        let enough_jobs = candidate.share <= f64::from(candidate.jobs) * (1.0 + NOISE) + NOISE;
+        let fits = candidate.class.rates[j] > 0.0 && self.gpus[j] >= candidate.class.gang;
+        if claim.share > 0.0 && enough_jobs && fits { (claim.credit - self.limit(claim)).max(0.0) } else { 0.0 }
+    }
+
+    /// Brings all credits within their limits, after `rounds` rounds. What is lost by that is lost by all alike.
+    fn settle(&self, claims: &mut [Claim], rounds: u32) {
+        if claims.iter().any(|claim| self.overdue(claim) > 0.0) {
+            self.charge_spare(claims);
+            self.share_losses(claims, rounds);
+        }
         for claim in claims {
-            let candidate = &self.candidates[claim.first_at as usize];
-            let excess = candidate.credit - (f64::from(candidate.jobs) - candidate.share).max(0.0) * REPAID_WITHIN;
-            if candidate.idle == 0 && claim.credit > 0.0 && excess > 0.0 {
-                claim.credit *= (1.0 - LAPSES * excess / candidate.owed).max(0.0);
+            let limit = self.limit(claim);
+            claim.credit = claim.credit.clamp(-limit, limit);
+        }
+    }
+
+    /// Charges claims at their limit for what their class received beyond what it was charged: spare GPUs and faster kinds.
+    fn charge_spare(&self, claims: &mut [Claim]) {
+        let rate = |c: usize, j: usize| self.candidates[c].class.seen_rates[j];
+        let received = |(c, gangs): (usize, &[u32])| {
+            gangs.iter().enumerate().map(|(j, &gangs)| f64::from(gangs) * rate(c, j)).sum::<f64>()
+        };
+        let mut uncharged: Vec<f64> = self.gangs.chunks_exact(self.kinds).enumerate().map(received).collect();
+        for claim in claims.iter().filter(|claim| claim.second.is_none()) {
+            let c = claim.first_at as usize;
+            uncharged[c] -= claim.served * rate(c, claim.kind.index());
+        }
+        for claim in claims.iter_mut().filter(|claim| claim.second.is_none()) {
+            let c = claim.first_at as usize;
+            let rate = rate(c, claim.kind.index());
+            if rate > 0.0 {
+                let gangs = self.overdue(claim).min(uncharged[c].max(0.0) / rate);
+                claim.credit -= gangs;
+                claim.served += gangs;
+                uncharged[c] -= gangs * rate;
             }
         }
+    }
+
+    /// Takes from every claim as many rounds' worth of its share as the claim that loses most on the kinds concerned loses; never
+    /// more than the `rounds` that have just been added.
+    fn share_losses(&self, claims: &mut [Claim], rounds: u32) {
+        let group = self.linked_kinds(claims);
+        let mut lost = vec![0.0f64; self.kinds];
+        for claim in claims.iter().filter(|claim| claim.share > 0.0) {
+            let lost = &mut lost[group[claim.kind.index()]];
+            *lost = lost.max(self.overdue(claim) / claim.share).min(f64::from(rounds));
+        }
+        for claim in claims {
+            claim.credit -= lost[group[claim.kind.index()]] * claim.share;
+        }
+    }
+
+    /// For each kind, a name for all kinds that are linked to it by classes with shares of several.
+    fn linked_kinds(&self, claims: &[Claim]) -> Vec<usize> {
+        let mut group: Vec<usize> = (0..self.kinds).collect();
+        let mut kind_of_class: Vec<Option<usize>> = vec![None; self.candidates.len()];
+        for claim in claims.iter().filter(|claim| claim.share > 0.0) {
+            for class in std::iter::once(claim.first_at).chain(claim.second_at) {
+                let other = *kind_of_class[class as usize].get_or_insert(claim.kind.index());
+                let (a, b) = (group[claim.kind.index()], group[other]);
+                if a != b {
+                    group.iter_mut().filter(|g| **g == a).for_each(|g| *g = b);
+                }
+            }
+        }
+        group
     }
 
     /// One gang of a claim, if there is room and somebody to run; `true` if it was served.
