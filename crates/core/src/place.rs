@@ -1,10 +1,11 @@
 //! Placement: shares become whole GPUs for one round.
 //!
-//! A placer sees the live state and an allocation and names, for every job that shall run this round, the
-//! GPUs it shall run on. A [`Placement`] exists only through its checker: every gang whole and on
+//! The [`Placer`] sees the live state and an allocation and names, for every job that is to run this round, the GPUs it
+//! runs on. What it drafts is a [`Plan`]; a [`Placement`] exists only through [`Placement::check`]: every gang whole and on
 //! one kind, no GPU oversold, nobody on a node that is not usable.
+//!
+//! Nothing here gives orders or changes a job: the scheduler carries a placement out.
 
-use crate::allocate::{Allocation, Problem};
 use crate::live::{Classes, Jobs, Seats, Slot};
 use crate::{Cluster, GpuId, KindId, Time};
 use std::fmt;
@@ -14,10 +15,10 @@ mod quota;
 mod rounding;
 mod seating;
 
-pub use rounding::RoundingPlacer;
+pub(crate) use rounding::Placer;
 
-/// The live state, as a placer may see it.
-pub struct View<'a> {
+/// The live state, as the placer may see it.
+pub(crate) struct View<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) now: Time,
     pub(crate) round_seconds: f64,
@@ -44,20 +45,20 @@ impl View<'_> {
     }
 }
 
-/// How long a job should run before another takes its place: so long that restarts cost a small part of the time, and
+/// How long a job should run before another takes its place: long enough that restarts cost a small part of the time, and
 /// never less than a few rounds.
 pub(crate) fn turn_seconds(restart_seconds: f64, round_seconds: f64) -> f64 {
-    (restart_seconds / MOST_OVERHEAD).max(LEAST_ROUNDS * round_seconds)
+    (restart_seconds / MAX_RESTART_OVERHEAD).max(MIN_TURN_ROUNDS * round_seconds)
 }
 
 /// Largest part of the time that taking turns may cost in restarts.
-const MOST_OVERHEAD: f64 = 0.05;
+const MAX_RESTART_OVERHEAD: f64 = 0.05;
 /// Shortest turn, in rounds.
-const LEAST_ROUNDS: f64 = 4.0;
-/// A plan that nothing has disturbed stands for this many rounds before the next is made: half a turn.
-pub(crate) const PLAN_LASTS: u32 = 2;
+const MIN_TURN_ROUNDS: f64 = 4.0;
+/// A placement that nothing has disturbed stands for this many rounds before the next is made: half a turn.
+pub(crate) const ROUNDS_PER_PLAN: u32 = 2;
 
-/// One gang's place.
+/// The GPUs of one gang.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Seat {
     pub(crate) job: Slot,
@@ -66,16 +67,20 @@ pub(crate) struct Seat {
     pub(crate) spread: bool,
 }
 
-/// Where every job of a round runs: those that stay where they are and those that move or begin.
+/// Where every job of a round is to run, not yet checked: jobs that stay where they are, and jobs that move or start.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Placement {
+pub(crate) struct Plan {
     pub(crate) keep: Vec<Slot>,
     pub(crate) seats: Vec<Seat>,
 }
 
-/// A rule that a placement breaks.
+/// A plan that keeps the rules.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Placement(Plan);
+
+/// A rule that a plan breaks.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PlaceError {
+pub(crate) enum PlaceError {
     /// A GPU was given to more jobs than its kind allows.
     Oversold(GpuId),
     /// A gang has not as many GPUs as the job holds.
@@ -101,18 +106,18 @@ impl fmt::Display for PlaceError {
 }
 
 impl Placement {
-    /// Accepts a placement that keeps the rules.
+    /// Accepts a plan that keeps the rules.
     ///
     /// # Errors
     /// The first rule that is broken.
-    pub(crate) fn check(self, view: &View<'_>) -> Result<Self, PlaceError> {
+    pub(crate) fn check(plan: Plan, view: &View<'_>) -> Result<Self, PlaceError> {
         let mut load = vec![0u8; view.cluster.gpus()];
         let mut placed = vec![false; view.jobs.slots()];
-        let kept = self.keep.iter().map(|&slot| {
+        let kept = plan.keep.iter().map(|&slot| {
             let gang = view.jobs.get(slot).phase.held().expect("only a held gang can be kept");
             (slot, gang.kind, gang.gpus.as_slice())
         });
-        for (slot, kind, gpus) in kept.chain(self.seats.iter().map(|s| (s.job, s.kind, s.gpus.as_slice()))) {
+        for (slot, kind, gpus) in kept.chain(plan.seats.iter().map(|s| (s.job, s.kind, s.gpus.as_slice()))) {
             let spec = &view.jobs.get(slot).spec;
             if std::mem::replace(&mut placed[slot as usize], true) {
                 return Err(PlaceError::Twice(spec.id.0));
@@ -134,18 +139,13 @@ impl Placement {
                 }
             }
         }
-        Ok(self)
+        Ok(Self(plan))
     }
-}
 
-/// Rounds shares to whole GPUs, round after round, so that in the long run everybody gets its share.
-pub trait Placer: Send + Sync {
-    /// Takes a new allocation over; `problem` is the one it answers.
-    fn adopt(&mut self, problem: &Problem, allocation: &Allocation);
-    /// Names this round's places.
-    fn place(&mut self, view: &View<'_>) -> Placement;
-    /// For `class`: its gangs at once by kind (its share of time), and the credit it has saved up.
-    fn standing(&self, class: crate::allocate::ClassId) -> Vec<Standing>;
+    /// The plan, to be carried out.
+    pub(crate) fn into_plan(self) -> Plan {
+        self.0
+    }
 }
 
 /// What a class is owed on one kind.

@@ -15,7 +15,7 @@
 use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem};
 use crate::estimate::{Estimates, RateQuery, RateRow};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
-use crate::place::{PLAN_LASTS, Placer, RoundingPlacer, Standing, View};
+use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
@@ -60,7 +60,7 @@ pub struct Scheduler {
     tenants: Vec<Tenant>,
     policy: &'static PolicyEntry,
     settings: Settings,
-    placer: RoundingPlacer,
+    placer: Placer,
 
     /// Its own time: the driver's clock, less what that was set back.
     now: Time,
@@ -109,7 +109,7 @@ impl Scheduler {
             seats: Seats::new(cluster.gpus()),
             nodes: vec![unseen; cluster.nodes().len()],
             awaiting: vec![Vec::new(); cluster.gpus()],
-            placer: RoundingPlacer::default(),
+            placer: Placer::default(),
             cluster,
             tenants,
             policy,
@@ -364,7 +364,7 @@ impl Scheduler {
             let problem = Arc::new(self.problem());
             self.outstanding = Some(Arc::clone(&problem));
             out.push(Output::Solve(problem));
-        } else if self.skipped_rounds + 1 < PLAN_LASTS && self.undisturbed() {
+        } else if self.skipped_rounds + 1 < ROUNDS_PER_PLAN && self.undisturbed() {
             self.skipped_rounds += 1;
             self.placed = true;
         } else {
@@ -418,7 +418,7 @@ impl Scheduler {
         match answer {
             Ok(allocation) => {
                 self.unanswered = false;
-                self.placer.adopt(&problem, &allocation);
+                self.placer.set_shares(&problem, &allocation);
             }
             Err(error) => {
                 // The last shares stay in force, and the question is asked again next round.
@@ -470,7 +470,21 @@ impl Scheduler {
         }
         self.placed = true;
         let usable = self.usable();
-        let view = View {
+        let mut placer = std::mem::take(&mut self.placer);
+        let view = self.view(&usable);
+        let placement = Placement::check(placer.place(&view), &view);
+        self.placer = placer;
+        self.skipped_rounds = 0;
+        match placement {
+            Ok(placement) => self.carry_out(placement, &usable, out),
+            // A wrong plan is a bug; what runs goes on running, and the note says what was wrong.
+            Err(error) => out.push(Output::Note(Event::BadPlan { round: self.round, why: error.to_string() })),
+        }
+    }
+
+    /// The live state, as the placer may see it.
+    fn view<'a>(&'a self, usable: &'a [bool]) -> View<'a> {
+        View {
             cluster: &self.cluster,
             now: self.now,
             round_seconds: self.settings.round_seconds,
@@ -480,14 +494,7 @@ impl Scheduler {
             jobs: &self.jobs,
             classes: &self.classes,
             seats: &self.seats,
-            usable: &usable,
-        };
-        let plan = self.placer.place(&view).check(&view);
-        self.skipped_rounds = 0;
-        match plan {
-            Ok(placement) => self.carry_out(placement, &usable, out),
-            // A wrong plan is a bug; what runs goes on running, and the note says what was wrong.
-            Err(error) => out.push(Output::Note(Event::BadPlan { round: self.round, why: error.to_string() })),
+            usable,
         }
     }
 

@@ -1,7 +1,7 @@
-//! Which jobs share a GPU: for each pair of classes that was granted one, a job of either.
+//! Which jobs share a GPU: for each pair of classes that was granted one, a job of each.
 //!
-//! Thousands of pairs may be of the same few classes, so no pair may look at a whole class again. Who can be chosen only ever
-//! becomes fewer while a plan is made: a search goes on where the last one like it ended.
+//! Thousands of pairs may be of the same few classes, so a search must not scan a whole class again. The set of candidates only
+//! shrinks while a plan is made, so each search goes on where the last one of its kind ended.
 
 use super::View;
 use super::quota::Quota;
@@ -11,7 +11,7 @@ use crate::live::Slot;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// A job in the order of service; whoever has received least is the largest, then whoever has the lesser slot.
+/// A job in the order of service: the job that has received least is the largest, then the one with the smaller slot.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     service: f64,
@@ -38,13 +38,13 @@ impl PartialEq for Turn {
 
 impl Eq for Turn {}
 
-/// Couples in the making. Classes are named by their index in the quota.
+/// Pairs of jobs being chosen. Classes are named by their index in the quota.
 pub(super) struct Matching<'p, 'a> {
     view: &'p View<'a>,
     quota: &'p Quota<'a>,
     /// By slot.
-    coupled: Vec<bool>,
-    /// Jobs of the first class on the kind beside one of the second, last one first.
+    paired: Vec<bool>,
+    /// Jobs of the first class that run on the kind beside one of the second, last one first.
     together: BTreeMap<(u32, u32, KindId), Vec<(Slot, Slot)>>,
     /// Jobs of a class, by what they have received if they go to the kind.
     turns: BTreeMap<(u32, KindId), BinaryHeap<Turn>>,
@@ -52,46 +52,46 @@ pub(super) struct Matching<'p, 'a> {
 
 impl<'p, 'a> Matching<'p, 'a> {
     pub(super) fn new(view: &'p View<'a>, quota: &'p Quota<'a>) -> Self {
-        let coupled = vec![false; view.jobs.slots()];
-        Self { view, quota, coupled, together: BTreeMap::new(), turns: BTreeMap::new() }
+        let paired = vec![false; view.jobs.slots()];
+        Self { view, quota, paired, together: BTreeMap::new(), turns: BTreeMap::new() }
     }
 
-    /// Who is in a couple, by slot.
-    pub(super) fn into_coupled(self) -> Vec<bool> {
-        self.coupled
+    /// Which jobs are in a pair, by slot.
+    pub(super) fn into_paired(self) -> Vec<bool> {
+        self.paired
     }
 
-    fn marry(&mut self, a: Slot, b: Slot) -> (Slot, Slot) {
-        self.coupled[a as usize] = true;
-        self.coupled[b as usize] = true;
+    fn pair(&mut self, a: Slot, b: Slot) -> (Slot, Slot) {
+        self.paired[a as usize] = true;
+        self.paired[b as usize] = true;
         (a, b)
     }
 
     /// Two jobs, one of each class, that share a GPU of the kind already.
-    pub(super) fn settled(&mut self, first: u32, second: u32, kind: KindId) -> Option<(Slot, Slot)> {
+    pub(super) fn running_pair(&mut self, first: u32, second: u32, kind: KindId) -> Option<(Slot, Slot)> {
         let (view, quota) = (self.view, self.quota);
         let there =
             self.together.entry((first, second, kind)).or_insert_with(|| together(view, quota, first, second, kind));
-        let coupled = &self.coupled;
+        let paired = &self.paired;
         while let Some((a, b)) = there.pop() {
-            if !coupled[a as usize] && !coupled[b as usize] {
-                return Some(self.marry(a, b));
+            if !paired[a as usize] && !paired[b as usize] {
+                return Some(self.pair(a, b));
             }
         }
         None
     }
 
-    /// One job of each class, whoever has received least.
-    pub(super) fn due(&mut self, first: u32, second: u32, kind: KindId) -> Option<(Slot, Slot)> {
+    /// One job of each class: those that have received least.
+    pub(super) fn next_pair(&mut self, first: u32, second: u32, kind: KindId) -> Option<(Slot, Slot)> {
         let a = self.next(first, kind)?;
-        // Nobody is its own partner.
-        self.coupled[a as usize] = true;
+        // A job is not its own partner.
+        self.paired[a as usize] = true;
         match self.next(second, kind) {
-            Some(b) => Some(self.marry(a, b)),
+            Some(b) => Some(self.pair(a, b)),
             None => {
-                self.coupled[a as usize] = false;
+                self.paired[a as usize] = false;
                 if first == second {
-                    // It was passed over as if it had one.
+                    // The search for the second job has passed it over: put it back.
                     let service = service(self.view, a, Some(kind));
                     self.turns.entry((first, kind)).or_default().push(Turn { service, slot: a });
                 }
@@ -100,7 +100,7 @@ impl<'p, 'a> Matching<'p, 'a> {
         }
     }
 
-    /// The job of a class that has received least and is in no couple. It stays where it is.
+    /// The job of a class that has received least and is in no pair yet. It stays in the queue.
     fn next(&mut self, class: u32, kind: KindId) -> Option<Slot> {
         let (view, quota) = (self.view, self.quota);
         let turns = self.turns.entry((class, kind)).or_insert_with(|| {
@@ -108,7 +108,7 @@ impl<'p, 'a> Matching<'p, 'a> {
             free.map(|slot| Turn { service: service(view, slot, Some(kind)), slot }).collect()
         });
         while let Some(&turn) = turns.peek() {
-            if !self.coupled[turn.slot as usize] {
+            if !self.paired[turn.slot as usize] {
                 return Some(turn.slot);
             }
             turns.pop();
@@ -117,7 +117,7 @@ impl<'p, 'a> Matching<'p, 'a> {
     }
 }
 
-/// Jobs of the first class on the kind beside one of the second, last one first.
+/// Jobs of the first class that run on the kind beside one of the second, last one first.
 fn together(view: &View<'_>, quota: &Quota<'_>, first: u32, second: u32, kind: KindId) -> Vec<(Slot, Slot)> {
     let partners = view.jobs.get(quota.class(second).jobs.first()).class;
     let beside = |a: Slot| {

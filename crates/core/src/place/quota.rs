@@ -1,23 +1,31 @@
 //! How many gangs of each class run on each kind this round.
 //!
-//! Every grant has a *standing*: its share x and a deviation dev, in gangs. A round looks at t = x + dev:
+//! Every grant is a *claim*: a share x and a credit c, in gangs. A round looks at what is due, t = x + c:
 //!
 //!   1. *due*: gang after gang, always of the claim that has most of its t left, while GPUs of the kind and jobs of
-//!      the class last: whole gangs, then the largest remainder. Whatever is served is charged, dev = t − served,
+//!      the class last: whole gangs, then the largest remainder. Whatever is served is charged, c = t − served,
 //!      so in the long run the gangs served equal the share. A gang that runs already counts for h rounds more
 //!      than one that does not, so that turns are h rounds long: as many as its restart is worth.
-//!   2. *gifts*: GPUs that nobody is due go to classes with idle jobs, largest deviation first, uncharged, so
+//!   2. *spare GPUs*: GPUs that no claim is due go to classes with idle jobs, largest credit first, uncharged, so
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
 //!
 //! A frugal policy grants whole gangs and has a reason for every GPU that it leaves free, so its grants are served as
 //! they are and nothing is owed afterwards.
 //!
-//! A gang is served whole or not at all; a class that cannot be served keeps its claim in dev.
+//! A gang is served whole or not at all; what a class could not be served stays in its credit.
+//!
+//! *When shares cannot be had.* Shares of a linear program need not be a mixture of whole gangs: a single job that is granted
+//! all the time and a gang of four granted three quarters of it cannot both have that on four GPUs. Then somebody's credit
+//! reaches its limit, and what exceeds the limit is lost. Losing it alone would let the order of service decide who is
+//! short, so all lose alike: with r the rounds' worth of its share that a claim loses (overdue / x, the largest of all), every claim
+//! on the kinds concerned loses r·x. In n rounds that lost R of them a claim is then served (n − R)·x, give or take its
+//! limit: the same part of its share as every other, and as large a part as the order of service can pack. Kinds are concerned
+//! together when some class has shares of both. What a class at its limit receives in spare GPUs counts as received.
 
 use super::View;
 use crate::KindId;
-use crate::allocate::{Allocation, ClassId, Members, Problem};
+use crate::allocate::{Allocation, ClassId, Grant, Members, Problem};
 use crate::live::Class;
 use serde::{Deserialize, Serialize};
 
@@ -28,10 +36,12 @@ pub(super) struct Claim {
     pub(super) second: Option<ClassId>,
     pub(super) kind: KindId,
     pub(super) share: f64,
-    pub(super) dev: f64,
-    /// Gangs that the last plan served.
+    /// Gang rounds owed; below zero, received in advance.
+    #[serde(rename = "dev")]
+    pub(super) credit: f64,
+    /// Gangs that the last plan gave it.
     served: f64,
-    /// Where its classes stand in this round's [`Quota`].
+    /// Index of its classes in this round's [`Quota`].
     #[serde(skip)]
     first_at: u32,
     #[serde(skip)]
@@ -43,43 +53,43 @@ impl Claim {
         (self.first, self.second, self.kind)
     }
 
+    fn is_finite(&self) -> bool {
+        self.share.is_finite() && self.share >= 0.0 && self.credit.is_finite() && self.served.is_finite()
+    }
+
     /// What is due this round, after `skipped` rounds in which the last plan went on.
     fn due(&self, skipped: u32) -> f64 {
-        self.share + self.dev + f64::from(skipped) * (self.share - self.served)
+        self.share + self.credit + f64::from(skipped) * (self.share - self.served)
     }
 }
 
-/// Claims below this are rounding noise of a solver.
+/// Amounts below this are a solver's rounding errors.
 const NOISE: f64 = 1e-7;
 /// Shares below this are not worth a claim: the edge of an interior point's answer.
-const LEAST_SHARE: f64 = 1e-4;
-/// Deviations are kept within this many gangs, times the gang's size, beyond share and turn: a class that could not be
+const MIN_SHARE: f64 = 1e-4;
+/// Credits are kept within this many gangs, times the gang's size, beyond share and turn: a class that could not be
 /// served for long catches up in a few rounds, not in as many as it waited, and a large gang can in the end outrank as
 /// many small ones as it has to push aside.
-const MOST_SAVED: f64 = 2.0;
-/// Rounds within which a class must be able to catch up with what it is owed.
-const REPAID_WITHIN: f64 = 50.0;
-/// The part of what a class could not catch up with that lapses in a round. All at once, a single job that must take turns with a
-/// gang of all GPUs would forget what it is owed whenever it runs, and be left with what the gang does not want.
-const LAPSES: f64 = 0.1;
+const MAX_CREDIT: f64 = 2.0;
 /// How long a better place is assumed to last when its gain is weighed against a restart.
 pub(super) const HORIZON_SECONDS: f64 = 3600.0;
 
-/// The claims of a new allocation, deviations carried over from `old`. Both sorted by key.
-pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -> Vec<Claim> {
-    let class = |u: u32| problem.users[u as usize].class;
-    let mut claims: Vec<Claim> = allocation
-        .grants()
-        .iter()
-        .filter(|g| g.gangs > LEAST_SHARE)
-        .map(|g| {
-            let (first, second) = match g.members {
-                Members::One(u) => (class(u), None),
-                Members::Two(u, v) => (class(u), Some(class(v))),
-            };
-            Claim { first, second, kind: g.kind, share: g.gangs, dev: 0.0, served: 0.0, first_at: 0, second_at: None }
-        })
-        .collect();
+/// The claim of a grant; none if its share is too small, or if it names what is not in `problem`: an allocation that was
+/// replayed has not come through its checker.
+fn claim(problem: &Problem, grant: &Grant) -> Option<Claim> {
+    let class = |u: u32| problem.users.get(u as usize).map(|user| user.class);
+    let (first, second) = match grant.members {
+        Members::One(u) => (class(u)?, None),
+        Members::Two(u, v) => (class(u)?, Some(class(v)?)),
+    };
+    let (kind, share) = (grant.kind, grant.gangs);
+    let known = share.is_finite() && share > MIN_SHARE && kind.index() < problem.kinds();
+    known.then_some(Claim { first, second, kind, share, credit: 0.0, served: 0.0, first_at: 0, second_at: None })
+}
+
+/// The claims of a new allocation, with the credits of `old`. Both sorted by key.
+pub(super) fn renew(old: &[Claim], problem: &Problem, allocation: &Allocation) -> Vec<Claim> {
+    let mut claims: Vec<Claim> = allocation.grants().iter().filter_map(|grant| claim(problem, grant)).collect();
     claims.sort_by_key(Claim::key);
     claims.dedup_by(|b, a| {
         let same = a.key() == b.key();
@@ -94,9 +104,9 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
             at += 1;
         }
         match claims.get_mut(at) {
-            Some(claim) if claim.key() == o.key() => (claim.dev, claim.served) = (o.dev, o.served),
+            Some(claim) if claim.key() == o.key() => (claim.credit, claim.served) = (o.credit, o.served),
             // What is owed on a kind that the class no longer has a share of is still paid.
-            _ if o.dev > NOISE => gone.push(Claim { share: 0.0, ..*o }),
+            _ if o.credit > NOISE => gone.push(Claim { share: 0.0, ..*o }),
             _ => {}
         }
     }
@@ -108,7 +118,7 @@ pub(super) fn adopt(old: &[Claim], problem: &Problem, allocation: &Allocation) -
 }
 
 /// A class during one round.
-struct Entrant<'a> {
+struct Candidate<'a> {
     id: ClassId,
     class: &'a Class,
     /// Jobs that can run, and of these the ones that are not served yet.
@@ -116,9 +126,8 @@ struct Entrant<'a> {
     idle: u32,
     /// Sum of its shares.
     share: f64,
-    /// Sum of its deviations, and of the positive ones alone.
-    saved: f64,
-    owed: f64,
+    /// Sum of its credits, each within its limit.
+    credit: f64,
     /// Rounds of advantage of a gang that runs.
     turn_rounds: f64,
 }
@@ -132,7 +141,7 @@ fn rank(due: f64, index: u32) -> u64 {
 
 /// Gangs per class and kind, and pairs.
 pub(super) struct Quota<'a> {
-    entrants: Vec<Entrant<'a>>,
+    candidates: Vec<Candidate<'a>>,
     /// Gangs alone, by class and kind (row-major).
     gangs: Vec<u32>,
     /// Gangs that run now, likewise.
@@ -140,54 +149,91 @@ pub(super) struct Quota<'a> {
     /// Pairs: (first, second, kind), by class index.
     pub(super) pairs: Vec<(u32, u32, KindId)>,
     kinds: usize,
+    /// Usable GPUs of each kind, and of these the ones in no quota yet.
+    gpus: Vec<u32>,
     free_gpus: Vec<u32>,
 }
 
 impl<'a> Quota<'a> {
-    /// This round's quotas. Charges the claims for what they are served, and drops those of dead classes.
+    /// This round's quotas. Charges the claims for what they are served, and drops those of classes that are gone.
     pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view);
-        quota.locate(claims);
+        quota.locate(view, claims);
         if view.frugal {
             quota.serve_exactly(claims);
-            return quota;
+        } else {
+            quota.serve_due(claims, view.skipped_rounds);
+            quota.give_spare();
+            if quota.upgrade(view) {
+                quota.give_spare();
+            }
+            quota.settle(claims, view.skipped_rounds + 1);
         }
-        quota.serve_due(claims, view.skipped_rounds);
-        quota.give();
-        if quota.upgrade(view) {
-            quota.give();
-        }
+        quota.assert_balanced(claims);
         quota
+    }
+
+    /// Every GPU is free or in one quota, every job idle or in one quota, every credit a number.
+    fn assert_balanced(&self, claims: &[Claim]) {
+        let mut gpus = self.free_gpus.clone();
+        let mut jobs: Vec<u32> = self.candidates.iter().map(|candidate| candidate.idle).collect();
+        for (c, row) in self.gangs.chunks_exact(self.kinds).enumerate() {
+            for (j, &gangs) in row.iter().enumerate() {
+                gpus[j] += gangs * self.candidates[c].class.gang;
+                jobs[c] += gangs;
+            }
+        }
+        for &(first, second, kind) in &self.pairs {
+            gpus[kind.index()] += 1;
+            jobs[first as usize] += 1;
+            jobs[second as usize] += 1;
+        }
+        assert_eq!(gpus, self.gpus, "the quotas of a kind and its free GPUs are its usable GPUs");
+        let all = self.candidates.iter().map(|candidate| candidate.jobs);
+        assert!(all.eq(jobs), "the quotas of a class and its idle jobs are its jobs");
+        assert!(claims.iter().all(Claim::is_finite), "credits are finite numbers");
     }
 
     /// Classes in order, with the gangs that each was given, by kind.
     pub(super) fn classes(&self) -> impl Iterator<Item = (&'a Class, &[u32])> {
-        self.entrants.iter().map(|e| e.class).zip(self.gangs.chunks_exact(self.kinds))
+        self.candidates.iter().map(|e| e.class).zip(self.gangs.chunks_exact(self.kinds))
     }
 
     pub(super) fn class(&self, index: u32) -> &'a Class {
-        self.entrants[index as usize].class
+        self.candidates[index as usize].class
     }
 
-    /// Tells every claim where its classes stand this round, and drops those of dead classes. Claims and
-    /// entrants are in the same order, so that one walk finds all.
-    fn locate(&self, claims: &mut Vec<Claim>) {
+    /// Sets every claim's index of its classes for this round. Claims of classes that are gone are dropped, and so are claims
+    /// that this cluster cannot serve at all: a restored or replayed claim may name anything. Claims and candidates are in the
+    /// same order, so that one walk finds all. From here on indices can be trusted.
+    fn locate(&self, view: &View<'_>, claims: &mut Vec<Claim>) {
+        let shares_gpu = |kind: KindId| view.pairs && view.cluster.kind(kind).max_jobs >= 2;
+        let single = |c: u32| self.candidates[c as usize].class.gang == 1;
         let mut at = 0;
         claims.retain_mut(|claim| {
-            while self.entrants.get(at).is_some_and(|e| e.id < claim.first) {
+            if claim.kind.index() >= self.kinds || !claim.is_finite() {
+                return false;
+            }
+            while self.candidates.get(at).is_some_and(|e| e.id < claim.first) {
                 at += 1;
             }
-            let lives = self.entrants.get(at).is_some_and(|e| e.id == claim.first);
+            if self.candidates.get(at).is_none_or(|e| e.id != claim.first) {
+                return false;
+            }
             claim.first_at = at as u32;
-            let second = claim.second.map(|s| self.entrants.binary_search_by_key(&s, |e| e.id));
+            let second = claim.second.map(|s| self.candidates.binary_search_by_key(&s, |e| e.id));
             claim.second_at = second.and_then(Result::ok).map(|s| s as u32);
-            lives && claim.second_at.is_some() == claim.second.is_some()
+            match (claim.second, claim.second_at) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(_), Some(second)) => shares_gpu(claim.kind) && single(claim.first_at) && single(second),
+            }
         });
     }
 
     fn empty(view: &View<'a>) -> Self {
         let kinds = view.cluster.kinds().len();
-        let mut entrants = Vec::with_capacity(view.classes.len());
+        let mut candidates = Vec::with_capacity(view.classes.len());
         let mut held = vec![0; view.classes.len() * kinds];
         for (c, (&id, class)) in view.classes.iter().enumerate() {
             let mut idle = 0;
@@ -202,22 +248,22 @@ impl<'a> Quota<'a> {
             }
             let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
-            entrants.push(Entrant { id, class, jobs: idle, idle, share: 0.0, saved: 0.0, owed: 0.0, turn_rounds });
+            candidates.push(Candidate { id, class, jobs: idle, idle, share: 0.0, credit: 0.0, turn_rounds });
         }
-        let mut free_gpus = vec![0; kinds];
+        let mut gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
-            let gpus = &view.usable[node.gpu_range().start as usize..node.gpu_range().end as usize];
-            free_gpus[node.kind.index()] += gpus.iter().map(|&u| u32::from(u)).sum::<u32>();
+            let usable = &view.usable[node.gpu_range().start as usize..node.gpu_range().end as usize];
+            gpus[node.kind.index()] += usable.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
-        let gangs = vec![0; entrants.len() * kinds];
-        Self { entrants, gangs, held, pairs: Vec::new(), kinds, free_gpus }
+        let gangs = vec![0; candidates.len() * kinds];
+        Self { candidates, gangs, held, pairs: Vec::new(), kinds, free_gpus: gpus.clone(), gpus }
     }
 
     /// Serves every claim as it stands, in order, while GPUs and jobs last.
     fn serve_exactly(&mut self, claims: &mut Vec<Claim>) {
         claims.retain(|claim| claim.share > 0.0);
         for claim in claims {
-            claim.dev = 0.0;
+            claim.credit = 0.0;
             claim.served = (0..claim.share.round() as u32).take_while(|_| self.serve_one(claim)).count() as f64;
         }
     }
@@ -226,13 +272,13 @@ impl<'a> Quota<'a> {
     fn serve_due(&mut self, claims: &mut [Claim], skipped: u32) {
         let mut gangs: Vec<u64> = Vec::with_capacity(2 * claims.len());
         for (claim, index) in claims.iter_mut().zip(0..) {
-            claim.dev = claim.due(skipped);
+            claim.credit = claim.due(skipped);
             claim.served = 0.0;
-            let entrant = &self.entrants[claim.first_at as usize];
+            let candidate = &self.candidates[claim.first_at as usize];
             let runs = self.held[claim.first_at as usize * self.kinds + claim.kind.index()];
-            for gang in 0..entrant.jobs {
-                let advantage = if gang < runs { entrant.turn_rounds } else { 0.0 };
-                let due = claim.dev - f64::from(gang) + advantage;
+            for gang in 0..candidate.jobs {
+                let advantage = if gang < runs { candidate.turn_rounds } else { 0.0 };
+                let due = claim.credit - f64::from(gang) + advantage;
                 if due <= NOISE {
                     break;
                 }
@@ -243,78 +289,142 @@ impl<'a> Quota<'a> {
         for gang in gangs {
             let claim = &mut claims[gang as u32 as usize];
             if self.serve_one(claim) {
-                claim.dev -= 1.0;
+                claim.credit -= 1.0;
                 claim.served += 1.0;
             }
         }
-        for claim in claims.iter_mut() {
-            let entrant = &mut self.entrants[claim.first_at as usize];
-            let most = MOST_SAVED * f64::from(entrant.class.gang) + claim.share + entrant.turn_rounds;
-            claim.dev = claim.dev.clamp(-most, most);
-            entrant.share += claim.share;
-            entrant.saved += claim.dev;
-            entrant.owed += claim.dev.max(0.0);
+        for claim in claims.iter() {
+            let limit = self.limit(claim);
+            let candidate = &mut self.candidates[claim.first_at as usize];
+            candidate.share += claim.share;
+            candidate.credit += claim.credit.clamp(-limit, limit);
         }
-        self.forgive(claims);
     }
 
-    /// A class can catch up only by running more jobs than its share. While all its jobs run, what it could not catch up
-    /// with in [`REPAID_WITHIN`] rounds lapses little by little, in proportion: a class that is owed all its jobs all the time can never
-    /// be repaid, and kept, its claims would grow and starve large gangs.
-    fn forgive(&mut self, claims: &mut [Claim]) {
+    /// The largest credit that a claim may keep.
+    fn limit(&self, claim: &Claim) -> f64 {
+        let candidate = &self.candidates[claim.first_at as usize];
+        MAX_CREDIT * f64::from(candidate.class.gang) + claim.share + candidate.turn_rounds
+    }
+
+    /// Credit beyond the limit of a claim that could be served. What cannot be served at all (jobs that pause after a failure, a
+    /// kind with too few usable GPUs left) is nobody else's loss.
+    fn overdue(&self, claim: &Claim) -> f64 {
+        let (candidate, j) = (&self.candidates[claim.first_at as usize], claim.kind.index());
+        let enough_jobs = candidate.share <= f64::from(candidate.jobs) * (1.0 + NOISE) + NOISE;
+        let fits = candidate.class.rates[j] > 0.0 && self.gpus[j] >= candidate.class.gang;
+        if claim.share > 0.0 && enough_jobs && fits { (claim.credit - self.limit(claim)).max(0.0) } else { 0.0 }
+    }
+
+    /// Brings all credits within their limits, after `rounds` rounds. What is lost by that is lost by all alike.
+    fn settle(&self, claims: &mut [Claim], rounds: u32) {
+        if claims.iter().any(|claim| self.overdue(claim) > 0.0) {
+            self.charge_spare(claims);
+            self.share_losses(claims, rounds);
+        }
         for claim in claims {
-            let entrant = &self.entrants[claim.first_at as usize];
-            let excess = entrant.saved - (f64::from(entrant.jobs) - entrant.share).max(0.0) * REPAID_WITHIN;
-            if entrant.idle == 0 && claim.dev > 0.0 && excess > 0.0 {
-                claim.dev *= (1.0 - LAPSES * excess / entrant.owed).max(0.0);
+            let limit = self.limit(claim);
+            claim.credit = claim.credit.clamp(-limit, limit);
+        }
+    }
+
+    /// Charges claims at their limit for what their class received beyond what it was charged: spare GPUs and faster kinds.
+    fn charge_spare(&self, claims: &mut [Claim]) {
+        let rate = |c: usize, j: usize| self.candidates[c].class.seen_rates[j];
+        let received = |(c, gangs): (usize, &[u32])| {
+            gangs.iter().enumerate().map(|(j, &gangs)| f64::from(gangs) * rate(c, j)).sum::<f64>()
+        };
+        let mut uncharged: Vec<f64> = self.gangs.chunks_exact(self.kinds).enumerate().map(received).collect();
+        for claim in claims.iter().filter(|claim| claim.second.is_none()) {
+            let c = claim.first_at as usize;
+            uncharged[c] -= claim.served * rate(c, claim.kind.index());
+        }
+        for claim in claims.iter_mut().filter(|claim| claim.second.is_none()) {
+            let c = claim.first_at as usize;
+            let rate = rate(c, claim.kind.index());
+            if rate > 0.0 {
+                let gangs = self.overdue(claim).min(uncharged[c].max(0.0) / rate);
+                claim.credit -= gangs;
+                claim.served += gangs;
+                uncharged[c] -= gangs * rate;
             }
         }
+    }
+
+    /// Takes from every claim as many rounds' worth of its share as the claim that loses most on the kinds concerned loses; never
+    /// more than the `rounds` that have just been added.
+    fn share_losses(&self, claims: &mut [Claim], rounds: u32) {
+        let group = self.linked_kinds(claims);
+        let mut lost = vec![0.0f64; self.kinds];
+        for claim in claims.iter().filter(|claim| claim.share > 0.0) {
+            let lost = &mut lost[group[claim.kind.index()]];
+            *lost = lost.max(self.overdue(claim) / claim.share).min(f64::from(rounds));
+        }
+        for claim in claims {
+            claim.credit -= lost[group[claim.kind.index()]] * claim.share;
+        }
+    }
+
+    /// For each kind, a name for all kinds that are linked to it by classes with shares of several.
+    fn linked_kinds(&self, claims: &[Claim]) -> Vec<usize> {
+        let mut group: Vec<usize> = (0..self.kinds).collect();
+        let mut kind_of_class: Vec<Option<usize>> = vec![None; self.candidates.len()];
+        for claim in claims.iter().filter(|claim| claim.share > 0.0) {
+            for class in std::iter::once(claim.first_at).chain(claim.second_at) {
+                let other = *kind_of_class[class as usize].get_or_insert(claim.kind.index());
+                let (a, b) = (group[claim.kind.index()], group[other]);
+                if a != b {
+                    group.iter_mut().filter(|g| **g == a).for_each(|g| *g = b);
+                }
+            }
+        }
+        group
     }
 
     /// One gang of a claim, if there is room and somebody to run; `true` if it was served.
     fn serve_one(&mut self, claim: &Claim) -> bool {
         let (first, j) = (claim.first_at as usize, claim.kind.index());
-        let class = self.entrants[first].class;
-        if self.entrants[first].idle == 0 || self.free_gpus[j] < class.gang || class.rates[j] <= 0.0 {
+        let class = self.candidates[first].class;
+        if self.candidates[first].idle == 0 || self.free_gpus[j] < class.gang || class.rates[j] <= 0.0 {
             return false;
         }
         match claim.second_at {
             None => self.gangs[first * self.kinds + j] += 1,
             Some(second) => {
                 let needed = if second == claim.first_at { 2 } else { 1 };
-                if self.entrants[second as usize].idle < needed {
+                if self.candidates[second as usize].idle < needed {
                     return false;
                 }
-                self.entrants[second as usize].idle -= 1;
+                self.candidates[second as usize].idle -= 1;
                 self.pairs.push((claim.first_at, second, claim.kind));
             }
         }
-        self.entrants[first].idle -= 1;
+        self.candidates[first].idle -= 1;
         self.free_gpus[j] -= class.gang;
         true
     }
 
-    /// Gives free GPUs to classes with idle jobs: largest saved claim first, each its fastest kind with room.
-    fn give(&mut self) {
-        if self.free_gpus.iter().all(|&f| f == 0) || self.entrants.iter().all(|e| e.idle == 0) {
+    /// Gives free GPUs to classes with idle jobs: largest credit first, each its fastest kind with room.
+    fn give_spare(&mut self) {
+        if self.free_gpus.iter().all(|&f| f == 0) || self.candidates.iter().all(|e| e.idle == 0) {
             return;
         }
         let mut order: Vec<(f64, usize)> = Vec::new();
-        for (c, entrant) in self.entrants.iter().enumerate().filter(|(_, e)| e.idle > 0) {
+        for (c, candidate) in self.candidates.iter().enumerate().filter(|(_, e)| e.idle > 0) {
             let row = c * self.kinds..(c + 1) * self.kinds;
             let runs_more = self.held[row.clone()].iter().sum::<u32>() > self.gangs[row].iter().sum();
-            order.push((entrant.saved + if runs_more { entrant.turn_rounds } else { 0.0 }, c));
+            order.push((candidate.credit + if runs_more { candidate.turn_rounds } else { 0.0 }, c));
         }
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for (_, c) in order {
-            let class = self.entrants[c].class;
-            while self.entrants[c].idle > 0 {
+            let class = self.candidates[c].class;
+            while self.candidates[c].idle > 0 {
                 let room = |j: &usize| class.seen_rates[*j] > 0.0 && self.free_gpus[*j] >= class.gang;
                 let faster =
                     |a: &usize, b: &usize| class.seen_rates[*a].total_cmp(&class.seen_rates[*b]).then(b.cmp(a));
                 let Some(j) = (0..self.kinds).filter(room).max_by(faster) else { break };
-                let gangs = (self.free_gpus[j] / class.gang).min(self.entrants[c].idle);
-                self.entrants[c].idle -= gangs;
+                let gangs = (self.free_gpus[j] / class.gang).min(self.candidates[c].idle);
+                self.candidates[c].idle -= gangs;
                 self.gangs[c * self.kinds + j] += gangs;
                 self.free_gpus[j] -= gangs * class.gang;
             }
@@ -325,8 +435,8 @@ impl<'a> Quota<'a> {
     fn upgrade(&mut self, view: &View<'_>) -> bool {
         let mut moved = false;
         for to in (0..self.kinds).filter(|&to| self.free_gpus[to] > 0).collect::<Vec<_>>() {
-            for c in 0..self.entrants.len() {
-                let class = self.entrants[c].class;
+            for c in 0..self.candidates.len() {
+                let class = self.candidates[c].class;
                 if self.free_gpus[to] < class.gang || class.seen_rates[to] <= 0.0 {
                     continue;
                 }

@@ -1,23 +1,23 @@
 //! The rounding placer of OEF: quotas per class and kind, then turns among alike jobs, then GPUs.
 //!
-//! Inside a class jobs take turns: whoever has received least (in seconds on its fastest kind) goes first
-//! and gets the fastest kind. A job that runs is preferred to one that waits by the service of one turn,
-//! which is long enough that restarts cost no more than a twentieth of the time.
+//! Inside a class jobs take turns: the job that has received least service (in seconds on its fastest kind) goes first
+//! and gets the fastest kind. A running job is preferred to a waiting one by the service of one turn, which is long
+//! enough that restarts cost no more than a twentieth of the time.
 
 use super::matching::Matching;
-use super::quota::{Claim, Quota, adopt};
+use super::quota::{Claim, Quota, renew};
 use super::seating::Seating;
-use super::{Placement, Placer, Standing, View};
+use super::{Plan, Standing, View};
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Problem};
 use crate::live::{Class, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Rounds shares by keeping account of what every class is owed.
+/// Rounds shares to whole GPUs, round after round, by keeping account of what every class is owed.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct RoundingPlacer {
-    /// In order of class and kind. All it remembers: the rest is used anew in every round.
+pub(crate) struct Placer {
+    /// In order of class and kind. This is all the state there is: the rest is scratch space of one round.
     claims: Vec<Claim>,
     #[serde(skip)]
     seating: Seating,
@@ -26,47 +26,48 @@ pub struct RoundingPlacer {
     turns: Vec<(f64, Slot)>,
     #[serde(skip)]
     chosen: Vec<(Slot, KindId)>,
-    /// Pairs of jobs to share a GPU.
+    /// Pairs of jobs that are to share a GPU.
     #[serde(skip)]
-    couples: Vec<(Slot, Slot, KindId)>,
+    pairs: Vec<(Slot, Slot, KindId)>,
 }
 
-impl Placer for RoundingPlacer {
-    fn adopt(&mut self, problem: &Problem, allocation: &Allocation) {
-        self.claims = adopt(&self.claims, problem, allocation);
+impl Placer {
+    /// Takes over a new allocation; `problem` is the one that it answers.
+    pub(crate) fn set_shares(&mut self, problem: &Problem, allocation: &Allocation) {
+        self.claims = renew(&self.claims, problem, allocation);
     }
 
-    fn place(&mut self, view: &View<'_>) -> Placement {
+    /// Plans one round.
+    pub(crate) fn place(&mut self, view: &View<'_>) -> Plan {
         let quota = Quota::new(view, &mut self.claims);
         self.choose(view, &quota);
-        self.seating.seat(view, &self.chosen, &self.couples)
+        self.seating.seat(view, &self.chosen, &self.pairs)
     }
 
-    fn standing(&self, class: ClassId) -> Vec<Standing> {
+    /// For `class`, by kind: its gangs at once on average (its share of time), and its credit.
+    pub(crate) fn standing(&self, class: ClassId) -> Vec<Standing> {
         let of_class = self.claims.iter().filter(|c| c.first == class || c.second == Some(class));
-        of_class.map(|c| Standing { kind: c.kind, gangs: c.share, credit: c.dev }).collect()
+        of_class.map(|c| Standing { kind: c.kind, gangs: c.share, credit: c.credit }).collect()
     }
-}
 
-impl RoundingPlacer {
     /// Picks the jobs that share GPUs; returns, by slot, who does (empty if nobody).
-    fn couple(&mut self, view: &View<'_>, quota: &Quota<'_>) -> Vec<bool> {
+    fn pair_up(&mut self, view: &View<'_>, quota: &Quota<'_>) -> Vec<bool> {
         if quota.pairs.is_empty() {
             return Vec::new();
         }
         let mut matching = Matching::new(view, quota);
-        // Whoever shares a GPU already goes on sharing it; only then are new couples made.
+        // Jobs that share a GPU already go on sharing it; only then are new pairs made.
         let mut apart = Vec::new();
         for &(first, second, kind) in &quota.pairs {
-            match matching.settled(first, second, kind) {
-                Some((a, b)) => self.couples.push((a, b, kind)),
+            match matching.running_pair(first, second, kind) {
+                Some((a, b)) => self.pairs.push((a, b, kind)),
                 None => apart.push((first, second, kind)),
             }
         }
         for (first, second, kind) in apart {
-            self.couples.extend(matching.due(first, second, kind).map(|(a, b)| (a, b, kind)));
+            self.pairs.extend(matching.next_pair(first, second, kind).map(|(a, b)| (a, b, kind)));
         }
-        matching.into_coupled()
+        matching.into_paired()
     }
 
     /// Gangs at once, on average, of every class that is owed any: what [`Placer::standing`] adds up to.
@@ -80,7 +81,10 @@ impl RoundingPlacer {
         gangs
     }
 
-    /// A sentence, when a placer that was read back cannot be that of a cluster with so many kinds.
+    /// Checks a placer that was read from a snapshot against the number of kinds of the cluster.
+    ///
+    /// # Errors
+    /// A sentence about the first claim that does not fit.
     pub(crate) fn check(&self, kinds: usize) -> Result<(), String> {
         match self.claims.iter().find(|claim| claim.kind.index() >= kinds) {
             Some(claim) => Err(format!("a share of {} is written down; the cluster has {kinds} kinds", claim.kind)),
@@ -91,8 +95,8 @@ impl RoundingPlacer {
     /// Picks the jobs that fill the quotas.
     fn choose(&mut self, view: &View<'_>, quota: &Quota<'_>) {
         self.chosen.clear();
-        self.couples.clear();
-        let coupled = self.couple(view, quota);
+        self.pairs.clear();
+        let paired = self.pair_up(view, quota);
         for (class, gangs) in quota.classes() {
             let wanted: u32 = gangs.iter().sum();
             if wanted == 0 {
@@ -100,7 +104,7 @@ impl RoundingPlacer {
             }
             if let Some(only) = only_kind(gangs)
                 && wanted as usize == class.jobs.len()
-                && coupled.is_empty()
+                && paired.is_empty()
             {
                 // Everybody runs, and there is nothing to choose.
                 self.chosen.extend(class.jobs.iter().map(|slot| (slot, only)));
@@ -108,7 +112,7 @@ impl RoundingPlacer {
             }
             self.turns.clear();
             for slot in class.jobs.iter() {
-                if view.plannable(slot) && !coupled.get(slot as usize).copied().unwrap_or(false) {
+                if view.plannable(slot) && !paired.get(slot as usize).copied().unwrap_or(false) {
                     self.turns.push((service(view, slot, None), slot));
                 }
             }

@@ -1,12 +1,12 @@
-//! Which GPUs: gangs stay where they are, the others get as few nodes as possible, larger gangs first.
+//! Which GPUs: running gangs stay where they are, the others get as few nodes as possible, larger gangs first.
 //!
-//! A gang that must be placed takes the node with the least room that holds it whole (best fit, so that
-//! large holes stay large). If there is none it may push smaller gangs off a node, when what it would lose by
-//! being spread outweighs their restarts; else it spreads over the nodes with most room. A running gang that
-//! is spread moves together once a node has room and the gain pays for its restart.
+//! A gang that needs GPUs takes the node with the least room that holds all of it (best fit, so that large holes stay
+//! large). If there is none it may evict smaller gangs from a node, when what it would lose by being spread outweighs their
+//! restarts; else it is spread over the nodes with most room. A running gang that is spread is moved onto one node once there
+//! is room and the gain pays for its restart.
 
 use super::quota::HORIZON_SECONDS;
-use super::{Placement, Seat, View};
+use super::{Plan, Seat, View};
 use crate::live::{Class, Slot};
 use crate::{GpuId, KindId, NodeId};
 use std::cmp::Reverse;
@@ -19,64 +19,61 @@ pub(super) struct Seating {
     free: Vec<bool>,
     /// Free GPUs of each node.
     room: Vec<u32>,
-    /// Nodes by kind and room: `shelves[kind][room]`, for best fit in constant time.
-    shelves: Vec<Vec<Vec<NodeId>>>,
-    /// Position of each node on its shelf.
-    shelf_position: Vec<u32>,
-    /// Who was kept on each GPU, so that a larger gang can push it off.
+    /// Nodes by kind and room: `by_room[kind][room]`, for best fit in constant time.
+    by_room: Vec<Vec<Vec<NodeId>>>,
+    /// Position of each node in its list of `by_room`.
+    position: Vec<u32>,
+    /// The job that was kept on each GPU, so that a larger gang can evict it.
     kept: Vec<Slot>,
 }
 
 const NONE: Slot = Slot::MAX;
 
-/// A gang that needs a place; the largest comes first, then whoever has the lesser slot.
+/// A gang that needs GPUs; the largest comes first, then the smaller slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Homeless {
+struct Unplaced {
     gang: u32,
     slot: Reverse<Slot>,
     kind: KindId,
 }
 
 impl Seating {
-    /// Seats everybody chosen. The quotas have made sure that there are enough GPUs of every kind.
-    pub(super) fn seat(
-        &mut self,
-        view: &View<'_>,
-        chosen: &[(Slot, KindId)],
-        couples: &[(Slot, Slot, KindId)],
-    ) -> Placement {
+    /// Seats all jobs chosen. The quotas have made sure that there are enough GPUs of every kind.
+    pub(super) fn seat(&mut self, view: &View<'_>, chosen: &[(Slot, KindId)], pairs: &[(Slot, Slot, KindId)]) -> Plan {
         self.reset(view);
-        let mut placement = Placement { keep: Vec::with_capacity(chosen.len()), seats: Vec::new() };
-        let mut homeless = BinaryHeap::new();
-        let mut parted = Vec::new();
-        for &(a, b, kind) in couples {
-            match self.keep_couple(view, a, b, kind) {
-                true => placement.keep.extend([a, b]),
-                false => parted.push((a, b, kind)),
+        let mut plan = Plan { keep: Vec::with_capacity(chosen.len()), seats: Vec::new() };
+        let mut unplaced = BinaryHeap::new();
+        let mut apart = Vec::new();
+        for &(a, b, kind) in pairs {
+            match self.keep_pair(view, a, b, kind) {
+                true => plan.keep.extend([a, b]),
+                false => apart.push((a, b, kind)),
             }
         }
         for &(slot, kind) in chosen {
             let job = view.jobs.get(slot);
             match job.phase.held() {
-                Some(gang) if gang.kind == kind && self.keep(view, slot, &gang.gpus) => placement.keep.push(slot),
-                _ => homeless.push(Homeless { gang: job.spec.gang, slot: Reverse(slot), kind }),
+                Some(gang) if gang.kind == kind && self.keep(view, slot, &gang.gpus) => plan.keep.push(slot),
+                _ => unplaced.push(Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind }),
             }
         }
-        if homeless.is_empty() && parted.is_empty() && !self.any_spread(view, &placement) {
-            return placement;
+        if unplaced.is_empty() && apart.is_empty() && !self.any_spread(view, &plan) {
+            return plan;
         }
-        self.fill_shelves(view);
-        for (a, b, kind) in parted {
-            self.seat_couple(view, a, b, kind, &mut placement);
+        self.fill_by_room(view);
+        for (a, b, kind) in apart {
+            self.seat_pair(view, a, b, kind, &mut plan);
         }
-        self.gather_spread(view, &mut placement);
-        while let Some(next) = homeless.pop() {
-            let (gpus, spread) = self.find(view, next, &mut placement, &mut homeless);
+        self.consolidate(view, &mut plan);
+        while let Some(next) = unplaced.pop() {
+            let (gpus, spread) = self.find(view, next, &mut plan, &mut unplaced);
             if gpus.len() == next.gang as usize {
-                placement.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread });
+                plan.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread });
             }
         }
-        placement
+        let jobs = chosen.len() + 2 * pairs.len();
+        assert_eq!(plan.keep.len() + plan.seats.len(), jobs, "the quotas leave a seat for every job chosen");
+        plan
     }
 
     fn reset(&mut self, view: &View<'_>) {
@@ -91,20 +88,20 @@ impl Seating {
         }));
     }
 
-    fn fill_shelves(&mut self, view: &View<'_>) {
-        self.shelves.resize_with(view.cluster.kinds().len(), Vec::new);
-        self.shelf_position.resize(view.cluster.nodes().len(), 0);
-        for shelf in self.shelves.iter_mut().flatten() {
-            shelf.clear();
+    fn fill_by_room(&mut self, view: &View<'_>) {
+        self.by_room.resize_with(view.cluster.kinds().len(), Vec::new);
+        self.position.resize(view.cluster.nodes().len(), 0);
+        for nodes in self.by_room.iter_mut().flatten() {
+            nodes.clear();
         }
         for (n, node) in view.cluster.nodes().iter().enumerate() {
-            let shelves = &mut self.shelves[node.kind.index()];
-            if shelves.len() <= node.gpus as usize {
-                shelves.resize_with(node.gpus as usize + 1, Vec::new);
+            let by_room = &mut self.by_room[node.kind.index()];
+            if by_room.len() <= node.gpus as usize {
+                by_room.resize_with(node.gpus as usize + 1, Vec::new);
             }
-            let shelf = &mut shelves[self.room[n] as usize];
-            self.shelf_position[n] = shelf.len() as u32;
-            shelf.push(NodeId(n as u32));
+            let nodes = &mut by_room[self.room[n] as usize];
+            self.position[n] = nodes.len() as u32;
+            nodes.push(NodeId(n as u32));
         }
     }
 
@@ -121,7 +118,7 @@ impl Seating {
         true
     }
 
-    fn keep_couple(&mut self, view: &View<'_>, a: Slot, b: Slot, kind: KindId) -> bool {
+    fn keep_pair(&mut self, view: &View<'_>, a: Slot, b: Slot, kind: KindId) -> bool {
         let held = |slot: Slot| view.jobs.get(slot).phase.held().filter(|g| g.kind == kind).map(|g| g.gpus[0]);
         match (held(a), held(b)) {
             (Some(x), Some(y)) if x == y && self.free[x.index()] => {
@@ -133,42 +130,42 @@ impl Seating {
         }
     }
 
-    /// A couple that is not together yet: the host stays if it can, the guest joins it.
-    fn seat_couple(&mut self, view: &View<'_>, a: Slot, b: Slot, kind: KindId, placement: &mut Placement) {
-        for (host, guest) in [(a, b), (b, a)] {
-            let Some(gang) = view.jobs.get(host).phase.held().filter(|g| g.kind == kind) else { continue };
+    /// A pair that does not share a GPU yet: one stays where it is if it can, the other joins it.
+    fn seat_pair(&mut self, view: &View<'_>, a: Slot, b: Slot, kind: KindId, plan: &mut Plan) {
+        for (stays, joins) in [(a, b), (b, a)] {
+            let Some(gang) = view.jobs.get(stays).phase.held().filter(|g| g.kind == kind) else { continue };
             let gpu = gang.gpus[0];
             if self.free[gpu.index()] {
                 self.take(view, gpu);
-                placement.keep.push(host);
-                placement.seats.push(Seat { job: guest, kind, gpus: vec![gpu], spread: false });
+                plan.keep.push(stays);
+                plan.seats.push(Seat { job: joins, kind, gpus: vec![gpu], spread: false });
                 return;
             }
         }
         if let Some(gpus) = self.fit_one_node(view, kind, 1) {
-            placement.seats.push(Seat { job: a, kind, gpus: gpus.clone(), spread: false });
-            placement.seats.push(Seat { job: b, kind, gpus, spread: false });
+            plan.seats.push(Seat { job: a, kind, gpus: gpus.clone(), spread: false });
+            plan.seats.push(Seat { job: b, kind, gpus, spread: false });
         }
     }
 
-    /// Marks a free GPU as taken and re-shelves its node.
+    /// Marks a free GPU as taken.
     fn take(&mut self, view: &View<'_>, gpu: GpuId) {
         self.free[gpu.index()] = false;
         let node = view.cluster.node_of(gpu);
-        self.reshelve(view, node, self.room[node.index()] - 1);
+        self.set_room(view, node, self.room[node.index()] - 1);
     }
 
-    fn reshelve(&mut self, view: &View<'_>, node: NodeId, room: u32) {
+    fn set_room(&mut self, view: &View<'_>, node: NodeId, room: u32) {
         let kind = view.cluster.node(node).kind.index();
-        let (old, position) = (self.room[node.index()] as usize, self.shelf_position[node.index()] as usize);
-        let shelf = &mut self.shelves[kind][old];
-        shelf.swap_remove(position);
-        if let Some(moved) = shelf.get(position) {
-            self.shelf_position[moved.index()] = position as u32;
+        let (old, position) = (self.room[node.index()] as usize, self.position[node.index()] as usize);
+        let nodes = &mut self.by_room[kind][old];
+        nodes.swap_remove(position);
+        if let Some(moved) = nodes.get(position) {
+            self.position[moved.index()] = position as u32;
         }
-        let shelf = &mut self.shelves[kind][room as usize];
-        self.shelf_position[node.index()] = shelf.len() as u32;
-        shelf.push(node);
+        let nodes = &mut self.by_room[kind][room as usize];
+        self.position[node.index()] = nodes.len() as u32;
+        nodes.push(node);
         self.room[node.index()] = room;
     }
 
@@ -177,40 +174,40 @@ impl Seating {
         let free = &mut self.free;
         let range = view.cluster.node(node).gpu_range();
         gpus.extend(range.filter(|&g| std::mem::take(&mut free[g as usize])).take(count as usize).map(GpuId));
-        self.reshelve(view, node, self.room[node.index()] - count);
+        self.set_room(view, node, self.room[node.index()] - count);
     }
 
     /// The node with least room that holds `gang` GPUs.
     fn fit_one_node(&mut self, view: &View<'_>, kind: KindId, gang: u32) -> Option<Vec<GpuId>> {
-        let shelves = &self.shelves[kind.index()];
-        let node = *shelves.iter().skip(gang as usize).find_map(|shelf| shelf.last())?;
+        let by_room = &self.by_room[kind.index()];
+        let node = *by_room.iter().skip(gang as usize).find_map(|nodes| nodes.last())?;
         let mut gpus = Vec::with_capacity(gang as usize);
         self.take_from(view, node, gang, &mut gpus);
         Some(gpus)
     }
 
-    /// GPUs for a gang, and whether they lie on more nodes than it needs.
+    /// GPUs for a gang, and whether they are on more nodes than it needs.
     fn find(
         &mut self,
         view: &View<'_>,
-        who: Homeless,
-        placement: &mut Placement,
-        homeless: &mut BinaryHeap<Homeless>,
+        who: Unplaced,
+        plan: &mut Plan,
+        unplaced: &mut BinaryHeap<Unplaced>,
     ) -> (Vec<GpuId>, bool) {
-        let Homeless { gang, kind, .. } = who;
+        let Unplaced { gang, kind, .. } = who;
         if let Some(gpus) = self.fit_one_node(view, kind, gang) {
             return (gpus, false);
         }
         if gang > 1
-            && self.push_off(view, who, placement, homeless)
+            && self.evict_smaller(view, who, plan, unplaced)
             && let Some(gpus) = self.fit_one_node(view, kind, gang)
         {
             return (gpus, false);
         }
         let mut gpus = Vec::with_capacity(gang as usize);
         while gpus.len() < gang as usize {
-            let shelves = &self.shelves[kind.index()];
-            let Some(&node) = shelves.iter().skip(1).rev().find_map(|shelf| shelf.last()) else { break };
+            let by_room = &self.by_room[kind.index()];
+            let Some(&node) = by_room.iter().skip(1).rev().find_map(|nodes| nodes.last()) else { break };
             let count = self.room[node.index()].min(gang - gpus.len() as u32);
             self.take_from(view, node, count, &mut gpus);
         }
@@ -218,15 +215,15 @@ impl Seating {
         (gpus, spread)
     }
 
-    /// Makes room for a gang on one node by sending smaller gangs elsewhere, if that pays.
-    fn push_off(
+    /// Makes room for a gang on one node by evicting smaller gangs, if that pays.
+    fn evict_smaller(
         &mut self,
         view: &View<'_>,
-        who: Homeless,
-        placement: &mut Placement,
-        homeless: &mut BinaryHeap<Homeless>,
+        who: Unplaced,
+        plan: &mut Plan,
+        unplaced: &mut BinaryHeap<Unplaced>,
     ) -> bool {
-        let Homeless { gang, slot, kind } = who;
+        let Unplaced { gang, slot, kind } = who;
         let class = class_of(view, slot.0);
         let (packed, spread) = (class.rates[kind.index()], class.spread_rates[kind.index()]);
         let gain = (1.0 - spread / packed) * f64::from(gang) * HORIZON_SECONDS;
@@ -252,15 +249,15 @@ impl Seating {
                 self.free[gpu.index()] = true;
                 self.kept[gpu.index()] = NONE;
             }
-            self.reshelve(view, node, self.room[node.index()] + held.gpus.len() as u32);
-            let at = placement.keep.iter().position(|&k| k == victim).expect("victims were kept");
-            placement.keep.swap_remove(at);
-            homeless.push(Homeless { gang: held.gpus.len() as u32, slot: Reverse(victim), kind });
+            self.set_room(view, node, self.room[node.index()] + held.gpus.len() as u32);
+            let at = plan.keep.iter().position(|&k| k == victim).expect("victims were kept");
+            plan.keep.swap_remove(at);
+            unplaced.push(Unplaced { gang: held.gpus.len() as u32, slot: Reverse(victim), kind });
         }
         true
     }
 
-    /// Smaller gangs wholly on `node`, cheapest first, whose leaving makes room for `gang` GPUs.
+    /// Smaller gangs wholly on `node`, cheapest first, whose eviction makes room for `gang` GPUs.
     fn victims(&self, view: &View<'_>, node: NodeId, gang: u32) -> Vec<(f64, Slot)> {
         let range = view.cluster.node(node).gpu_range();
         let mut movable: Vec<(f64, Slot)> = Vec::new();
@@ -290,14 +287,14 @@ impl Seating {
         (!victims.is_empty()).then(|| victims.iter().map(|v| v.0).sum())
     }
 
-    fn any_spread(&self, view: &View<'_>, placement: &Placement) -> bool {
-        placement.keep.iter().any(|&slot| view.jobs.get(slot).phase.held().is_some_and(|g| g.spread))
+    fn any_spread(&self, view: &View<'_>, plan: &Plan) -> bool {
+        plan.keep.iter().any(|&slot| view.jobs.get(slot).phase.held().is_some_and(|g| g.spread))
     }
 
     /// Moves running gangs that are spread onto one node where there is room and the gain pays.
-    fn gather_spread(&mut self, view: &View<'_>, placement: &mut Placement) {
+    fn consolidate(&mut self, view: &View<'_>, plan: &mut Plan) {
         let spread = |slot: &Slot| view.jobs.get(*slot).phase.held().is_some_and(|g| g.spread);
-        let candidates: Vec<Slot> = placement.keep.iter().copied().filter(spread).collect();
+        let candidates: Vec<Slot> = plan.keep.iter().copied().filter(spread).collect();
         for slot in candidates {
             let job = view.jobs.get(slot);
             let gang = job.phase.held().expect("kept gangs are held");
@@ -311,10 +308,10 @@ impl Seating {
                     let node = view.cluster.node_of(gpu);
                     self.free[gpu.index()] = true;
                     self.kept[gpu.index()] = NONE;
-                    self.reshelve(view, node, self.room[node.index()] + 1);
+                    self.set_room(view, node, self.room[node.index()] + 1);
                 }
-                placement.keep.retain(|&k| k != slot);
-                placement.seats.push(Seat { job: slot, kind: gang.kind, gpus, spread: false });
+                plan.keep.retain(|&k| k != slot);
+                plan.seats.push(Seat { job: slot, kind: gang.kind, gpus, spread: false });
             }
         }
     }

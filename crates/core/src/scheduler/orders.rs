@@ -9,8 +9,9 @@ use crate::place::Placement;
 impl Scheduler {
     /// Stops what the plan does not keep, starts what can start, and remembers who waits for which GPU.
     pub(super) fn carry_out(&mut self, placement: Placement, usable: &[bool], out: &mut Vec<Output>) {
+        let plan = placement.into_plan();
         let mut stays = vec![false; self.jobs.slots()];
-        placement.keep.iter().for_each(|&slot| stays[slot as usize] = true);
+        plan.keep.iter().for_each(|&slot| stays[slot as usize] = true);
         let mut leaving = Vec::new();
         for (slot, job) in self.jobs.iter_mut() {
             if let Some(target) = job.target.take() {
@@ -25,7 +26,7 @@ impl Scheduler {
         for slot in leaving {
             self.stop(slot, AfterStop::Wait, out);
         }
-        for seat in placement.seats {
+        for seat in plan.seats {
             if self.jobs.get(seat.job).phase.held().is_some() {
                 continue;
             }

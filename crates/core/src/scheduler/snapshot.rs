@@ -38,7 +38,7 @@ struct Snapshot<'a> {
     strangers: Vec<(JobId, Fence, Cow<'a, [GpuId]>)>,
     /// Only GPUs that somebody awaits.
     awaiting: Vec<(GpuId, Cow<'a, [Slot]>)>,
-    placer: Cow<'a, RoundingPlacer>,
+    placer: Cow<'a, Placer>,
     changed: bool,
     outstanding: Option<Arc<Problem>>,
     placed: bool,

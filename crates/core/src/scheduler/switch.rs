@@ -20,7 +20,7 @@ impl Scheduler {
         }
         // The question was put to the old policy: its answer finds nothing open and is dropped.
         self.outstanding = None;
-        self.placer = RoundingPlacer::default();
+        self.placer = Placer::default();
         self.unanswered = true;
         self.skipped_rounds = 0;
         self.changed = true;

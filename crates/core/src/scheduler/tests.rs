@@ -3,7 +3,7 @@
 use super::*;
 use crate::allocate::find_policy;
 use crate::estimate::{Estimate, Source};
-use crate::place::{Placement, Seat};
+use crate::place::{Placement, Plan, Seat};
 use crate::{Library, TenantId, Work};
 
 mod switching;
@@ -134,7 +134,8 @@ fn a_job_that_ends_while_it_moves_is_not_waited_for() {
     let mut bench = Bench::new(&[2]);
     let (one, two) = (bench.running(1, 1), bench.running(2, 1));
     let seat = |job: Slot, gpus: &[GpuId]| Seat { job, kind: KindId(0), gpus: gpus.to_vec(), spread: false };
-    let swap = Placement { keep: Vec::new(), seats: vec![seat(0, &two.gpus), seat(1, &one.gpus)] };
+    let swap = Plan { keep: Vec::new(), seats: vec![seat(0, &two.gpus), seat(1, &one.gpus)] };
+    let swap = Placement::check(swap, &bench.scheduler.view(&[true, true])).expect("two whole gangs");
     let mut out = Vec::new();
     bench.scheduler.carry_out(swap, &[true, true], &mut out);
     bench.report(1, one.fence, GangEvent::Finished);
@@ -264,7 +265,9 @@ fn nothing_starts_beside_a_stranger_that_came_after_the_plan() {
     bench.submit(2, 1);
     let seat = Seat { job: 1, kind: KindId(0), gpus: one.gpus.clone(), spread: false };
     let mut out = Vec::new();
-    bench.scheduler.carry_out(Placement { keep: Vec::new(), seats: vec![seat] }, &[true], &mut out);
+    let plan = Plan { keep: Vec::new(), seats: vec![seat] };
+    let placement = Placement::check(plan, &bench.scheduler.view(&[true])).expect("a whole gang");
+    bench.scheduler.carry_out(placement, &[true], &mut out);
     bench.wait(1.0);
     let stranger = ObservedGang { job: JobId(9), fence: Fence(0), ..seen(&one) };
     bench.survey(&[0], vec![seen(&one), stranger]);
