@@ -8,6 +8,7 @@
 //! A policy is one file below and one line in [`POLICIES`].
 
 use crate::{JobId, KindId, Round, TenantId, Time, WorkloadId};
+use arles_lp::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,6 +37,7 @@ mod sum;
 mod table;
 mod throughput;
 
+pub use arles_lp::Certificate;
 pub use entitle::Entitlement;
 pub use power::{PairPower, Power, UserPower};
 pub use table::{Grouping, POLICIES, PolicyEntry, Promise, find_policy};
@@ -290,23 +292,6 @@ pub struct Grant {
     pub gangs: f64,
 }
 
-/// How sure the objective is: the truth lies between the two.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Certificate {
-    /// Attained by the grants.
-    pub lower: f64,
-    /// No allocation can do better.
-    pub upper: f64,
-}
-
-impl Certificate {
-    /// Relative distance between the two.
-    #[must_use]
-    pub fn gap(&self) -> f64 {
-        (self.upper - self.lower).max(0.0) / self.upper.abs().max(self.lower.abs()).max(f64::MIN_POSITIVE)
-    }
-}
-
 /// What a policy proposes, not yet checked.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Proposal {
@@ -376,6 +361,12 @@ impl fmt::Display for AllocateError {
 }
 
 impl std::error::Error for AllocateError {}
+
+impl From<InputError> for AllocateError {
+    fn from(error: InputError) -> Self {
+        Self::NoAnswer { status: error.to_string() }
+    }
+}
 
 /// Slack for sums of rounded shares, relative to what they are compared with.
 const TOLERANCE: f64 = 1e-6;

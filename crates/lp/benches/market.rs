@@ -56,7 +56,7 @@ fn capped() {
                 let (mut gap, mut iterations) = (0.0, 0);
                 let seconds = median(if users < 100_000 { 5 } else { 1 }, || {
                     let answer = workspace.solve(&problem, Budget::default()).expect("families make good questions");
-                    (gap, iterations) = (answer.welfare.gap(), answer.iterations);
+                    (gap, iterations) = (answer.welfare.width(), answer.iterations);
                 });
                 print!("{:6}  10 {users:7} {load:4} {:>11} {iterations:10}", format!("{family:?}"), time(seconds));
                 let growth = before.map_or(String::new(), |before| format!("{:.1}x", seconds / before));
@@ -119,7 +119,7 @@ fn solve(
         (answer.bound.gap(), answer.effort, answer.prices.clone())
     } else {
         let answer = workspace.equilibrium(market, start, STEPS).expect(families);
-        (answer.welfare.gap(), answer.effort, answer.prices.clone())
+        (answer.welfare.width(), answer.effort, answer.prices.clone())
     }
 }
 

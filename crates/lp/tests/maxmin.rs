@@ -1,13 +1,13 @@
 //! The structured solver against closed forms, against the general solver, and against its own certificate.
 
 use arles_lp::families::{Family, Instance, Recipe};
-use arles_lp::maxmin::{self, General, Level, MaxMin, Refusal, TOLERANCE, Workspace};
-use arles_lp::{Budget, Clarabel};
+use arles_lp::maxmin::{self, General, MaxMin, Solution, TOLERANCE, Workspace};
+use arles_lp::{Budget, Clarabel, Domain, InputError};
 use proptest::prelude::*;
 
 const FREE: f64 = f64::INFINITY;
 
-fn solve(w: &[f64], beta: &[f64], caps: &[f64], capacity: &[f64]) -> Level {
+fn solve(w: &[f64], beta: &[f64], caps: &[f64], capacity: &[f64]) -> Solution {
     let problem = MaxMin { w, beta, caps, capacity };
     let level = maxmin::solve(&problem, Budget::default()).unwrap();
     assert_certified(&problem, &level);
@@ -15,7 +15,7 @@ fn solve(w: &[f64], beta: &[f64], caps: &[f64], capacity: &[f64]) -> Level {
 }
 
 /// Feasible, with a small gap, and with duals that prove the upper bound by the formula itself.
-fn assert_certified(problem: &MaxMin<'_>, level: &Level) {
+fn assert_certified(problem: &MaxMin<'_>, level: &Solution) {
     assert_feasible(problem, level);
     assert!(level.bound.gap() <= TOLERANCE, "gap {:e}", level.bound.gap());
     let k = problem.capacity.len();
@@ -33,7 +33,7 @@ fn assert_certified(problem: &MaxMin<'_>, level: &Level) {
     assert!((cost / weight - level.bound.upper).abs() <= 1e-9 * level.bound.upper);
 }
 
-fn assert_feasible(problem: &MaxMin<'_>, level: &Level) {
+fn assert_feasible(problem: &MaxMin<'_>, level: &Solution) {
     let k = problem.capacity.len();
     let within = |value: f64, limit: f64| value <= limit * (1.0 + 1e-9);
     for (l, x) in level.x.chunks(k).enumerate() {
@@ -49,7 +49,7 @@ fn assert_feasible(problem: &MaxMin<'_>, level: &Level) {
     }
 }
 
-fn assert_level(level: &Level, expected: f64) {
+fn assert_level(level: &Solution, expected: f64) {
     assert!((level.t - expected).abs() <= 2.0 * TOLERANCE * expected, "{} is not {expected}", level.t);
 }
 
@@ -100,14 +100,20 @@ fn nonsense_is_refused_in_a_sentence() {
     let refuse = |w: &[f64], beta: &[f64], caps: &[f64], capacity: &[f64]| {
         maxmin::solve(&MaxMin { w, beta, caps, capacity }, Budget::default()).unwrap_err()
     };
-    assert_eq!(refuse(&[], &[], &[], &[1.0]), Refusal::Empty);
-    assert_eq!(refuse(&[1.0], &[1.0], &[], &[1.0]), Refusal::Shape { what: "caps", length: 0, expected: 1 });
-    assert_eq!(refuse(&[-1.0], &[1.0], &[1.0], &[1.0]), Refusal::Number { what: "w", index: 0, value: -1.0 });
-    assert_eq!(refuse(&[1.0], &[0.0], &[1.0], &[1.0]), Refusal::Number { what: "beta", index: 0, value: 0.0 });
-    assert!(matches!(refuse(&[1.0], &[1.0], &[f64::NAN], &[1.0]), Refusal::Number { what: "caps", .. }));
-    assert!(matches!(refuse(&[1.0], &[1.0], &[1.0], &[FREE]), Refusal::Number { what: "capacity", .. }));
+    assert_eq!(refuse(&[], &[], &[], &[1.0]), InputError::Empty);
+    assert_eq!(refuse(&[1.0], &[1.0], &[], &[1.0]), InputError::Shape { what: "caps", length: 0, expected: 1 });
+    assert_eq!(
+        refuse(&[-1.0], &[1.0], &[1.0], &[1.0]),
+        InputError::Number { what: "w", index: 0, value: -1.0, domain: Domain::NonNegative }
+    );
+    assert_eq!(
+        refuse(&[1.0], &[0.0], &[1.0], &[1.0]),
+        InputError::Number { what: "beta", index: 0, value: 0.0, domain: Domain::Positive }
+    );
+    assert!(matches!(refuse(&[1.0], &[1.0], &[f64::NAN], &[1.0]), InputError::Number { what: "caps", .. }));
+    assert!(matches!(refuse(&[1.0], &[1.0], &[1.0], &[FREE]), InputError::Number { what: "capacity", .. }));
     let unservable = refuse(&[1.0, 1.0, 0.0, 1.0], &[1.0; 2], &[1.0; 2], &[1.0, 0.0]);
-    assert_eq!(unservable, Refusal::Unservable { user: 1 });
+    assert_eq!(unservable, InputError::Unservable { user: 1 });
     assert_eq!(
         unservable.to_string(),
         "user 1 has no positive rate on any resource with capacity; leave such users out"
@@ -119,7 +125,10 @@ fn more_resources_than_the_structured_method_takes_go_to_the_general_one() {
     let (k, caps) = (maxmin::MOST_RESOURCES + 1, [FREE]);
     let (w, capacity) = (vec![1.0; k], vec![1.0; k]);
     let problem = MaxMin { w: &w, beta: &[1.0], caps: &caps, capacity: &capacity };
-    assert_eq!(maxmin::solve(&problem, Budget::default()), Err(Refusal::TooWide { resources: k }));
+    assert_eq!(
+        maxmin::solve(&problem, Budget::default()),
+        Err(InputError::TooMany { what: "resources", count: k as u64, most: 32 })
+    );
     let level = maxmin::solve_or_general(&problem, Budget::default()).unwrap();
     assert!((level.t / k as f64 - 1.0).abs() < 1e-6);
 }

@@ -27,7 +27,7 @@
 use super::frugal::Tariff;
 use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
 use crate::KindId;
-use arles_lp::cover::{self, Alone, Answer, Class, Couple, Cover, Effort, Stay};
+use arles_lp::cover::{self, Alone, Class, Cover, Effort, Pair, Solution, Stay};
 
 #[derive(Default)]
 pub(super) struct Gogh;
@@ -55,8 +55,7 @@ impl Policy for Gogh {
         }
         let tariff = Tariff::new(problem);
         let question = question(problem, &tariff);
-        let no_answer = |refusal: cover::Refusal| AllocateError::NoAnswer { status: refusal.to_string() };
-        let answer = cover::solve(&question, &EFFORT).map_err(no_answer)?;
+        let answer = cover::solve(&question, &EFFORT)?;
         // The program minimises; an objective here is maximised.
         let certificate = Certificate { lower: -answer.cost, upper: -answer.bound };
         let proposal = Proposal {
@@ -89,7 +88,7 @@ fn question(problem: &Problem, tariff: &Tariff<'_>) -> Cover {
         question.alone.extend((0..k).map(alone));
         question.stays.extend((0..k).filter_map(|j| stay(problem, tariff, u, j)));
     }
-    question.couples = couples(problem, tariff);
+    question.pairs = pairs(problem, tariff);
     question
 }
 
@@ -132,25 +131,25 @@ fn normal_cdf(x: f64) -> f64 {
 }
 
 /// Pairs of users for whom it can pay.
-fn couples(problem: &Problem, tariff: &Tariff<'_>) -> Vec<Couple> {
+fn pairs(problem: &Problem, tariff: &Tariff<'_>) -> Vec<Pair> {
     let singles: Vec<usize> = (0..problem.users.len()).filter(|&u| problem.users[u].gang == 1).collect();
-    let mut couples = Vec::new();
+    let mut pairs = Vec::new();
     for (i, &u) in singles.iter().enumerate() {
         for &v in &singles[i..] {
             if u == v && problem.users[u].jobs < 2 {
                 continue;
             }
-            couples.extend((0..problem.kinds()).filter_map(|j| {
+            pairs.extend((0..problem.kinds()).filter_map(|j| {
                 let offer = tariff.together(u, v, j)?;
                 let [part_a, part_b] = offer.kept;
-                Some(Couple { a: u, b: v, resource: j, cost: offer.cost, part_a, part_b })
+                Some(Pair { a: u, b: v, resource: j, cost: offer.cost, part_a, part_b })
             }));
         }
     }
-    couples
+    pairs
 }
 
-fn grants(problem: &Problem, question: &Cover, answer: &Answer) -> Vec<Grant> {
+fn grants(problem: &Problem, question: &Cover, answer: &Solution) -> Vec<Grant> {
     let k = problem.kinds();
     let kind = |j: usize| KindId(j as u16);
     let alone = answer.alone.iter().enumerate().filter(|(_, gangs)| **gangs > 0).map(|(i, &gangs)| Grant {
@@ -158,10 +157,10 @@ fn grants(problem: &Problem, question: &Cover, answer: &Answer) -> Vec<Grant> {
         members: Members::One((i / k) as u32),
         gangs: f64::from(gangs),
     });
-    let couples = question.couples.iter().zip(&answer.couples).filter(|(_, units)| **units > 0);
-    let together = couples.map(|(couple, &units)| Grant {
-        kind: kind(couple.resource),
-        members: Members::Two(couple.a as u32, couple.b as u32),
+    let pairs = question.pairs.iter().zip(&answer.pairs).filter(|(_, units)| **units > 0);
+    let together = pairs.map(|(pair, &units)| Grant {
+        kind: kind(pair.resource),
+        members: Members::Two(pair.a as u32, pair.b as u32),
         gangs: f64::from(units),
     });
     alone.chain(together).collect()

@@ -9,7 +9,7 @@
 //! where r̄_l is l's rate on an average GPU, and then on for everybody who can still rise. Pairs that do no better than
 //! taking turns are left out; the others come in as prices ask for them ([`arles_lp::sharing`]).
 
-use super::{AllocateError, Allocation, Certificate, Grant, Members, Policy, Problem, Proposal};
+use super::{AllocateError, Allocation, Grant, Members, Policy, Problem, Proposal};
 use crate::{KindId, WorkloadId};
 use arles_lp::{Budget, sharing};
 use std::collections::BTreeMap;
@@ -24,15 +24,14 @@ impl Policy for MaxMinPacked {
         }
         let Question { users, rates, pairs, .. } = &question;
         let asked = sharing::Sharing { users, rates, pairs, capacity: &problem.capacity };
-        let shared = sharing::fill(&asked, Budget::default());
-        let shared = shared.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
-        let lowest = shared.stages.first();
-        let certificate = lowest.map(|stage| Certificate { lower: stage.bound.lower, upper: stage.bound.upper });
+        let filling = sharing::fill(&asked, Budget::default())?;
+        let lowest = filling.bottlenecks.first();
+        let certificate = lowest.map(|bottleneck| bottleneck.bound);
         let proposal = Proposal {
-            grants: question.grants(&shared),
+            grants: question.grants(&filling),
             objective: certificate.map(|certificate| certificate.lower),
             certificate,
-            prices: lowest.map(|stage| stage.prices.clone()).unwrap_or_default(),
+            prices: lowest.map(|bottleneck| bottleneck.prices.clone()).unwrap_or_default(),
         };
         Allocation::check(problem, proposal)
     }
@@ -101,11 +100,11 @@ impl Question {
 
     /// What groups got, as grants to their members. Which of a group's jobs meet is left to chance, so members take part in
     /// proportion to their jobs, and nobody meets itself.
-    fn grants(&self, shared: &sharing::Shared) -> Vec<Grant> {
-        let of = |group: usize| shared.groups[group].iter().map(|&i| (self.members[i], self.users[i].jobs));
+    fn grants(&self, filling: &sharing::Filling) -> Vec<Grant> {
+        let of = |group: usize| filling.groups[group].iter().map(|&i| (self.members[i], self.users[i].jobs));
         let all = |group: usize| of(group).map(|(_, jobs)| jobs).sum::<f64>();
         let mut grants = Vec::new();
-        for share in shared.shares.iter().filter(|share| share.amount > 0.0) {
+        for share in filling.shares.iter().filter(|share| share.amount > 0.0) {
             let kind = KindId(share.resource as u16);
             for (u, jobs) in of(share.first) {
                 let part = share.amount * jobs / all(share.first);

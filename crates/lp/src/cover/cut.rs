@@ -8,7 +8,7 @@
 //!      = max σ − Σ_s w_s x_s     σ − Σ_{s∈P} w_s ≤ h(P) for all P,   w ≥ 0
 //! ```
 //!
-//! The second program is small (a few parts, and patterns only as they are needed); its answer is the cut
+//! The second program is small (a few parts, and patterns only as they are needed); its solution is the cut
 //! `H(x) ≥ σ − Σ w_s x_s` that says most at `x`. A part that is not among the `p_s` may count as the next larger one: it
 //! covers less, so what holds for the larger one holds for it. Slots beyond need are not counted here; that a demand has
 //! room for `D` only is a row of its own.

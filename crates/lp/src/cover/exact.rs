@@ -1,11 +1,11 @@
-//! Enumeration: what costs less than the best answer known, or that nothing does.
+//! Enumeration: what costs less than the best solution known, or that nothing does.
 //!
-//! An answer costs the bound plus regrets (`cover/guide.rs`), and none is negative. Demands are settled one after the other:
+//! A solution costs the bound plus regrets (`cover/guide.rs`), and none is negative. Demands are settled one after the other:
 //! take columns, in their order, then be *closed*. Where the regrets that are certain by now reach what is to be beaten,
 //! nothing below is looked at.
 
 use super::columns::NONE;
-use super::guide::{Guide, Way};
+use super::guide::{Candidate, Guide};
 use super::state::State;
 
 /// Where the enumeration stands.
@@ -37,8 +37,8 @@ pub(super) struct Found {
 /// Enumerates from an empty state what costs less than `best`, in at most `most` nodes.
 pub(super) fn enumerate<'a>(state: &mut State<'a>, guide: &Guide<'a>, best: f64, most: u32) -> Found {
     let mut order: Vec<u32> = (0..state.class_of.len() as u32).collect();
-    // Those with few ways first.
-    order.sort_by_key(|&d| (guide.ways[state.class_of[d as usize] as usize].len(), d));
+    // Those with few candidates first.
+    order.sort_by_key(|&d| (guide.candidates[state.class_of[d as usize] as usize].len(), d));
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(at, &d)| place[d as usize] = at as u32);
     let bound = guide.bound;
@@ -63,7 +63,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Settles the demand at a place of the order, whose next column is at least the `from`th of its ways.
+    /// Settles the demand at a place of the order, whose next column is at least the `from`th of its candidates.
     fn settle(&mut self, at: usize, from: usize, regret: f64) {
         if self.nodes >= self.most {
             return;
@@ -86,7 +86,7 @@ impl Walk<'_, '_> {
             return;
         }
         let guide = self.guide;
-        for (way, &Way { column, dearer, .. }) in guide.ways[class].iter().enumerate().skip(from) {
+        for (candidate, &Candidate { column, dearer, .. }) in guide.candidates[class].iter().enumerate().skip(from) {
             // Ways are in order.
             if dearer >= self.limit() {
                 break;
@@ -105,7 +105,7 @@ impl Walk<'_, '_> {
                 let unit = self.state.add(column, demands);
                 let regret = others + self.certain(demands[0]) + self.certain(demands[1]);
                 if regret < self.limit() {
-                    self.settle(at, way, regret);
+                    self.settle(at, candidate, regret);
                 }
                 self.state.remove(unit);
                 // Exactly: rounding would add up over millions of nodes.
@@ -116,17 +116,19 @@ impl Walk<'_, '_> {
 
     /// Who may use a column with a demand; of partners that hold nothing yet, the first.
     fn partners(&self, column: u32, demand: u32) -> Vec<[u32; 2]> {
-        let way = &self.state.columns[column as usize];
-        if way.is_alone() {
+        let candidate = &self.state.columns[column as usize];
+        if candidate.is_alone() {
             return vec![[demand, NONE]];
         }
         let own = self.state.class_of[demand as usize];
         let mut found = Vec::new();
         for side in 0..2 {
-            if way.class[side] != own || (side == 1 && way.class[0] == own && way.part[0] == way.part[1]) {
+            if candidate.class[side] != own
+                || (side == 1 && candidate.class[0] == own && candidate.part[0] == candidate.part[1])
+            {
                 continue;
             }
-            let other = way.class[1 - side] as usize;
+            let other = candidate.class[1 - side] as usize;
             let mut blank = false;
             for partner in self.state.starts[other]..self.state.starts[other + 1] {
                 let open = self.place[partner as usize] > self.place[demand as usize];

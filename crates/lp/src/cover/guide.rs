@@ -1,19 +1,19 @@
-//! What prices say about columns and patterns: by how much an answer that uses them is dearer.
+//! What prices say about columns and patterns: by how much a solution that uses them is dearer.
 //!
-//! With prices `λ, V` an answer costs the bound plus what each demand's pattern is dearer than the cheapest, `Σ V + h − S`, and
+//! With prices `λ, V` a solution costs the bound plus what each demand's pattern is dearer than the cheapest, `Σ V + h − S`, and
 //! plus `λ` for each idle unit: none of these *regrets* is negative. Of a demand that may still get slots, the regret that is
-//! certain is that of the best that can become of it (`cover/ladder.rs`).
+//! certain is that of the best that can become of it (`cover/cost_to_go.rs`).
 
 use super::Cover;
 use super::bound::Prices;
 use super::columns::Columns;
-use super::ladder::{GRID, Ladder, cells};
+use super::cost_to_go::{CostToGo, GRID, cells};
 use super::state::{State, Unit};
 
 /// A column as one class sees it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    /// By how much an answer that uses it is dearer at least.
+pub(super) struct Candidate {
+    /// By how much a solution that uses it is dearer at least.
     pub(super) dearer: f64,
     pub(super) column: u32,
     /// The class of the other side, or [`NONE`].
@@ -47,11 +47,11 @@ pub(super) struct Standing {
 pub(super) struct Guide<'a> {
     pub(super) columns: &'a Columns,
     /// Per class.
-    pub(super) ways: Vec<Vec<Way>>,
+    pub(super) candidates: Vec<Vec<Candidate>>,
     /// V of both sides, per column.
     pay: Vec<[f64; 2]>,
     tags: Vec<Tag>,
-    ladders: Vec<Ladder>,
+    costs_to_go: Vec<CostToGo>,
     /// Per class.
     short_prices: Vec<f64>,
     /// What the prices prove, by the count of cells.
@@ -76,7 +76,7 @@ impl<'a> Guide<'a> {
             let j = column.resource as usize;
             let mut all = column.cost + lambda[j] * f64::from(column.units);
             column.sides().for_each(|(a, _)| all -= zeta[a * k + j]);
-            let known = column.couple().map(|at| prices.firsts.get(at).copied().unwrap_or(0.5 * all));
+            let known = column.pair().map(|at| prices.firsts.get(at).copied().unwrap_or(0.5 * all));
             let paid = known.map_or([all, 0.0], |first| [first, all - first]);
             let counted = column.part.map(|part| if part > 0.0 { cells(part) } else { 0 });
             for (side, (a, _)) in column.sides().enumerate() {
@@ -90,53 +90,54 @@ impl<'a> Guide<'a> {
                 cells: counted,
             });
         }
-        let mut ladders = vec![Ladder::default(); n];
+        let mut costs_to_go = vec![CostToGo::default(); n];
         for (a, class) in cover.classes.iter().enumerate() {
-            ladders[a].rebuild(cover, a, slots[a].iter().copied());
-            bound += f64::from(class.count) * ladders[a].base;
+            costs_to_go[a].rebuild(cover, a, slots[a].iter().copied());
+            bound += f64::from(class.count) * costs_to_go[a].base;
         }
         let short_prices = cover.classes.iter().map(|class| class.short_price).collect();
-        Self { columns, ways: vec![Vec::new(); n], pay, tags, ladders, short_prices, bound }
+        Self { columns, candidates: vec![Vec::new(); n], pay, tags, costs_to_go, short_prices, bound }
     }
 
-    /// By how much an answer that uses a column is dearer at least.
+    /// By how much a solution that uses a column is dearer at least.
     fn dearer(&self, cover: &Cover, e: usize) -> f64 {
         let tag = &self.tags[e];
         let dearer = |side: usize, a: usize| {
-            let rest = self.ladders[a].rest(cover.classes[a].most as usize - 1, GRID - usize::from(tag.cells[side]));
-            f64::max(0.0, self.pay[e][side] + rest - self.ladders[a].base)
+            let rest =
+                self.costs_to_go[a].rest(cover.classes[a].most as usize - 1, GRID - usize::from(tag.cells[side]));
+            f64::max(0.0, self.pay[e][side] + rest - self.costs_to_go[a].base)
         };
         self.columns.list[e].sides().enumerate().map(|(side, (a, _))| dearer(side, a)).sum()
     }
 
-    /// Lists each class's ways by how much dearer they are: those below `below`, and no more than `most` per class.
-    pub(super) fn list_ways(&mut self, cover: &Cover, most: usize, below: f64) {
+    /// Lists each class's candidates by how much dearer they are: those below `below`, and no more than `most` per class.
+    pub(super) fn list_candidates(&mut self, cover: &Cover, most: usize, below: f64) {
         let columns = self.columns;
-        let order = |x: &Way, y: &Way| x.dearer.total_cmp(&y.dearer).then(x.column.cmp(&y.column));
-        let mut ways: Vec<Vec<Way>> = vec![Vec::new(); cover.classes.len()];
+        let order = |x: &Candidate, y: &Candidate| x.dearer.total_cmp(&y.dearer).then(x.column.cmp(&y.column));
+        let mut candidates: Vec<Vec<Candidate>> = vec![Vec::new(); cover.classes.len()];
         // Beyond this much there are enough already, by class.
-        let mut limits = vec![below; ways.len()];
+        let mut limits = vec![below; candidates.len()];
         for (e, column) in columns.list.iter().enumerate() {
             let dearer = self.dearer(cover, e);
             let sides = if column.is_alone() || column.class[0] == column.class[1] { 1 } else { 2 };
             for side in 0..sides {
                 let (a, other) = (column.class[side] as usize, column.class[1 - side]);
                 if dearer < limits[a] {
-                    let ways = &mut ways[a];
-                    ways.push(Way { dearer, column: e as u32, other });
-                    if ways.len() >= most.saturating_mul(2).max(16) {
-                        ways.select_nth_unstable_by(most, order);
-                        limits[a] = ways[most].dearer;
-                        ways.truncate(most);
+                    let candidates = &mut candidates[a];
+                    candidates.push(Candidate { dearer, column: e as u32, other });
+                    if candidates.len() >= most.saturating_mul(2).max(16) {
+                        candidates.select_nth_unstable_by(most, order);
+                        limits[a] = candidates[most].dearer;
+                        candidates.truncate(most);
                     }
                 }
             }
         }
-        for ways in &mut ways {
-            ways.sort_unstable_by(order);
-            ways.truncate(most);
+        for candidates in &mut candidates {
+            candidates.sort_unstable_by(order);
+            candidates.truncate(most);
         }
-        self.ways = ways;
+        self.candidates = candidates;
     }
 
     /// Where a demand stands.
@@ -158,20 +159,20 @@ impl<'a> Guide<'a> {
     /// How much dearer than the cheapest pattern any is that continues a standing; exactly 0 for a demand without slots.
     pub(super) fn regret(&self, class: u32, standing: Standing) -> f64 {
         let Standing { paid, lacking, room, .. } = standing;
-        let ladder = &self.ladders[class as usize];
-        if lacking == GRID { 0.0 } else { f64::max(0.0, paid + ladder.rest(room, lacking) - ladder.base) }
+        let cost_to_go = &self.costs_to_go[class as usize];
+        if lacking == GRID { 0.0 } else { f64::max(0.0, paid + cost_to_go.rest(room, lacking) - cost_to_go.base) }
     }
 
     /// The same once a side of a column is added; if that is the last slot, without cells.
     pub(super) fn regret_with(&self, class: u32, standing: Standing, column: usize, side: usize) -> f64 {
         let Standing { paid, covered, lacking, room } = standing;
-        let (tag, ladder) = (&self.tags[column], &self.ladders[class as usize]);
+        let (tag, cost_to_go) = (&self.tags[column], &self.costs_to_go[class as usize]);
         let rest = if room == 1 {
             self.short_prices[class as usize] * f64::max(0.0, 1.0 - covered - f64::from(tag.part[side]))
         } else {
-            ladder.rest(room - 1, lacking.saturating_sub(usize::from(tag.cells[side])))
+            cost_to_go.rest(room - 1, lacking.saturating_sub(usize::from(tag.cells[side])))
         };
-        paid + f64::from(tag.pay[side]) + rest - ladder.base
+        paid + f64::from(tag.pay[side]) + rest - cost_to_go.base
     }
 
     /// Where a column is.
@@ -183,6 +184,6 @@ impl<'a> Guide<'a> {
     pub(super) fn closed(&self, state: &State<'_>, demand: u32) -> f64 {
         let class = state.class_of[demand as usize] as usize;
         let Standing { paid, .. } = self.standing(state, demand);
-        f64::max(0.0, paid + state.shortage(demand) - self.ladders[class].base)
+        f64::max(0.0, paid + state.shortage(demand) - self.costs_to_go[class].base)
     }
 }

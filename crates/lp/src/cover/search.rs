@@ -2,7 +2,7 @@
 //!
 //! What is ruined is a *neighbourhood*: demands that good columns join. Their units are taken, and everybody who lost a slot
 //! is *open*. Then each open demand in turn is given the column, alone or with another open one, by which the regrets
-//! (`cover/guide.rs`) grow least. The answer that results is judged by what it costs, not by regrets.
+//! (`cover/guide.rs`) grow least. The solution that results is judged by what it costs, not by regrets.
 
 use super::columns::NONE;
 use super::guide::{Guide, Standing};
@@ -28,13 +28,13 @@ impl Draw {
     }
 }
 
-/// One way in so many is overlooked, so that the same ruin is not always built the same.
+/// One candidate in so many is overlooked, so that the same ruin is not always built the same.
 const BLINK: u64 = 8;
 /// A demand that lacks less than this lacks nothing.
 const COVERED: f64 = 1.0 - 1e-12;
 /// So many demands are built for at once, where there was no ruin.
 const TOGETHER: usize = 1_000;
-/// Of how many best ways the related demands come.
+/// Of how many best candidates the related demands come.
 pub(super) const RELATED: usize = 24;
 /// Demands that are ruined beside the first, at most.
 const MOST_OTHERS: usize = 4;
@@ -201,14 +201,14 @@ impl<'s, 'a> Search<'s, 'a> {
         for _ in 0..others {
             let from = if self.wander { self.open[self.draw.below(self.open.len())] } else { demand };
             let class = self.state.class_of[from as usize] as usize;
-            let ways = &self.guide.ways[class];
-            let related = RELATED.min(ways.len());
+            let candidates = &self.guide.candidates[class];
+            let related = RELATED.min(candidates.len());
             if related == 0 {
                 break;
             }
-            // Good ways more often.
+            // Good candidates more often.
             let at = self.draw.below(related).min(self.draw.below(related));
-            let other = ways[at].other;
+            let other = candidates[at].other;
             let other = if other == NONE {
                 active[self.draw.below(active.len())]
             } else {
@@ -304,12 +304,12 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// Whether a column saves more than it costs.
     fn pays(&self, column: u32, demands: [u32; 2]) -> bool {
-        let way = &self.state.columns[column as usize];
-        let mut delta = way.cost - self.state.saves(way);
+        let candidate = &self.state.columns[column as usize];
+        let mut delta = candidate.cost - self.state.saves(candidate);
         for (side, demand) in demands.into_iter().enumerate().filter(|x| x.1 != NONE) {
-            let class = way.class[side] as usize;
+            let class = candidate.class[side] as usize;
             let slots = self.state.holds[demand as usize].len() + 1;
-            let covered = self.state.covered(demand) + way.part[side];
+            let covered = self.state.covered(demand) + candidate.part[side];
             delta += self.state.cover.shortage(class, covered, slots) - self.state.shortage(demand);
         }
         delta < 0.0

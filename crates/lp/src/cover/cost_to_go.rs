@@ -22,7 +22,7 @@ pub(super) fn cells(part: f64) -> u8 {
 
 /// F and S of one class.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ladder {
+pub(super) struct CostToGo {
     rest: Vec<f64>,
     layers: usize,
     /// S.
@@ -31,7 +31,7 @@ pub(super) struct Ladder {
     pub(super) frontier: Vec<(u8, f64, u32)>,
 }
 
-impl Ladder {
+impl CostToGo {
     /// From the slots of a class, as cells, price and a number of their own.
     pub(super) fn rebuild(&mut self, cover: &Cover, class: usize, slots: impl Iterator<Item = (u8, f64, u32)>) {
         let mut best = [(f64::INFINITY, 0u32); GRID + 1];
