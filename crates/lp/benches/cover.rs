@@ -16,7 +16,8 @@
 //! * Two on a unit each run at `1 − 0.8 u` of the other (with a private factor in `[0.85, 1.15]`), and the unit is busy by
 //!   `min(1, u_a + u_b)`. A part is the rate over what is asked for, at most 1.
 //! * Being short costs 3,000 for a whole demand, being unserved 300 on top.
-//! * *grouped*: so many classes with equal counts. *distinct*: every demand its own class. *single*: distinct with D = 1.
+//! * *grouped*: so many classes with equal counts. *distinct*: every demand its own class. *single*: distinct with D = 1;
+//!   *singlegrouped*: grouped with D = 1.
 
 use arles_lp::InputError;
 use arles_lp::cover::{self, Alone, Class, Cover, Effort, Pair, Slot, Solution};
@@ -26,10 +27,13 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Name, classes, demands, resources, most slots, and what HiGHS is asked for.
-const ROWS: [(&str, usize, usize, usize, u32, Ask); 14] = [
+const ROWS: [(&str, usize, usize, usize, u32, Ask); 17] = [
     ("single", 100, 100, 3, 1, Ask::All),
     ("single", 500, 500, 6, 1, Ask::All),
-    ("single", 26, 20_000, 6, 1, Ask::All),
+    ("singlegrouped", 12, 500, 6, 1, Ask::All),
+    ("singlegrouped", 12, 5_000, 6, 1, Ask::All),
+    ("singlegrouped", 26, 20_000, 6, 1, Ask::All),
+    ("singlegrouped", 26, 100_000, 6, 1, Ask::All),
     ("grouped", 8, 100, 3, 3, Ask::Patterns),
     ("grouped", 12, 500, 6, 3, Ask::Patterns),
     ("grouped", 12, 5_000, 6, 3, Ask::Patterns),
@@ -62,7 +66,7 @@ fn main() {
     let words: Vec<&String> = arguments.iter().skip(1).filter(|a| a.chars().all(char::is_alphanumeric)).collect();
     println!("                                               ours                                         HiGHS");
     println!(
-        "family     classes demands  k D  columns   seconds       cost      bound    gap   \
+        "family        classes demands  k D  columns   seconds       cost      bound    gap   \
          seconds       cost      bound   over LP   ours above its cost / its bound"
     );
     for (name, classes, demands, k, most, ask) in ROWS {
@@ -81,7 +85,7 @@ fn row(name: &str, question: &Cover, ask: Ask, python: Option<&str>, limit: f64)
     let demands: u32 = question.classes.iter().map(|class| class.count).sum();
     let columns = question.alone.iter().flatten().count() + question.pairs.len();
     print!(
-        "{name:10} {:7} {demands:7} {:2} {} {columns:8} {seconds:9.3} {:10.1} {:10.1} {:5.2}%{}",
+        "{name:14} {:6} {demands:7} {:2} {} {columns:8} {seconds:9.3} {:10.1} {:10.1} {:5.2}%{}",
         question.classes.len(),
         question.capacity.len(),
         question.classes.iter().map(|class| class.most).max().unwrap_or(0),

@@ -21,7 +21,7 @@
 //!    its prices afterwards (`cover/ascent.rs`). Their lower bound is computed from the problem (`cover/bound.rs`): several
 //!    percent above that of the program over slots.
 //! 2. *Primal heuristics.* Large classes take the whole parts of the linear solution (`cover/round.rs`). A large-neighbourhood
-//!    search removes a few units and rebuilds them where reduced costs are least (`cover/guide.rs`, `cover/search.rs`).
+//!    search removes a few units and rebuilds them where reduced costs are least (`cover/reduced_costs.rs`, `cover/search.rs`).
 //! 3. *Enumeration.* A solution costs the bound plus terms that are not negative: what patterns cost beyond the cheapest, and
 //!    units left idle. Branches end where these reach the incumbent (`cover/exact.rs`): small problems are solved to the end.
 //!
@@ -34,8 +34,8 @@ mod columns;
 mod cost_to_go;
 mod cut;
 mod exact;
-mod guide;
 mod master;
+mod reduced_costs;
 mod round;
 mod search;
 mod state;
@@ -48,8 +48,8 @@ use crate::input::{Domain, check_count, check_known, check_number, check_pair_or
 use crate::{Certificate, InputError};
 use ascent::Ascent;
 use columns::Columns;
-use guide::Guide;
 use master::Master;
+use reduced_costs::ReducedCosts;
 use state::State;
 
 /// Demands that are alike.
@@ -292,7 +292,7 @@ const HOPE: f64 = 0.03;
 /// With more demands than this, the search looks only at those that rounding left short, and at a sample of others.
 const MANY: usize = 3_000;
 /// With more than this many demands per class, the linear solution decides how most of them are served.
-const CROWD: usize = 4;
+const LARGE: usize = 4;
 /// With more demands than this enumeration is not tried.
 const FEW: usize = 150;
 
@@ -302,18 +302,18 @@ pub fn solve(cover: &Cover, effort: &Effort) -> Result<Solution, InputError> {
     let columns = Columns::new(cover);
     let mut state = State::new(cover, &columns);
     let demands = state.class_of.len();
-    let crowd = demands > CROWD * cover.classes.len();
+    let large = demands > LARGE * cover.classes.len();
     let single = cover.classes.iter().all(|class| class.most == 1);
     let mut spent = Spent::default();
     let start = Start { columns: &columns, effort, single };
-    let prices = if crowd { start.crowd(&mut state, &mut spent) } else { start.distinct(&mut state, &mut spent) };
+    let prices = if large { start.large(&mut state, &mut spent) } else { start.distinct(&mut state, &mut spent) };
     let proved = bound(cover, &prices);
     let enough = proved + effort.gap * proved.abs();
-    let mut guide = Guide::new(cover, &columns, &prices);
-    guide.list_candidates(cover, search::RELATED, f64::INFINITY);
+    let mut costs = ReducedCosts::new(cover, &columns, &prices);
+    costs.list_candidates(cover, search::RELATED, f64::INFINITY);
     // A start that is good already must not be lost to a high temperature.
-    let heat = if single || crowd { 0.1 } else { 1.0 };
-    improve(&mut state, &guide, (effort.ruins, heat), enough, &mut spent);
+    let heat = if single || large { 0.1 } else { 1.0 };
+    improve(&mut state, &costs, (effort.ruins, heat), enough, &mut spent);
     let mut complete = false;
     if demands <= FEW
         && state.cost > enough
@@ -339,7 +339,7 @@ struct Start<'a, 'w> {
 
 impl<'a> Start<'a, '_> {
     /// Where classes are large: by the linear program, and from the whole parts of its solution.
-    fn crowd(&self, state: &mut State<'a>, spent: &mut Spent) -> Prices {
+    fn large(&self, state: &mut State<'a>, spent: &mut Spent) -> Prices {
         let mut master = Master::new(state.cover, self.columns, true);
         master.seed();
         master.solve(self.effort, true);
@@ -359,9 +359,9 @@ impl<'a> Start<'a, '_> {
         let mut ascent = Ascent::new(cover, self.columns);
         ascent.climb(FIRST_CLIMBS);
         let mut master = Master::new(cover, self.columns, false);
-        let mut guide = Guide::new(cover, self.columns, &ascent.prices());
-        guide.list_candidates(cover, SEEDS, f64::INFINITY);
-        guide.candidates.iter().flatten().for_each(|candidate| master.admit(candidate.column as usize));
+        let mut costs = ReducedCosts::new(cover, self.columns, &ascent.prices());
+        costs.list_candidates(cover, SEEDS, f64::INFINITY);
+        costs.candidates.iter().flatten().for_each(|candidate| master.admit(candidate.column as usize));
         master.solve(self.effort, false);
         if self.single {
             round::nearest(state, &master.x);
@@ -383,9 +383,9 @@ impl<'a> Start<'a, '_> {
             return known;
         }
         ascent.climb(CLIMBS);
-        let guide = Guide::new(state.cover, self.columns, &ascent.prices());
+        let costs = ReducedCosts::new(state.cover, self.columns, &ascent.prices());
         let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-        search::Search::new(state, &guide).build(&lacking);
+        search::Search::new(state, &costs).build(&lacking);
         let target = state.cost.min(ascent.value + HOPE * ascent.value.abs());
         ascent.follow(self.effort.steps, target);
         let better = ascent.prices();
@@ -395,12 +395,18 @@ impl<'a> Start<'a, '_> {
 }
 
 /// Searches from the current state.
-fn improve<'a>(state: &mut State<'a>, guide: &Guide<'a>, (ruins, heat): (u32, f64), enough: f64, spent: &mut Spent) {
+fn improve<'a>(
+    state: &mut State<'a>,
+    costs: &ReducedCosts<'a>,
+    (ruins, heat): (u32, f64),
+    enough: f64,
+    spent: &mut Spent,
+) {
     let demands = state.class_of.len();
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-    let mut search = search::Search::new(state, guide);
+    let mut search = search::Search::new(state, costs);
     search.build(&lacking);
-    search.wander = demands <= CROWD * search.state.cover.classes.len();
+    search.wander = demands <= LARGE * search.state.cover.classes.len();
     if demands > MANY {
         let others = (2 * lacking.len()).clamp(200, MANY);
         let mut active = lacking;
@@ -420,10 +426,10 @@ fn finish<'a>(
     effort: &Effort,
     spent: &mut Spent,
 ) -> bool {
-    let mut guide = Guide::new(state.cover, columns, prices);
-    guide.list_candidates(state.cover, usize::MAX, state.cost - guide.bound);
+    let mut costs = ReducedCosts::new(state.cover, columns, prices);
+    costs.list_candidates(state.cover, usize::MAX, state.cost - costs.bound);
     let mut empty = State::new(state.cover, columns);
-    let exact::Found { units, nodes, complete } = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
+    let exact::Found { units, nodes, complete } = exact::enumerate(&mut empty, &costs, state.cost, effort.nodes);
     spent.nodes = nodes;
     if let Some(units) = units {
         units.iter().for_each(|&(column, demands)| {

@@ -18,6 +18,7 @@
 pub mod certificate;
 mod clarabel;
 pub mod cover;
+mod distinct;
 pub mod envy;
 pub mod families;
 mod input;

@@ -16,23 +16,23 @@
 //!
 //! Never here: caps per user ([`crate::maxmin`], [`crate::nash`]), approximation without a certificate that says so.
 
-mod band;
 mod bound;
 mod engine;
 mod forest;
-mod ladder;
+mod leximin;
 mod merge;
 mod read;
 mod rows;
+mod sampled;
 mod search;
 
 pub use engine::Effort;
 
 use crate::input::{Domain, check_count, check_number, check_numbers, check_shape, check_some};
 use crate::{Budget, Certificate, InputError};
-use engine::{Crowd, Goal};
+use engine::{Goal, Program};
 use forest::MOST;
-use ladder::Ladder;
+use leximin::Leximin;
 use merge::Merged;
 
 /// The most resources that a market may have.
@@ -140,23 +140,23 @@ impl Assignment {
     }
 
     /// Copies the solver's result for merged users (`kind` is empty where none were merged).
-    fn read(&mut self, k: usize, resources: &[usize], ladder: &Ladder, kind: &[u32]) {
+    fn read(&mut self, k: usize, resources: &[usize], leximin: &Leximin, kind: &[u32]) {
         let named = |bundle: u8| match (bundle as usize).checked_sub(resources.len()) {
             None => resources[bundle as usize] as u8,
             Some(mix) => (k + mix) as u8,
         };
         self.resources = k;
         self.mixes.clear();
-        for mix in &ladder.mixes {
+        for mix in &leximin.mixes {
             let from = self.mixes.len();
             self.mixes.resize(from + k, 0.0);
             resources.iter().enumerate().for_each(|(j, &resource)| self.mixes[from + resource] = mix[j]);
         }
         self.bundle.clear();
         if kind.is_empty() {
-            self.bundle.extend(ladder.bundle.iter().map(|&bundle| named(bundle)));
+            self.bundle.extend(leximin.bundle.iter().map(|&bundle| named(bundle)));
         } else {
-            self.bundle.extend(kind.iter().map(|&kind| named(ladder.bundle[kind as usize])));
+            self.bundle.extend(kind.iter().map(|&kind| named(leximin.bundle[kind as usize])));
         }
     }
 }
@@ -282,7 +282,7 @@ pub struct Workspace {
     resources: Vec<usize>,
     capacity: Vec<f64>,
     merged: Merged,
-    ladder: Ladder,
+    leximin: Leximin,
     level: EqualLevel,
     equilibrium: Equilibrium,
 }
@@ -303,25 +303,25 @@ impl Workspace {
         budget: Budget,
     ) -> Result<&EqualLevel, InputError> {
         let merged = self.solve(market, Goal::EqualLevel, start, budget)?;
-        let Self { ladder, merged: Merged { kind, .. }, level, resources, .. } = self;
+        let Self { leximin, merged: Merged { kind, .. }, level, resources, .. } = self;
         let kind: &[u32] = if merged { kind } else { &[] };
         let k = market.capacity.len();
-        level.assignment.read(k, resources, ladder, kind);
+        level.assignment.read(k, resources, leximin, kind);
         level.level_of.clear();
         if merged {
-            level.level_of.extend(kind.iter().map(|&kind| ladder.rung[kind as usize]));
+            level.level_of.extend(kind.iter().map(|&kind| leximin.level_of[kind as usize]));
         } else {
-            level.level_of.extend_from_slice(&ladder.rung);
+            level.level_of.extend_from_slice(&leximin.level_of);
         }
         level.nominal.clear();
-        level.nominal.extend(ladder.rungs.iter().map(|rung| rung.t));
+        level.nominal.extend(leximin.bottlenecks.iter().map(|found| found.t));
         level.levels.clear();
-        level.levels.extend(ladder.rungs.iter().map(|rung| {
+        level.levels.extend(leximin.bottlenecks.iter().map(|found| {
             let mut prices = vec![0.0; k];
-            resources.iter().enumerate().for_each(|(j, &resource)| prices[resource] = rung.p[j]);
-            Level { t: rung.t, prices, bound: Certificate::NONE }
+            resources.iter().enumerate().for_each(|(j, &resource)| prices[resource] = found.p[j]);
+            Level { t: found.t, prices, bound: Certificate::NONE }
         }));
-        level.effort = ladder.bander.effort;
+        level.effort = leximin.solver.effort;
         bound::certify_level(market, level);
         Ok(level)
     }
@@ -334,20 +334,20 @@ impl Workspace {
         budget: Budget,
     ) -> Result<&Equilibrium, InputError> {
         let merged = self.solve(market, Goal::Equilibrium, start, budget)?;
-        let Self { ladder, merged: Merged { kind, .. }, equilibrium, resources, .. } = self;
+        let Self { leximin, merged: Merged { kind, .. }, equilibrium, resources, .. } = self;
         let k = market.capacity.len();
-        equilibrium.assignment.read(k, resources, ladder, if merged { kind } else { &[] });
+        equilibrium.assignment.read(k, resources, leximin, if merged { kind } else { &[] });
         equilibrium.prices.clear();
         equilibrium.prices.resize(k, 0.0);
         for (j, &resource) in resources.iter().enumerate() {
-            equilibrium.prices[resource] = ladder.rungs[0].p[j];
+            equilibrium.prices[resource] = leximin.bottlenecks[0].p[j];
         }
-        equilibrium.effort = ladder.bander.effort;
+        equilibrium.effort = leximin.solver.effort;
         bound::certify_equilibrium(market, equilibrium);
         Ok(equilibrium)
     }
 
-    /// Leaves the result in `self.ladder`, for merged users if this returns true and for users if not.
+    /// Leaves the result in `self.leximin`, for merged users if this returns true and for users if not.
     fn solve(
         &mut self,
         market: &Market<'_>,
@@ -364,15 +364,15 @@ impl Workspace {
         self.capacity.extend(self.resources.iter().map(|&j| market.capacity[j]));
         let (w, weight): (&[f64], &[f64]) =
             if merged { (&self.merged.w, &self.merged.weight) } else { (market.w, market.weight) };
-        let crowd = Crowd { goal, w, weight, capacity: &self.capacity };
-        let start = start.and_then(|start| usable_start(&crowd, &self.resources, start));
-        self.ladder.climb(&crowd, start, budget.iterations);
+        let program = Program { goal, w, weight, capacity: &self.capacity };
+        let start = start.and_then(|start| usable_start(&program, &self.resources, start));
+        self.leximin.solve(&program, start, budget.iterations);
         Ok(merged)
     }
 }
 
 /// The starting prices, if they are usable.
-fn usable_start(crowd: &Crowd<'_>, resources: &[usize], start: &[f64]) -> Option<([f64; MOST], f64)> {
+fn usable_start(program: &Program<'_>, resources: &[usize], start: &[f64]) -> Option<([f64; MOST], f64)> {
     let mut p = [0.0; MOST];
     for (p, &resource) in p.iter_mut().zip(resources) {
         *p = start[resource];
@@ -380,7 +380,7 @@ fn usable_start(crowd: &Crowd<'_>, resources: &[usize], start: &[f64]) -> Option
             return None;
         }
     }
-    band::scale_prices(crowd, &mut p);
+    sampled::scale_prices(program, &mut p);
     Some((p, WARM))
 }
 

@@ -1,8 +1,11 @@
 //! The structured solver against closed forms, against the general solver, and against its own certificate.
 
+mod common;
+
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::maxmin::{self, General, MaxMin, Solution, TOLERANCE, Workspace};
 use arles_lp::{Budget, Clarabel, Domain, InputError};
+use common::instances;
 use proptest::prelude::*;
 
 const FREE: f64 = f64::INFINITY;
@@ -148,36 +151,11 @@ fn a_spent_budget_leaves_a_feasible_answer_with_an_honest_gap() {
     }
 }
 
-/// Instances of every family and shape, some with ties, lost resources and rates eighteen decades apart.
-fn instances() -> impl Strategy<Value = Instance> {
-    let shape = (0..4usize, 1..40usize, 1..13usize, 0..5usize, 0..3usize, 0..2usize, any::<u64>());
-    (shape, any::<bool>(), any::<bool>()).prop_map(|((family, users, k, load, uncapped, spread, seed), ties, lost)| {
-        let mut instance = Instance::new(&Recipe {
-            family: Family::ALL[family],
-            users,
-            resources: k,
-            load: [0.01, 0.1, 0.4, 1.0, 10.0][load],
-            uncapped: [0.0, 0.3, 1.0][uncapped],
-            spread: [0.0, 9.0][spread],
-            seed,
-        });
-        if ties && spread == 0 {
-            instance.w.iter_mut().for_each(|w| *w = w.ceil());
-            instance.beta.iter_mut().for_each(|beta| *beta = beta.ceil());
-        }
-        let servable = |instance: &Instance| instance.w.chunks(k).all(|w| w[1..].iter().any(|&w| w > 0.0));
-        if lost && k > 1 && servable(&instance) {
-            instance.capacity[0] = 0.0;
-        }
-        instance
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn agrees_with_the_general_solver(instance in instances()) {
+    fn agrees_with_the_general_solver(instance in instances(1..40, 1..13)) {
         let problem = instance.problem();
         let level = maxmin::solve(&problem, Budget::default()).unwrap();
         assert_certified(&problem, &level);
@@ -194,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn twins_get_the_same(instance in instances()) {
+    fn twins_get_the_same(instance in instances(1..40, 1..13)) {
         let k = instance.capacity.len();
         let mut twins = instance.clone();
         twins.w.extend_from_slice(&instance.w[..k]);
@@ -206,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_gains_by_counting_in_other_units(instance in instances(), by in -30..30i32) {
+    fn nobody_gains_by_counting_in_other_units(instance in instances(1..40, 1..13), by in -30..30i32) {
         let k = instance.capacity.len();
         let mut renamed = instance.clone();
         let factor = 2f64.powi(by); // exact, so that not even rounding may tell
@@ -217,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn a_used_workspace_answers_as_a_fresh_one(first in instances(), second in instances()) {
+    fn a_used_workspace_answers_as_a_fresh_one(first in instances(1..40, 1..13), second in instances(1..40, 1..13)) {
         let mut workspace = Workspace::new();
         workspace.solve(&first.problem(), Budget::default(), TOLERANCE).unwrap();
         let again = workspace.solve(&second.problem(), Budget::default(), TOLERANCE).unwrap().clone();

@@ -1,10 +1,10 @@
-//! Prices for many classes without a linear program: each class in turn takes what it can pay without paying more in all.
+//! Dual ascent: prices for many classes without a linear program. Each class in turn shifts what it can pay to others.
 //!
 //! The sides of a pair pay `V_a + V_b = c + λ − ζ`. While class `a` is looked at, it is offered each slot for all that
 //! the other side does not pay, `u = c + λ − ζ − V_b`; its cheapest pattern then costs `S_a`. A slot whose cheapest pattern costs
 //! `m` more may be sold to `a` for `u − m/D` without lowering `S_a`: no pattern has more than `D` slots, and none of them
-//! has a larger `m` than the pattern is dearer. The other side pays so much more, and its `S_b` can only rise. So
-//! `Σ n_a S_a` rises from class to class, until it gets stuck where no single class can help.
+//! has a larger `m` than the excess of the pattern. The other side pays that much more, and its `S_b` can only rise. So
+//! `Σ n_a S_a` rises from class to class, until no single class can raise it.
 //!
 //! Prices of units follow what the cheapest patterns use, in steps that would reach the target if the value were linear:
 //!
@@ -38,9 +38,9 @@ pub(super) struct Ascent<'a> {
     pay: Vec<f64>,
     zeta: Vec<f64>,
     cost_to_go: CostToGo,
-    /// Units in the cheapest patterns beyond what there is.
+    /// Units in the cheapest patterns beyond the capacity.
     gradient: Vec<f64>,
-    /// What the prices prove, by the count of cells.
+    /// The lower bound of the prices, with parts in cells.
     pub(super) value: f64,
 }
 
@@ -81,13 +81,13 @@ impl<'a> Ascent<'a> {
         ascent
     }
 
-    /// Goes on from other prices.
+    /// Continues from other prices.
     pub(super) fn restart(&mut self, prices: &Prices) {
         self.lambda.clone_from(&prices.units);
         self.pay = self.divide(Some(prices));
     }
 
-    /// What the sides pay at first: as the last prices say, or in proportion to parts.
+    /// What the sides pay at first: by the given prices, or in proportion to parts.
     fn divide(&self, prices: Option<&Prices>) -> Vec<f64> {
         let mut pay = Vec::with_capacity(2 * self.net.len());
         for (e, column) in self.columns.list.iter().enumerate() {
@@ -108,7 +108,7 @@ impl<'a> Ascent<'a> {
         self.net[e] + self.lambda[column.resource as usize] * f64::from(column.units)
     }
 
-    /// Looks at each class in turn, `passes` times: the value never falls, but may get stuck.
+    /// All classes in turn, `passes` times: the value never falls, but may stall.
     pub(super) fn climb(&mut self, passes: u32) {
         for pass in 0..passes {
             self.value = self.pass(pass % 2 == 1);

@@ -1,7 +1,7 @@
-//! The cheapest way on from anywhere: a table per class.
+//! The least cost of completing a pattern, by dynamic programming: a table per class.
 //!
-//! Parts are counted in cells of `1/G`, rounded up, so that nothing here is dearer than in truth. With `v_q` the least price
-//! of a slot of `q` cells, what a demand that lacks `g` cells and may still have `i` slots costs at least is
+//! Parts are counted in cells of `1/G`, rounded up, so that all costs here are lower bounds. With `v_q` the least price of a
+//! slot of `q` cells, a demand that lacks `g` cells and may still have `i` slots costs at least
 //!
 //! ```text
 //! F_0(g) = short_price · g / G         F_i(g) = min( F_0(g),  min_q v_q + F_{i−1}(max(0, g − q)) )
@@ -73,7 +73,7 @@ impl CostToGo {
         }
     }
 
-    /// F: at least this is still to come with so many slots left and so many cells lacking.
+    /// F: the least cost to come, with so many slots left and so many cells lacking.
     pub(super) fn rest(&self, slots: usize, lacking: usize) -> f64 {
         self.rest[slots.min(self.layers - 1) * (GRID + 1) + lacking]
     }

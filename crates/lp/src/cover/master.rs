@@ -1,4 +1,4 @@
-//! The linear program over some columns and some cuts, and the search for those it lacks.
+//! The restricted master program over some columns and cuts, its pricing and its separation.
 //!
 //! ```text
 //! minimise  Σ c_e x_e + Σ_a θ_a − Σ saving z
@@ -66,8 +66,8 @@ struct Duals {
 }
 
 impl<'a> Master<'a> {
-    /// With all rows at once where classes are large: a `crowd`.
-    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, crowd: bool) -> Self {
+    /// With all rows at once where classes are `large`.
+    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, large: bool) -> Self {
         let single = cover.classes.iter().all(|class| class.most == 1);
         let mut master = Self {
             cover,
@@ -77,7 +77,7 @@ impl<'a> Master<'a> {
             cuts: Vec::new(),
             waiting: Vec::new(),
             single,
-            limited: if crowd || single { (0..cover.classes.len()).collect() } else { Vec::new() },
+            limited: if large || single { (0..cover.classes.len()).collect() } else { Vec::new() },
             spread: spread(cover, columns),
             programs: 0,
             prices: Prices::default(),
@@ -95,7 +95,7 @@ impl<'a> Master<'a> {
                 // With one slot at most, the last says all.
                 cuts.drain(..cuts.len().saturating_sub(1));
             }
-            let now = if crowd { cuts.len() } else { 1.min(cuts.len()) };
+            let now = if large { cuts.len() } else { 1.min(cuts.len()) };
             master.waiting.extend(cuts.drain(now..));
             master.cuts.extend(cuts.into_iter().map(|cut| (cut, 0)));
         }

@@ -1,4 +1,4 @@
-//! From the linear solution to whole units, where classes are large.
+//! Rounds the linear solution to whole units, where classes are large.
 //!
 //! Each class divides its slots into patterns (`cover/cut.rs`), takes the whole parts of their amounts, and gives its
 //! demands wishes: slots of columns. Of a pair as many units come about as both sides wish for. What is lost by the

@@ -1,4 +1,4 @@
-//! A solution in the making: units with the demands they serve. Always feasible; its cost is kept up to date.
+//! A feasible solution under construction: units with the demands they serve. Its cost is kept up to date.
 
 use super::columns::{Column, Columns, NONE};
 use super::{Cover, Pattern, Slot, Solution};

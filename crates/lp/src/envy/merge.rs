@@ -5,6 +5,7 @@
 //! giving each of them the average bundle changes no utility and violates no row.
 
 use super::EnvyFree;
+use crate::distinct::DistinctRows;
 
 /// A problem over distinct users.
 #[derive(Clone, Debug)]
@@ -28,18 +29,14 @@ impl Merged {
         let capacity: Vec<f64> = kept.iter().map(|&j| problem.capacity[j]).collect();
         let mut merged =
             Self { w: Vec::new(), weight: Vec::new(), capacity, kept, of: Vec::with_capacity(n), first: Vec::new() };
-        let mut table = Table::new(n);
+        let mut table = DistinctRows::default();
+        table.reset(n);
         let mut rates = vec![0.0; k];
         for l in 0..n {
             let all = &problem.w[l * problem.capacity.len()..];
             rates.iter_mut().zip(&merged.kept).for_each(|(rate, &j)| *rate = all[j]);
-            let same = |at: u32| merged.w[at as usize * k..][..k] == rates;
-            let slot = table.find(hash(&rates), same);
-            let mut at = table.slots[slot];
-            if at == NOBODY {
-                at = merged.weight.len() as u32;
-                table.slots[slot] = at;
-                merged.w.extend_from_slice(&rates);
+            let (at, new) = table.insert(&mut merged.w, &rates);
+            if new {
                 merged.weight.push(0.0);
                 merged.first.push(l as u32);
             }
@@ -68,42 +65,9 @@ impl Merged {
     }
 }
 
-const NOBODY: u32 = u32::MAX;
-
-/// An open-addressing hash table of merged users, with linear probing.
-struct Table {
-    slots: Vec<u32>,
-}
-
-impl Table {
-    /// For up to `n` users; half of the slots stay free.
-    fn new(n: usize) -> Self {
-        Self { slots: vec![NOBODY; (2 * n).next_power_of_two()] }
-    }
-
-    /// The slot of an equal user, or the free slot for a new one.
-    fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize & mask;
-        while self.slots[slot] != NOBODY && !same(self.slots[slot]) {
-            slot = (slot + 1) & mask;
-        }
-        slot
-    }
-}
-
 /// Resources with capacity and a user.
 fn kept(problem: &EnvyFree<'_>) -> Vec<usize> {
     let resources = problem.capacity.len();
     let wanted = |j: usize| problem.w.iter().skip(j).step_by(resources).any(|&w| w > 0.0);
     (0..resources).filter(|&j| problem.capacity[j] > 0.0 && wanted(j)).collect()
-}
-
-fn hash(rates: &[f64]) -> u64 {
-    let mut h = 0u64;
-    for rate in rates {
-        h = (h ^ rate.to_bits()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        h ^= h >> 29;
-    }
-    h
 }

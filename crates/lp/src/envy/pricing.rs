@@ -43,15 +43,21 @@ pub(super) struct Pricing<'a> {
 }
 
 impl<'a> Pricing<'a> {
-    /// `label`: the clusters of the last solution.
-    pub(super) fn new(scaled: &'a Scaled, label: Vec<u32>, pivots: u32) -> Self {
+    /// `label`: the clusters of the last solution. They are numbered anew, so that a chain of warm starts never runs out
+    /// of numbers.
+    pub(super) fn new(scaled: &'a Scaled, mut label: Vec<u32>, pivots: u32) -> Self {
         let n = scaled.users();
-        let labels = label.iter().filter(|&&label| label != u32::MAX).max().map_or(0, |&label| label + 1);
+        let mut known: Vec<u32> = label.iter().copied().filter(|&label| label != u32::MAX).collect();
+        known.sort_unstable();
+        known.dedup();
+        for label in label.iter_mut().filter(|label| **label != u32::MAX) {
+            *label = known.partition_point(|known| *known < *label) as u32;
+        }
         Self {
             scaled,
             pool: vec![Vec::new(); n],
             label,
-            labels,
+            labels: known.len() as u32,
             place: vec![u32::MAX; n],
             worthwhile: GAIN,
             pivots,

@@ -4,7 +4,8 @@
 
 use super::block::Block;
 use super::scaled::{Scaled, dot};
-use crate::simplex::{End, Simplex};
+use crate::Status;
+use crate::simplex::Simplex;
 use std::collections::HashSet;
 
 /// Relative violation of a user's envy row before it is added.
@@ -66,7 +67,7 @@ pub(super) fn solve(
         builder.add_envy(l, builder.part_of[i as usize]);
     }
     loop {
-        let exact = builder.simplex.solve(pivots) == End::Optimal;
+        let exact = builder.simplex.solve(pivots) == Status::Optimal;
         let bundles = builder.bundles();
         if !exact || !builder.separate(&bundles) {
             return builder.read(bundles, exact);

@@ -28,7 +28,7 @@ pub(super) struct Curves {
     ends: Vec<usize>,
 }
 
-/// The resources of every user from slow to fast. Depends on rates only, so it is sorted once per question.
+/// The resources of every user from slow to fast. Depends on rates only, so it is sorted once per problem.
 pub(super) fn order(problem: &MaxMin<'_>, into: &mut Vec<u8>) {
     let k = problem.capacity.len();
     into.clear();

@@ -161,7 +161,7 @@ impl Fill<'_> {
         Proof { weights, right: solution.duals.right }
     }
 
-    /// Freezes whom the duals freeze.
+    /// Freezes the users that the duals freeze.
     fn settle(&mut self, t: f64, solution: &Solution, reached: bool) -> Bottleneck {
         let n = self.limit.len();
         let u = served(self.master.groups, &solution.activities, &solution.x);

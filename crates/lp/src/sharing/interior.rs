@@ -24,13 +24,13 @@
 
 use super::normal::Normal;
 
-/// How much of the activity to the boundary a step goes.
+/// The fraction of the step to the boundary that is taken.
 const STRIDE: f64 = 0.995;
 /// δ, relative to what the column costs for a job.
 const DAMPING: f64 = 1e-7;
-/// The gap below which it does not aim: there the normal matrix is all rounding.
+/// The least gap that is aimed at: below it the normal matrix is rounding.
 const FAR: f64 = 1e-8;
-/// How often a solution is refined.
+/// Iterative refinements of a solve.
 const REFINEMENTS: u32 = 1;
 /// A row may be missed by this many gaps before complementarity waits.
 const AHEAD: f64 = 10.0;

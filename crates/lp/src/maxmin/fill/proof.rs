@@ -60,7 +60,7 @@ impl FillWorkspace {
             let of = |users: &[usize]| users.iter().map(|&l| filling.levels[l]).fold(f64::INFINITY, f64::min);
             let t = if bottleneck.frozen.is_empty() { of(&bottleneck.full) } else { of(&bottleneck.frozen) };
             let proof = self.best_proof(problem, &filling.levels, t, &bottleneck.prices, earlier.as_deref());
-            filling.bottlenecks[s].bound = Certificate { lower: t, upper: proof.upper };
+            filling.bottlenecks[s].bound = Certificate::of_maximum(t, proof.upper);
             self.curves.draw(problem, &self.order, &self.open, &proof.prices);
             self.ceilings(problem, filling, t, s, &proof);
             earlier = Some(proof.prices);

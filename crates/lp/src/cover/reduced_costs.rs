@@ -1,8 +1,8 @@
-//! What prices say about columns and patterns: by how much a solution that uses them is dearer.
+//! Reduced costs of columns and patterns: by how much a solution that uses them costs more.
 //!
-//! With prices `λ, V` a solution costs the bound plus what each demand's pattern is dearer than the cheapest, `Σ V + h − S`, and
-//! plus `λ` for each idle unit: none of these *regrets* is negative. Of a demand that may still get slots, the regret that is
-//! certain is that of the best that can become of it (`cover/cost_to_go.rs`).
+//! With prices `λ, V` a solution costs the bound, plus for each demand the cost of its pattern above the cheapest,
+//! `Σ V + h − S`, plus `λ` for each idle unit: none of these *regrets* is negative. The certain regret of a demand that may
+//! still get slots is that of its cheapest completion (`cover/cost_to_go.rs`).
 
 use super::Cover;
 use super::bound::Prices;
@@ -10,29 +10,29 @@ use super::columns::Columns;
 use super::cost_to_go::{CostToGo, GRID, cells};
 use super::state::{State, Unit};
 
-/// A column as one class sees it.
+/// A column for one class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// By how much a solution that uses it is dearer at least.
-    pub(super) dearer: f64,
+    /// By how much a solution that uses it costs more, at least.
+    pub(super) reduced_cost: f64,
     pub(super) column: u32,
     /// The class of the other side, or [`NONE`].
     pub(super) other: u32,
 }
 
-/// What the search asks of a column, small: it looks at millions per second, and waits for memory more than for sums.
+/// What the search needs of a column, compact: it reads millions per second, and memory is the bottleneck.
 #[derive(Clone, Copy, Debug)]
-struct Tag {
-    /// V and parts of both sides, nearly.
+struct PackedColumn {
+    /// V and parts of both sides, in single precision.
     pay: [f32; 2],
     part: [f32; 2],
     resource: u32,
     cells: [u8; 2],
 }
 
-/// Where a demand stands.
+/// The state of a demand.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct DemandState {
     /// Σ V of what it holds.
     paid: f64,
     /// How much of it is covered, and the cells that it lacks.
@@ -42,23 +42,23 @@ pub(super) struct Standing {
     room: usize,
 }
 
-/// What prices say about columns and patterns.
+/// The reduced costs at given prices.
 #[derive(Clone, Debug)]
-pub(super) struct Guide<'a> {
+pub(super) struct ReducedCosts<'a> {
     pub(super) columns: &'a Columns,
     /// Per class.
     pub(super) candidates: Vec<Vec<Candidate>>,
     /// V of both sides, per column.
     pay: Vec<[f64; 2]>,
-    tags: Vec<Tag>,
+    tags: Vec<PackedColumn>,
     costs_to_go: Vec<CostToGo>,
     /// Per class.
     short_prices: Vec<f64>,
-    /// What the prices prove, by the count of cells.
+    /// The lower bound of the prices, with parts in cells.
     pub(super) bound: f64,
 }
 
-impl<'a> Guide<'a> {
+impl<'a> ReducedCosts<'a> {
     pub(super) fn new(cover: &Cover, columns: &'a Columns, prices: &Prices) -> Self {
         let (n, k) = (cover.classes.len(), cover.capacity.len());
         let lambda: Vec<f64> = (0..k).map(|j| prices.units.get(j).map_or(0.0, |price| price.max(0.0))).collect();
@@ -83,7 +83,7 @@ impl<'a> Guide<'a> {
                 slots[a].push((counted[side], paid[side], e as u32));
             }
             pay.push(paid);
-            tags.push(Tag {
+            tags.push(PackedColumn {
                 pay: paid.map(|paid| paid as f32),
                 part: column.part.map(|part| part as f32),
                 resource: column.resource,
@@ -99,35 +99,36 @@ impl<'a> Guide<'a> {
         Self { columns, candidates: vec![Vec::new(); n], pay, tags, costs_to_go, short_prices, bound }
     }
 
-    /// By how much a solution that uses a column is dearer at least.
-    fn dearer(&self, cover: &Cover, e: usize) -> f64 {
+    /// By how much a solution that uses a column costs more, at least.
+    fn reduced_cost(&self, cover: &Cover, e: usize) -> f64 {
         let tag = &self.tags[e];
-        let dearer = |side: usize, a: usize| {
+        let reduced_cost = |side: usize, a: usize| {
             let rest =
                 self.costs_to_go[a].rest(cover.classes[a].most as usize - 1, GRID - usize::from(tag.cells[side]));
             f64::max(0.0, self.pay[e][side] + rest - self.costs_to_go[a].base)
         };
-        self.columns.list[e].sides().enumerate().map(|(side, (a, _))| dearer(side, a)).sum()
+        self.columns.list[e].sides().enumerate().map(|(side, (a, _))| reduced_cost(side, a)).sum()
     }
 
-    /// Lists each class's candidates by how much dearer they are: those below `below`, and no more than `most` per class.
+    /// Lists each class's candidates by reduced cost: those below `below`, and no more than `most` per class.
     pub(super) fn list_candidates(&mut self, cover: &Cover, most: usize, below: f64) {
         let columns = self.columns;
-        let order = |x: &Candidate, y: &Candidate| x.dearer.total_cmp(&y.dearer).then(x.column.cmp(&y.column));
+        let order =
+            |x: &Candidate, y: &Candidate| x.reduced_cost.total_cmp(&y.reduced_cost).then(x.column.cmp(&y.column));
         let mut candidates: Vec<Vec<Candidate>> = vec![Vec::new(); cover.classes.len()];
         // Beyond this much there are enough already, by class.
         let mut limits = vec![below; candidates.len()];
         for (e, column) in columns.list.iter().enumerate() {
-            let dearer = self.dearer(cover, e);
+            let reduced_cost = self.reduced_cost(cover, e);
             let sides = if column.is_alone() || column.class[0] == column.class[1] { 1 } else { 2 };
             for side in 0..sides {
                 let (a, other) = (column.class[side] as usize, column.class[1 - side]);
-                if dearer < limits[a] {
+                if reduced_cost < limits[a] {
                     let candidates = &mut candidates[a];
-                    candidates.push(Candidate { dearer, column: e as u32, other });
+                    candidates.push(Candidate { reduced_cost, column: e as u32, other });
                     if candidates.len() >= most.saturating_mul(2).max(16) {
                         candidates.select_nth_unstable_by(most, order);
-                        limits[a] = candidates[most].dearer;
+                        limits[a] = candidates[most].reduced_cost;
                         candidates.truncate(most);
                     }
                 }
@@ -140,8 +141,8 @@ impl<'a> Guide<'a> {
         self.candidates = candidates;
     }
 
-    /// Where a demand stands.
-    pub(super) fn standing(&self, state: &State<'_>, demand: u32) -> Standing {
+    /// The state of a demand.
+    pub(super) fn standing(&self, state: &State<'_>, demand: u32) -> DemandState {
         let class = state.class_of[demand as usize] as usize;
         let holds = &state.holds[demand as usize];
         let (mut paid, mut covered, mut lacking) = (0.0, 0.0, GRID);
@@ -153,19 +154,19 @@ impl<'a> Guide<'a> {
             covered += self.columns.list[column as usize].part[side];
             lacking = lacking.saturating_sub(usize::from(tag.cells[side]));
         }
-        Standing { paid, covered, lacking, room: state.cover.classes[class].most as usize - holds.len() }
+        DemandState { paid, covered, lacking, room: state.cover.classes[class].most as usize - holds.len() }
     }
 
-    /// How much dearer than the cheapest pattern any is that continues a standing; exactly 0 for a demand without slots.
-    pub(super) fn regret(&self, class: u32, standing: Standing) -> f64 {
-        let Standing { paid, lacking, room, .. } = standing;
+    /// The least cost of a completion above that of the cheapest pattern; exactly 0 for a demand without slots.
+    pub(super) fn regret(&self, class: u32, standing: DemandState) -> f64 {
+        let DemandState { paid, lacking, room, .. } = standing;
         let cost_to_go = &self.costs_to_go[class as usize];
         if lacking == GRID { 0.0 } else { f64::max(0.0, paid + cost_to_go.rest(room, lacking) - cost_to_go.base) }
     }
 
     /// The same once a side of a column is added; if that is the last slot, without cells.
-    pub(super) fn regret_with(&self, class: u32, standing: Standing, column: usize, side: usize) -> f64 {
-        let Standing { paid, covered, lacking, room } = standing;
+    pub(super) fn regret_with(&self, class: u32, standing: DemandState, column: usize, side: usize) -> f64 {
+        let DemandState { paid, covered, lacking, room } = standing;
         let (tag, cost_to_go) = (&self.tags[column], &self.costs_to_go[class as usize]);
         let rest = if room == 1 {
             self.short_prices[class as usize] * f64::max(0.0, 1.0 - covered - f64::from(tag.part[side]))
@@ -180,10 +181,10 @@ impl<'a> Guide<'a> {
         self.tags[column].resource as usize
     }
 
-    /// The same once nothing is added any more.
+    /// The same without any further slot.
     pub(super) fn closed(&self, state: &State<'_>, demand: u32) -> f64 {
         let class = state.class_of[demand as usize] as usize;
-        let Standing { paid, .. } = self.standing(state, demand);
+        let DemandState { paid, .. } = self.standing(state, demand);
         f64::max(0.0, paid + state.shortage(demand) - self.costs_to_go[class].base)
     }
 }
