@@ -8,6 +8,7 @@
 //! A policy is one file below, which has its entry too, and a line in [`POLICIES`].
 
 use crate::{JobId, KindId, Round, TenantId, Time, WorkloadId};
+use arles_lp::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,6 +37,7 @@ mod table;
 mod tariff;
 mod throughput;
 
+pub use arles_lp::Certificate;
 pub use entitle::Entitlement;
 pub use power::{PairPower, Power, UserPower};
 pub use queue::serve_in_order;
@@ -344,23 +346,6 @@ pub struct Grant {
     pub gangs: f64,
 }
 
-/// How sure the objective is: the truth lies between the two.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Certificate {
-    /// Attained by the grants.
-    pub lower: f64,
-    /// No allocation can do better.
-    pub upper: f64,
-}
-
-impl Certificate {
-    /// Relative distance between the two.
-    #[must_use]
-    pub fn gap(&self) -> f64 {
-        (self.upper - self.lower).max(0.0) / self.upper.abs().max(self.lower.abs()).max(f64::MIN_POSITIVE)
-    }
-}
-
 /// What a policy proposes, not yet checked.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Proposal {
@@ -452,6 +437,12 @@ impl fmt::Display for AllocateError {
 }
 
 impl std::error::Error for AllocateError {}
+
+impl From<InputError> for AllocateError {
+    fn from(error: InputError) -> Self {
+        Self::NoAnswer { status: error.to_string() }
+    }
+}
 
 /// Slack for sums of rounded shares, relative to what they are compared with.
 const TOLERANCE: f64 = 1e-6;

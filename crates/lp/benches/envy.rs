@@ -1,17 +1,17 @@
-//! Envy-free optima: time, size and gap by family and number of users; against the general solver on the whole programme
+//! Envy-free optima: time, size and gap by family and number of users; against the general solver on the whole program
 //! where that ends within patience; again from the last answer after one user in a hundred changed.
 //!
 //! `cargo bench -p arles-lp --bench envy` for all of it, `-- 500 1000` for 500 to 1,000 users only. Clarabel's time
 //! includes writing the model. All times are of one run each, on the same instance, one after the other.
 
-use arles_lp::envy::{self, Division, EnvyFree, PIVOTS};
+use arles_lp::envy::{self, EnvyFree, PIVOTS, Solution};
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::{Budget, Clarabel, Model, Solver};
 use std::time::Instant;
 
 const SIZES: [(usize, usize); 8] =
     [(50, 3), (100, 5), (200, 5), (1_000, 2), (500, 3), (1_000, 3), (500, 10), (1_000, 10)];
-/// The whole programme has n² rows; beyond this many users one solve takes minutes, and beyond half as many it is
+/// The whole program has n² rows; beyond this many users one solve takes minutes, and beyond half as many it is
 /// asked of one family only.
 const GENERAL: usize = 200;
 /// Pivots for sizes at which nobody waits for the optimum.
@@ -63,8 +63,8 @@ impl Owned {
     }
 
     fn question(&self) -> EnvyFree<'_> {
-        let Instance { w, caps, capacity, .. } = &self.instance;
-        EnvyFree { w, weight: &self.weight, caps, capacity }
+        let Instance { w, capacity, .. } = &self.instance;
+        EnvyFree { w, weight: &self.weight, capacity }
     }
 }
 
@@ -85,7 +85,7 @@ fn row(family: &str, owned: &mut Owned, budget: Budget) {
 }
 
 /// One user in a hundred becomes a little faster on one resource.
-fn again(owned: &mut Owned, last: &Division, budget: Budget) -> f64 {
+fn again(owned: &mut Owned, last: &Solution, budget: Budget) -> f64 {
     let (n, k) = (owned.weight.len(), owned.instance.capacity.len());
     for l in (0..n).step_by(100) {
         owned.instance.w[l * k + l / 100 % k] *= 1.1;
@@ -95,7 +95,7 @@ fn again(owned: &mut Owned, last: &Division, budget: Budget) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Seconds that the general solver takes for the whole programme.
+/// Seconds that the general solver takes for the whole program.
 fn general(asked: &EnvyFree<'_>) -> f64 {
     let start = Instant::now();
     let (n, k) = (asked.weight.len(), asked.capacity.len());

@@ -5,7 +5,7 @@
 //! has filled the same instance before one user in a hundred changed.
 
 use arles_lp::families::{Family, Instance, Recipe};
-use arles_lp::maxmin::{self, Filled, General, Reservoir};
+use arles_lp::maxmin::{self, FillWorkspace, Filling, General};
 use arles_lp::sharing::{self, Pair, Sharing, User};
 use arles_lp::{Budget, Clarabel, ColumnId, Model, ModelError, Solver};
 use std::time::Instant;
@@ -43,14 +43,14 @@ fn fill_row(recipe: &Recipe) {
     let problem = instance.problem();
     let Recipe { family, users, resources, load, .. } = recipe;
     let repetitions = if *users < 1_000 { 21 } else { 3 };
-    let mut filled = Filled::default();
+    let mut filled = Filling::default();
     let cold = median(repetitions, || filled = maxmin::fill(&problem, BUDGET).expect("families make good questions"));
     let general = median(repetitions.min(3), || {
         let general = General::new(&problem).expect("families make good questions");
         general.solve(&problem, &Clarabel, Budget::default());
     });
     let changed = change(recipe, &instance);
-    let mut reservoir = Reservoir::new();
+    let mut reservoir = FillWorkspace::new();
     let mut spent = 0;
     let warm = median(repetitions, || {
         reservoir.fill(&problem, BUDGET).expect("families make good questions");
@@ -61,7 +61,7 @@ fn fill_row(recipe: &Recipe) {
     let anew = maxmin::fill(&changed.problem(), BUDGET).expect("families make good questions").iterations;
     let family = format!("{family:?}");
     print!("{users:5} {resources:3}  {family:6} {load:4} {:>10}", time(cold));
-    print!(" {:7} {:11} {:7.0e} {:>13}", filled.stages.len(), filled.iterations, filled.gap, time(general));
+    print!(" {:7} {:11} {:7.0e} {:>13}", filled.bottlenecks.len(), filled.iterations, filled.gap, time(general));
     println!(" {:6.1}x  {:.2}x ({spent} iterations for {anew})", general / cold, cold / warm);
 }
 
@@ -81,12 +81,12 @@ fn share_row(users: usize, classes: usize, k: usize) {
     let (users, rates, pairs) = crowd(users, classes, k);
     let capacity = vec![0.3 * users.len() as f64 / k as f64; k];
     let problem = Sharing { users: &users, rates: &rates, pairs: &pairs, capacity: &capacity };
-    let mut shared = sharing::Shared::default();
+    let mut shared = sharing::Filling::default();
     let ours = median(if classes < 256 { 3 } else { 1 }, || {
         shared = sharing::fill(&problem, BUDGET).expect("a good question");
     });
     let all = shared.groups.len() * k + pairs.len();
-    print!("{:6} {classes:7} {k:3} {:>10} {:7}", users.len(), time(ours), shared.stages.len());
+    print!("{:6} {classes:7} {k:3} {:>10} {:7}", users.len(), time(ours), shared.bottlenecks.len());
     print!(" {:11} {:9} {:8} {all:7}", shared.iterations, shared.rounds, shared.columns);
     print!(" {:7.0e}", shared.gap);
     if all > 30_000 || shared.groups.len() < users.len() {

@@ -7,12 +7,15 @@
 //! ours its certificate. `-- equilibrium-Rand-10` runs the rows that begin so, `-- nash` the
 //! welfare with caps. Growth is the time over that of a tenth of the users. Visits are looks at one user's rates.
 
+#[path = "timing/median.rs"]
+mod timing;
+
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::market::{Effort, Market, STEPS, Workspace};
 use arles_lp::maxmin::{General, MaxMin};
 use arles_lp::nash::{self, Nash};
 use arles_lp::{Budget, Clarabel};
-use std::time::Instant;
+use timing::{median, time};
 
 const USERS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
@@ -56,7 +59,7 @@ fn capped() {
                 let (mut gap, mut iterations) = (0.0, 0);
                 let seconds = median(if users < 100_000 { 5 } else { 1 }, || {
                     let answer = workspace.solve(&problem, Budget::default()).expect("families make good questions");
-                    (gap, iterations) = (answer.welfare.gap(), answer.iterations);
+                    (gap, iterations) = (answer.welfare.width(), answer.iterations);
                 });
                 print!("{:6}  10 {users:7} {load:4} {:>11} {iterations:10}", format!("{family:?}"), time(seconds));
                 let growth = before.map_or(String::new(), |before| format!("{:.1}x", seconds / before));
@@ -119,7 +122,7 @@ fn solve(
         (answer.bound.gap(), answer.effort, answer.prices.clone())
     } else {
         let answer = workspace.equilibrium(market, start, STEPS).expect(families);
-        (answer.welfare.gap(), answer.effort, answer.prices.clone())
+        (answer.welfare.width(), answer.effort, answer.prices.clone())
     }
 }
 
@@ -131,21 +134,4 @@ fn rival(market: &Market<'_>, repetitions: usize) -> f64 {
         let general = General::new(&problem).expect("families make good questions");
         general.solve(&problem, &Clarabel, Budget::default());
     })
-}
-
-/// The median time of one call, in seconds.
-fn median(repetitions: usize, mut call: impl FnMut()) -> f64 {
-    let mut seconds: Vec<f64> = (0..repetitions)
-        .map(|_| {
-            let start = Instant::now();
-            call();
-            start.elapsed().as_secs_f64()
-        })
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds[repetitions / 2]
-}
-
-fn time(seconds: f64) -> String {
-    if seconds < 1e-3 { format!("{:.1} µs", seconds * 1e6) } else { format!("{:.2} ms", seconds * 1e3) }
 }

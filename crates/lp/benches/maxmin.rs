@@ -4,10 +4,13 @@
 //! includes reading the problem. Each row is one family of instances at one load (1 is about 0.6 of a resource unit
 //! per unit demanded); where one solve of Clarabel takes more than a minute, later rows of that size skip it.
 
+#[path = "timing/median.rs"]
+mod timing;
+
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::maxmin::{General, TOLERANCE, Workspace};
 use arles_lp::{Budget, Clarabel};
-use std::time::Instant;
+use timing::{median, time};
 
 const SIZES: [(usize, usize); 5] = [(30, 3), (60, 3), (200, 5), (1_000, 10), (10_000, 10)];
 const CASES: [(Family, f64); 5] =
@@ -51,21 +54,4 @@ fn row(recipe: &Recipe, skip: bool) -> f64 {
     });
     println!(" {:>12} {gap:8.0e} {:7.0}x", time(general), general / structured);
     general
-}
-
-/// The median time of one call, in seconds.
-fn median(repetitions: usize, mut call: impl FnMut()) -> f64 {
-    let mut seconds: Vec<f64> = (0..repetitions)
-        .map(|_| {
-            let start = Instant::now();
-            call();
-            start.elapsed().as_secs_f64()
-        })
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds[repetitions / 2]
-}
-
-fn time(seconds: f64) -> String {
-    if seconds < 1e-3 { format!("{:.1} µs", seconds * 1e6) } else { format!("{:.2} ms", seconds * 1e3) }
 }

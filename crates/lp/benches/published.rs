@@ -71,7 +71,7 @@ fn main() {
 
 /// Our answer and its certified gap.
 fn ours(program: Program, instance: &Instance) -> (Solved, f64) {
-    let Instance { w, beta, caps, capacity } = instance;
+    let Instance { w, beta, capacity, .. } = instance;
     let asked = market::Market { w, weight: beta, capacity };
     let repetitions = (3_000_000 / w.len()).clamp(3, 501);
     let mut workspace = market::Workspace::new();
@@ -87,7 +87,7 @@ fn ours(program: Program, instance: &Instance) -> (Solved, f64) {
             (objective, gap) = (equilibrium.welfare.lower, spread);
         }
         Program::EnvyFree => {
-            let asked = envy::EnvyFree { w, weight: beta, caps, capacity };
+            let asked = envy::EnvyFree { w, weight: beta, capacity };
             let division = envy::solve(&asked, envy::PIVOTS).expect("a good question");
             (objective, gap) = (division.objective, division.bound.gap());
         }

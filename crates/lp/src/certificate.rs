@@ -1,8 +1,12 @@
-//! Judges a solver's answer from the model alone. Shares no code with any solver, and believes nothing but `x`,
-//! `row_duals` and `reduced_costs`: the objective and the status are the solver's claims.
+//! How good a solution is, established without the solver's word.
 //!
-//! In the sense of minimisation (a maximisation is judged with signs turned), weak duality says that for any
-//! duals with `c = Aᵀy + z`
+//! A [`Certificate`] is a proven interval around an optimum. Every structured solver of this crate returns one, computed
+//! from the problem as given by code that shares nothing with the solver: any point and any duals may be put in, and the
+//! interval holds for them.
+//!
+//! [`Residuals`] are the errors of a general solver's point as a solution of its [`Model`]: [`check`] computes them from
+//! `x`, `row_duals` and `reduced_costs` alone; the objective and the status are the solver's claims. For minimisation (a
+//! maximisation has its signs turned), weak duality says that for any duals with `c = Aᵀy + z`
 //!
 //! ```text
 //! c·x ≥ Σ_i max(y_i, 0) lower_i − max(−y_i, 0) upper_i   + the same over columns with z
@@ -12,10 +16,61 @@
 //! has no finite right-hand side; its size is dual infeasibility instead.
 
 use crate::{Model, Outcome, Sense, Status};
+use serde::{Deserialize, Serialize};
 
-/// How far an answer is from being provably optimal. All three are relative; zero is perfect.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// Two numbers with the optimum between them. One is attained by the solution that comes with it (`lower` where the
+/// objective is maximised, `upper` where it is minimised), the other is proved by its duals.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Certificate {
+    /// The optimum is not below this.
+    pub lower: f64,
+    /// The optimum is not above this.
+    pub upper: f64,
+}
+
+impl Certificate {
+    /// Nothing is proved.
+    pub const NONE: Self = Self { lower: f64::NEG_INFINITY, upper: f64::INFINITY };
+
+    /// What was attained, and what was proved; a bound that came out as NaN proves nothing.
+    pub(crate) fn of_maximum(attained: f64, proved: f64) -> Self {
+        Self { lower: attained, upper: if proved.is_finite() { proved } else { f64::INFINITY } }
+    }
+
+    /// The relative distance of the two; infinite if nothing is proved.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        let size = self.upper.abs().max(self.lower.abs()).max(f64::MIN_POSITIVE);
+        finite_or_infinite((self.upper - self.lower) / size)
+    }
+
+    /// The absolute distance of the two; infinite if nothing is proved. For a mean logarithm this is the relative
+    /// distance of what it is the logarithm of.
+    #[must_use]
+    pub fn width(&self) -> f64 {
+        finite_or_infinite(self.upper - self.lower)
+    }
+}
+
+fn finite_or_infinite(distance: f64) -> f64 {
+    if distance.is_finite() { distance.max(0.0) } else { f64::INFINITY }
+}
+
+/// A share, price or dual that may be used in a proof: 0 unless it is positive and finite.
+#[inline]
+pub(crate) fn usable(value: f64) -> f64 {
+    if value > 0.0 && value.is_finite() { value } else { 0.0 }
+}
+
+/// The factor that brings `used` down to `limit`.
+#[inline]
+pub(crate) fn fit(used: f64, limit: f64) -> f64 {
+    if used > limit { limit / used } else { 1.0 }
+}
+
+/// How far a point is from being feasible and provably optimal. All three are relative; zero is perfect.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Residuals {
     /// The worst violation of a row or a bound, over one plus the size of that bound.
     pub primal_infeasibility: f64,
     /// The worst violation of `c = Aᵀy + z` or of a dual's sign, over one plus the size of the objective's coefficient.
@@ -24,65 +79,65 @@ pub struct Certificate {
     pub gap: f64,
 }
 
-impl Certificate {
-    /// The certificate of an answer that does not even claim to be a solution.
+impl Residuals {
+    /// Of a point that does not even claim to be a solution.
     const NONE: Self =
         Self { primal_infeasibility: f64::INFINITY, dual_infeasibility: f64::INFINITY, gap: f64::INFINITY };
 
-    /// Is the answer optimal and feasible to this relative tolerance? Never true of NaN.
+    /// Is the point optimal and feasible to this relative tolerance? Never true of NaN.
     #[must_use]
     pub fn is_good(&self, tolerance: f64) -> bool {
         [self.primal_infeasibility, self.dual_infeasibility, self.gap].iter().all(|&error| error <= tolerance)
     }
 }
 
-/// Judges `outcome` as an answer to `model`. An answer of the wrong shape, or one that claims infeasibility or
-/// unboundedness, proves nothing here and gets infinite errors.
+/// The residuals of `outcome` as a solution of `model`. A point of the wrong shape, or one that claims infeasibility or
+/// unboundedness, has infinite residuals.
 #[must_use]
-pub fn check(model: &Model, outcome: &Outcome) -> Certificate {
+pub fn check(model: &Model, outcome: &Outcome) -> Residuals {
     let columns = model.columns();
     let shaped = outcome.x.len() == columns.len()
         && outcome.reduced_costs.len() == columns.len()
         && outcome.row_duals.len() == model.rows().len();
     if !shaped || matches!(outcome.status, Status::Infeasible | Status::Unbounded) {
-        return Certificate::NONE;
+        return Residuals::NONE;
     }
     let sign = match model.sense() {
         Sense::Minimise => 1.0,
         Sense::Maximise => -1.0,
     };
-    let mut tally = Tally::default();
+    let mut worst = Worst::default();
     let mut stationarity: Vec<f64> = columns.iter().map(|column| column.objective).collect();
     for (row, &dual) in model.rows().zip(&outcome.row_duals) {
-        tally.value(row.value(&outcome.x), row.lower, row.upper);
-        tally.dual(sign * dual, row.lower, row.upper, 0.0);
+        worst.value(row.value(&outcome.x), row.lower, row.upper);
+        worst.dual(sign * dual, row.lower, row.upper, 0.0);
         for &(column, a) in row.terms {
             stationarity[column.index()] -= a * dual;
         }
     }
     for (j, column) in columns.iter().enumerate() {
         let reduced = outcome.reduced_costs[j];
-        tally.value(outcome.x[j], column.lower, column.upper);
-        tally.dual(sign * reduced, column.lower, column.upper, column.objective);
-        tally.stationary(stationarity[j] - reduced, column.objective);
+        worst.value(outcome.x[j], column.lower, column.upper);
+        worst.dual(sign * reduced, column.lower, column.upper, column.objective);
+        worst.stationary(stationarity[j] - reduced, column.objective);
     }
     let primal = sign * model.objective(&outcome.x);
-    Certificate {
-        primal_infeasibility: tally.primal,
-        dual_infeasibility: tally.dual,
-        gap: (primal - tally.dual_objective).abs() / (1.0 + primal.abs()),
+    Residuals {
+        primal_infeasibility: worst.primal,
+        dual_infeasibility: worst.dual,
+        gap: (primal - worst.dual_objective).abs() / (1.0 + primal.abs()),
     }
 }
 
 /// Worst errors so far, and the dual objective.
 #[derive(Default)]
-struct Tally {
+struct Worst {
     primal: f64,
     dual: f64,
     dual_objective: f64,
 }
 
-impl Tally {
+impl Worst {
     fn value(&mut self, value: f64, lower: f64, upper: f64) {
         if lower.is_finite() {
             raise(&mut self.primal, (lower - value) / (1.0 + lower.abs()));

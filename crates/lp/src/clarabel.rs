@@ -1,9 +1,9 @@
 //! The general solver: Clarabel's interior point behind [`Solver`].
 //!
-//! Clarabel wants `minimise q·x subject to F x + s = b, s in a cone`. Every finite bound becomes one line of `F`:
-//! equalities first (the zero cone), then the inequalities `a·x ≤ upper` and `−a·x ≤ −lower` (the non-negative
-//! cone). A line's dual `v` satisfies `q + Fᵀv = 0` with `v ≥ 0` on inequalities, so the dual of the row behind
-//! it is `−v` from an upper bound and `+v` from a lower one.
+//! Clarabel solves `minimise q·x subject to F x + s = b, s in a cone`. Every finite bound of the model becomes one conic
+//! row of `F`: equalities first (the zero cone), then the inequalities `a·x ≤ upper` and `−a·x ≤ −lower` (the non-negative
+//! cone). The dual `v` of a conic row satisfies `q + Fᵀv = 0` with `v ≥ 0` on inequalities, so the dual of the model's row
+//! behind it is `−v` from an upper bound and `+v` from a lower one.
 
 use crate::{Budget, ColumnId, Model, Outcome, Sense, Solver, Status};
 use clarabel::algebra::CscMatrix;
@@ -22,9 +22,9 @@ impl Solver for Clarabel {
             Sense::Minimise => 1.0,
             Sense::Maximise => -1.0,
         };
-        let lines = Lines::of(model);
+        let conic = ConicRows::of(model);
         let q: Vec<f64> = model.columns().iter().map(|column| sign * column.objective).collect();
-        let matrix = lines.matrix(model);
+        let matrix = conic.matrix(model);
         let settings = DefaultSettings {
             max_iter: budget.iterations,
             verbose: false,
@@ -34,13 +34,13 @@ impl Solver for Clarabel {
             ..DefaultSettings::default()
         };
         let quadratic = CscMatrix::zeros((q.len(), q.len()));
-        let Ok(mut solver) = DefaultSolver::new(&quadratic, &q, &matrix, &lines.rights, &lines.cones(), settings)
+        let Ok(mut solver) = DefaultSolver::new(&quadratic, &q, &matrix, &conic.rights, &conic.cones(), settings)
         else {
             return blank(model, Status::Trouble, 0);
         };
         solver.solve();
         let solution = &solver.solution;
-        let (row_duals, reduced_costs) = lines.duals(model, &solution.z, sign);
+        let (row_duals, reduced_costs) = conic.duals(model, &solution.z, sign);
         Outcome {
             status: status(solution.status),
             objective: model.objective(&solution.x),
@@ -62,7 +62,7 @@ fn status(status: SolverStatus) -> Status {
     }
 }
 
-/// What can be said without solving: crossed bounds, and programs without a single bound, which Clarabel's
+/// The status of models that need no solver: crossed bounds, and models without a single bound, which Clarabel's
 /// matrices cannot express.
 fn obvious(model: &Model) -> Option<Status> {
     let crossed = model.rows().any(|row| row.lower > row.upper)
@@ -96,42 +96,42 @@ fn blank(model: &Model, status: Status, iterations: u32) -> Outcome {
     }
 }
 
-/// What a line of `F` came from.
+/// What a row of `F` came from.
 #[derive(Clone, Copy)]
 enum Source {
     Row(usize),
     Column(usize),
 }
 
-/// The lines of `F`: where each came from, the sign its coefficients take, and the right-hand sides.
-struct Lines {
+/// The rows of `F`: where each came from, the sign of its coefficients, and the right-hand sides.
+struct ConicRows {
     sources: Vec<(Source, f64)>,
     rights: Vec<f64>,
     equalities: usize,
 }
 
-impl Lines {
+impl ConicRows {
     fn of(model: &Model) -> Self {
         let bounds: Vec<(Source, f64, f64)> = (model.rows().enumerate())
             .map(|(i, row)| (Source::Row(i), row.lower, row.upper))
             .chain(model.columns().iter().enumerate().map(|(j, c)| (Source::Column(j), c.lower, c.upper)))
             .collect();
-        let mut lines = Self { sources: Vec::new(), rights: Vec::new(), equalities: 0 };
+        let mut conic = Self { sources: Vec::new(), rights: Vec::new(), equalities: 0 };
         for &(source, lower, upper) in &bounds {
             if lower == upper {
-                lines.push(source, 1.0, upper);
+                conic.push(source, 1.0, upper);
             }
         }
-        lines.equalities = lines.rights.len();
+        conic.equalities = conic.rights.len();
         for &(source, lower, upper) in bounds.iter().filter(|(_, lower, upper)| lower != upper) {
             if upper.is_finite() {
-                lines.push(source, 1.0, upper);
+                conic.push(source, 1.0, upper);
             }
             if lower.is_finite() {
-                lines.push(source, -1.0, -lower);
+                conic.push(source, -1.0, -lower);
             }
         }
-        lines
+        conic
     }
 
     fn push(&mut self, source: Source, sign: f64, right: f64) {
@@ -148,22 +148,22 @@ impl Lines {
     /// `F`. Repeated terms are summed by Clarabel.
     fn matrix(&self, model: &Model) -> CscMatrix<f64> {
         let rows: Vec<&[(ColumnId, f64)]> = model.rows().map(|row| row.terms).collect();
-        let (mut at_line, mut at_column, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        let mut push = |line: usize, column: usize, value: f64| {
-            at_line.push(line);
+        let (mut at_row, mut at_column, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        let mut push = |row: usize, column: usize, value: f64| {
+            at_row.push(row);
             at_column.push(column);
             values.push(value);
         };
-        for (line, &(source, sign)) in self.sources.iter().enumerate() {
+        for (row, &(source, sign)) in self.sources.iter().enumerate() {
             match source {
-                Source::Row(i) => rows[i].iter().for_each(|&(column, a)| push(line, column.index(), sign * a)),
-                Source::Column(j) => push(line, j, sign),
+                Source::Row(i) => rows[i].iter().for_each(|&(column, a)| push(row, column.index(), sign * a)),
+                Source::Column(j) => push(row, j, sign),
             }
         }
-        CscMatrix::new_from_triplets(self.rights.len(), model.columns().len(), at_line, at_column, values)
+        CscMatrix::new_from_triplets(self.rights.len(), model.columns().len(), at_row, at_column, values)
     }
 
-    /// Row duals and reduced costs in the model's own sense, from the duals `v` of the lines.
+    /// Row duals and reduced costs in the model's own sense, from the duals `v` of the conic rows.
     fn duals(&self, model: &Model, v: &[f64], sense: f64) -> (Vec<f64>, Vec<f64>) {
         let mut row_duals = vec![0.0; model.rows().len()];
         let mut reduced_costs = vec![0.0; model.columns().len()];

@@ -1,8 +1,8 @@
-//! Covering demands by whole units: which unit serves whom, alone or two at a time, at the least cost.
+//! Covering demands by whole units: which unit serves which demand, alone or two at a time, at the least cost.
 //!
-//! A class `l` has `n_l` demands that are alike. One unit of a resource `j` may serve one demand alone, or a *couple* of
-//! two different demands; either way everybody served has a *slot* that covers a part `p ∈ (0, 1]` of its demand. A class
-//! of size `u_l > 1` takes `u_l` units for a slot, and is never in a couple. All numbers of units are whole:
+//! A class `l` has `n_l` demands that are alike. One unit of a resource `j` may serve one demand alone, or a *pair* of
+//! two different demands; either way every demand served has a *slot* that covers a part `p ∈ (0, 1]` of its demand. A class
+//! of size `u_l > 1` takes `u_l` units for a slot, and is never in a pair. All numbers of units are whole:
 //!
 //! ```text
 //! minimise  Σ_e c_e x_e + Σ_demands h(pattern) − Σ saving_lj · min(held_lj, slots of l on j)
@@ -10,47 +10,47 @@
 //! h(P) = short_price_l · max(0, 1 − Σ_{s∈P} p_s) + unserved_price_l · [P is empty]
 //! ```
 //!
-//! A demand may hold slots of any mixture of columns, the same one twice included; every slot that is paid for is held by
-//! somebody. The two slots of one unit go to two demands, also where both are of one class.
+//! A demand may hold slots of any mixture of columns, the same one twice included; every slot that is paid for is held by a
+//! demand. The two slots of one unit go to two demands, also where both are of one class.
 //!
 //! # How it is solved
 //!
-//! 1. *Prices.* A linear program over slots, whose columns come in by price (`cover/master.rs`). It does not know that a
-//!    demand holds whole patterns, unless these are single slots. Where classes are large it learns that cut by cut, as the
-//!    convex envelope of `h` over the patterns of a class (`cover/cut.rs`); where most demands differ, prices climb before it,
-//!    which finds its columns, and on from there without it (`cover/ascent.rs`). What they prove is computed from the
-//!    question (`cover/bound.rs`): several percent more than the program over slots does.
-//! 2. *Answer.* Large classes take the whole parts of the linear answer (`cover/round.rs`). A search ruins a few units
-//!    and builds them anew where the prices say that it costs least (`cover/guide.rs`, `cover/search.rs`).
-//! 3. *Proof.* An answer costs the bound plus terms that are not negative: what patterns cost beyond the cheapest, and
-//!    units left idle. Enumeration ends where these reach what is to be beaten (`cover/exact.rs`): small questions are solved
-//!    to the end.
+//! 1. *Dual prices.* A linear program over slots, by column generation (`cover/master.rs`). It relaxes the patterns that a
+//!    demand holds, unless these are single slots. Where classes are large the convex envelope of `h` over the patterns of a
+//!    class is added as cuts (`cover/cut.rs`); where most demands differ, a dual ascent finds its first columns, and improves
+//!    its prices afterwards (`cover/ascent.rs`). Their lower bound is computed from the problem (`cover/bound.rs`): several
+//!    percent above that of the program over slots.
+//! 2. *Primal heuristics.* Large classes take the whole parts of the linear solution (`cover/round.rs`). A large-neighbourhood
+//!    search removes a few units and rebuilds them where reduced costs are least (`cover/reduced_costs.rs`, `cover/search.rs`).
+//! 3. *Enumeration.* A solution costs the bound plus terms that are not negative: what patterns cost beyond the cheapest, and
+//!    units left idle. Branches end where these reach the incumbent (`cover/exact.rs`): small problems are solved to the end.
 //!
-//! What must never happen here: a cost or bound in an [`Answer`] that [`check`] and [`bound`] do not find again from the
-//! question, a clock, or randomness from outside (the search draws from a fixed seed).
+//! What must never happen here: a cost or bound in a [`Solution`] that [`check`] and [`bound`] do not find again from the
+//! problem, a clock, or randomness from outside (the search draws from a fixed seed).
 
 mod ascent;
 mod bound;
 mod columns;
+mod cost_to_go;
 mod cut;
 mod exact;
-mod guide;
-mod ladder;
 mod master;
+mod reduced_costs;
 mod round;
 mod search;
 mod state;
 mod verify;
 
 pub use bound::{Prices, bound};
-pub use verify::{Flaw, check};
+pub use verify::{Violation, check};
 
+use crate::input::{Domain, check_count, check_known, check_number, check_pair_order, check_shape, check_some};
+use crate::{Certificate, InputError};
 use ascent::Ascent;
 use columns::Columns;
-use guide::Guide;
 use master::Master;
+use reduced_costs::ReducedCosts;
 use state::State;
-use std::fmt;
 
 /// Demands that are alike.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -59,7 +59,7 @@ pub struct Class {
     pub count: u32,
     /// D: how many slots one demand may hold; at least 1.
     pub most: u32,
-    /// u: units that one slot takes; at least 1. Only classes of size 1 are in couples.
+    /// u: units that one slot takes; at least 1. Only classes of size 1 are in pairs.
     pub size: u32,
     /// What a demand costs of which nothing is covered; in proportion if some of it is.
     pub short_price: f64,
@@ -78,7 +78,7 @@ pub struct Alone {
 
 /// Two demands on one unit.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Couple {
+pub struct Pair {
     /// The class of one...
     pub a: usize,
     /// ...and of the other; no less than `a`.
@@ -106,8 +106,8 @@ pub struct Stay {
     pub saving: f64,
 }
 
-/// A question. Costs, prices and savings are finite and not negative: a unit that costs something idle is asked about
-/// with that much less on every column, in couples and alone.
+/// A problem. Costs, prices and savings are finite and not negative: where an idle unit costs something, subtract that
+/// from every column on its resource.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cover {
     /// m: units of each resource.
@@ -117,23 +117,23 @@ pub struct Cover {
     /// Classes × resources, row by row; `None` where a class cannot be alone.
     pub alone: Vec<Option<Alone>>,
     /// Sorted by `(a, b, resource)`, each once.
-    pub couples: Vec<Couple>,
+    pub pairs: Vec<Pair>,
     /// In any order, each class and resource once.
     pub stays: Vec<Stay>,
 }
 
-/// How much work an answer is worth. All of it is counted, none of it timed.
+/// How much work to spend. All of it is counted, none of it timed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effort {
     /// Linear programs, where classes are large.
     pub programs: u32,
     /// Steps of prices, where they are not.
     pub steps: u32,
-    /// Times that the search ruins a part of the answer.
+    /// Iterations of the search: times that it removes and rebuilds a part of the solution.
     pub ruins: u32,
     /// Nodes of the enumeration.
     pub nodes: u32,
-    /// The relative gap that is good enough.
+    /// The relative gap at which to stop.
     pub gap: f64,
 }
 
@@ -143,24 +143,12 @@ impl Default for Effort {
     }
 }
 
-impl Effort {
-    /// About a second for a hundred demands that are all different, some seconds for five hundred.
-    #[must_use]
-    pub fn for_question(cover: &Cover) -> Self {
-        let classes = cover.classes.len();
-        let ruins = 2_000 * classes.clamp(50, 220) as u32;
-        // One costs as much as there are columns.
-        let steps = if classes > 200 { 16 } else { 40 };
-        Self { ruins, steps, ..Self::default() }
-    }
-}
-
 /// A column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Slot {
     /// Alone on a resource.
     Alone(usize),
-    /// The first of a couple, by its position in the question.
+    /// The first of a pair, by its position in the problem.
     First(usize),
     /// The second of it.
     Second(usize),
@@ -177,13 +165,13 @@ pub struct Pattern {
     pub demands: u32,
 }
 
-/// An answer.
+/// A solution.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Answer {
+pub struct Solution {
     /// Slots alone, classes × resources.
     pub alone: Vec<u32>,
-    /// Units per couple.
-    pub couples: Vec<u32>,
+    /// Units per pair.
+    pub pairs: Vec<u32>,
     /// Who holds what; all demands of all classes.
     pub patterns: Vec<Pattern>,
     /// Per class, the sum of the parts that are not covered.
@@ -192,16 +180,14 @@ pub struct Answer {
     pub unserved: Vec<u32>,
     /// What it all costs.
     pub cost: f64,
-    /// No answer costs less.
+    /// No solution costs less.
     pub bound: f64,
     /// The prices behind the bound; [`bound()`] recomputes it, unless `complete`.
     pub prices: Prices,
-    /// Whether the enumeration went through all there is: then the bound is the cost.
+    /// Whether the enumeration is complete: then the bound is the cost.
     pub complete: bool,
-    /// What was spent.
+    /// Work done.
     pub spent: Spent,
-    /// For [`again`].
-    pub warm: Warm,
 }
 
 /// Work done.
@@ -219,176 +205,71 @@ pub struct Spent {
     pub cuts: usize,
 }
 
-impl Answer {
+impl Solution {
+    /// Bounds of the optimal cost.
+    #[must_use]
+    pub fn certificate(&self) -> Certificate {
+        Certificate { lower: self.bound, upper: self.cost }
+    }
+
     /// How far the cost may be above the optimum, relative to the cost.
     #[must_use]
     pub fn gap(&self) -> f64 {
-        let gap = self.cost - self.bound;
-        if gap <= 0.0 { 0.0 } else { gap / self.cost.abs().max(f64::MIN_POSITIVE) }
+        self.certificate().gap()
     }
-}
-
-/// Why a question has no answer.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Refusal {
-    /// There are no classes or no resources.
-    Empty,
-    /// Slots alone do not fit classes and resources.
-    Shape {
-        /// How many there are.
-        length: usize,
-        /// How many there should be.
-        expected: usize,
-    },
-    /// A number that makes no sense where it is.
-    Number {
-        /// Which.
-        what: &'static str,
-        /// The class, slot, couple or stay.
-        index: usize,
-        /// The number.
-        value: f64,
-    },
-    /// A class or resource that does not exist, or a class of more than one unit in a couple.
-    Unknown {
-        /// Which.
-        what: &'static str,
-        /// The couple or stay.
-        index: usize,
-        /// What it names.
-        value: usize,
-    },
-    /// Couples are out of order or repeated.
-    Order {
-        /// The first couple that is not above the one before it.
-        index: usize,
-    },
-    /// A class and resource with two stays.
-    Twice {
-        /// The second of them.
-        index: usize,
-    },
-    /// More demands than can be told apart.
-    Many {
-        /// How many.
-        demands: u64,
-    },
 }
 
 /// Demands are numbered by 32 bits, and each has a place in memory.
 const MOST_DEMANDS: u64 = 50_000_000;
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "there are no classes or no resources; ask only when there is something to cover"),
-            Self::Shape { length, expected } => write!(
-                f,
-                "{length} slots alone, but classes times resources are {expected}; give each class one per resource"
-            ),
-            Self::Number { what, index, value } => write!(
-                f,
-                "{what} {index} is {value}; costs, prices and savings must be finite and at least 0, parts above 0 and \
-                 at most 1, sizes and most slots at least 1"
-            ),
-            Self::Unknown { what, index, value } => write!(
-                f,
-                "{what} {index} names {value}, which does not exist or takes more than one unit; count classes and \
-                 resources from 0 and leave such couples out"
-            ),
-            Self::Order { index } => write!(
-                f,
-                "couple {index} is not above the couple before it, or its first class is above its second; sort \
-                 couples by a, b, resource and give each once"
-            ),
-            Self::Twice { index } => {
-                write!(f, "stay {index} is the second of its class and resource; add up what is held")
-            }
-            Self::Many { demands } => {
-                write!(f, "{demands} demands are more than {MOST_DEMANDS}; divide the question")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-fn number(what: &'static str, index: usize, value: f64, good: bool) -> Result<(), Refusal> {
-    if good { Ok(()) } else { Err(Refusal::Number { what, index, value }) }
-}
-
-fn price(what: &'static str, index: usize, value: f64) -> Result<(), Refusal> {
-    number(what, index, value, value.is_finite() && value >= 0.0)
-}
-
-fn part(what: &'static str, index: usize, value: f64) -> Result<(), Refusal> {
-    number(what, index, value, value > 0.0 && value <= 1.0)
-}
-
 impl Cover {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), InputError> {
         let (n, k) = (self.classes.len(), self.capacity.len());
-        if n == 0 || k == 0 {
-            return Err(Refusal::Empty);
-        }
-        if self.alone.len() != n * k {
-            return Err(Refusal::Shape { length: self.alone.len(), expected: n * k });
-        }
+        check_some(n, k)?;
+        check_shape("alone", self.alone.len(), n.saturating_mul(k))?;
         for (index, class) in self.classes.iter().enumerate() {
-            price("short price of class", index, class.short_price)?;
-            price("unserved price of class", index, class.unserved_price)?;
-            number("most slots of class", index, f64::from(class.most), class.most >= 1)?;
-            number("size of class", index, f64::from(class.size), class.size >= 1)?;
+            check_number("short price of class", index, class.short_price, Domain::NonNegative)?;
+            check_number("unserved price of class", index, class.unserved_price, Domain::NonNegative)?;
+            check_number("most slots of class", index, f64::from(class.most), Domain::AtLeastOne)?;
+            check_number("size of class", index, f64::from(class.size), Domain::AtLeastOne)?;
         }
         for (index, slot) in self.alone.iter().enumerate() {
             if let Some(slot) = slot {
-                price("cost of slot", index, slot.cost)?;
-                part("part of slot", index, slot.part)?;
+                check_number("cost of slot", index, slot.cost, Domain::NonNegative)?;
+                check_number("part of slot", index, slot.part, Domain::Fraction)?;
             }
         }
-        let demands = self.classes.iter().map(|class| u64::from(class.count)).sum();
-        if demands > MOST_DEMANDS {
-            return Err(Refusal::Many { demands });
-        }
-        self.check_couples()?;
+        check_count("demands", self.classes.iter().map(|class| u64::from(class.count)).sum(), MOST_DEMANDS)?;
+        self.check_pairs()?;
         self.check_stays()
     }
 
-    fn check_couples(&self) -> Result<(), Refusal> {
+    fn check_pairs(&self) -> Result<(), InputError> {
         let (n, k) = (self.classes.len(), self.capacity.len());
-        let key = |couple: &Couple| (couple.a, couple.b, couple.resource);
-        for (index, couple) in self.couples.iter().enumerate() {
-            for (what, value) in [("the first of couple", couple.a), ("the second of couple", couple.b)] {
-                if value >= n || self.classes[value].size != 1 {
-                    return Err(Refusal::Unknown { what, index, value });
+        for (index, pair) in self.pairs.iter().enumerate() {
+            for (what, value) in [("the first class of pair", pair.a), ("the second class of pair", pair.b)] {
+                check_known(what, index, value, n)?;
+                if self.classes[value].size != 1 {
+                    return Err(InputError::Unknown { what, index, value });
                 }
             }
-            if couple.resource >= k {
-                return Err(Refusal::Unknown { what: "the resource of couple", index, value: couple.resource });
-            }
-            if couple.a > couple.b || (index > 0 && key(&self.couples[index - 1]) >= key(couple)) {
-                return Err(Refusal::Order { index });
-            }
-            price("cost of couple", index, couple.cost)?;
-            part("first part of couple", index, couple.part_a)?;
-            part("second part of couple", index, couple.part_b)?;
+            check_known("the resource of pair", index, pair.resource, k)?;
+            check_number("cost of pair", index, pair.cost, Domain::NonNegative)?;
+            check_number("first part of pair", index, pair.part_a, Domain::Fraction)?;
+            check_number("second part of pair", index, pair.part_b, Domain::Fraction)?;
         }
-        Ok(())
+        check_pair_order(self.pairs.iter().map(|pair| (pair.a, pair.b, pair.resource)))
     }
 
-    fn check_stays(&self) -> Result<(), Refusal> {
+    fn check_stays(&self) -> Result<(), InputError> {
         let (n, k) = (self.classes.len(), self.capacity.len());
         let mut seen = vec![false; n * k];
         for (index, stay) in self.stays.iter().enumerate() {
-            if stay.class >= n {
-                return Err(Refusal::Unknown { what: "the class of stay", index, value: stay.class });
-            }
-            if stay.resource >= k {
-                return Err(Refusal::Unknown { what: "the resource of stay", index, value: stay.resource });
-            }
-            price("saving of stay", index, stay.saving)?;
+            check_known("the class of stay", index, stay.class, n)?;
+            check_known("the resource of stay", index, stay.resource, k)?;
+            check_number("saving of stay", index, stay.saving, Domain::NonNegative)?;
             if std::mem::replace(&mut seen[stay.class * k + stay.resource], true) {
-                return Err(Refusal::Twice { index });
+                return Err(InputError::Repeated { what: "stay", index });
             }
         }
         Ok(())
@@ -401,130 +282,65 @@ impl Cover {
     }
 }
 
-/// Solves: see the module.
-pub fn solve(cover: &Cover, effort: &Effort) -> Result<Answer, Refusal> {
-    run(cover, effort, None)
-}
-
-/// Solves again after the question changed a little, from what the last answer left. Classes are matched by position, so
-/// keep theirs; those that are gone have a count of 0.
-pub fn again(cover: &Cover, effort: &Effort, last: &Answer) -> Result<Answer, Refusal> {
-    let mut answer = run(cover, effort, Some(&last.warm))?;
-    let stale = answer.spent.programs == 0 && answer.gap() > STALE.0 * last.warm.fresh + STALE.1;
-    if stale {
-        let Spent { ruins, nodes, .. } = answer.spent;
-        let afresh = run(cover, effort, None)?;
-        if afresh.gap() <= answer.gap() {
-            answer = afresh;
-        }
-        answer.spent.ruins += ruins;
-        answer.spent.nodes += nodes;
-    }
-    Ok(answer)
-}
-
-/// What an answer leaves for the next question.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Warm {
-    prices: Prices,
-    /// Which couples there were: prices go by their positions.
-    shape: u64,
-    /// What the gap was when a linear program had last been solved.
-    fresh: f64,
-    cuts: Vec<cut::Cut>,
-    /// Couples that were in the linear program, by classes and resource.
-    couples: Vec<(usize, usize, usize)>,
-    /// Units in use: the resource, and for each side the class and the number of the demand in it.
-    units: Vec<(usize, [(u32, u32); 2])>,
-}
-
-/// Last prices and units are good enough unless the gap is this many times what it was with a linear program, and so
-/// much more; then the question is solved afresh.
-const STALE: (f64, f64) = (1.1, 2e-3);
-
-impl Warm {
-    /// Whether the prices are of use for a question.
-    fn fits(&self, cover: &Cover) -> bool {
-        self.prices.units.len() == cover.capacity.len() && self.shape == shape(cover)
-    }
-}
-
 /// Passes in which prices climb class by class.
 const CLIMBS: u32 = 10;
 /// Passes before the first linear program, and how many of the best columns of each class it begins with.
 const FIRST_CLIMBS: u32 = 8;
 const SEEDS: usize = 8;
-/// By how much of itself a bound may still rise, at a guess.
+/// The fraction by which a bound is expected to rise still.
 const HOPE: f64 = 0.03;
-/// With more demands than this, the search looks only at those that the rounding hurt, and at some others.
+/// With more demands than this, the search looks only at those that rounding left short, and at a sample of others.
 const MANY: usize = 3_000;
-/// With more than this many demands per class, the linear answer says how most of them are served.
-const CROWD: usize = 4;
-/// With more demands than this enumeration is hopeless.
+/// With more than this many demands per class, the linear solution decides how most of them are served.
+const LARGE: usize = 4;
+/// With more demands than this enumeration is not tried.
 const FEW: usize = 150;
 
-fn run(cover: &Cover, effort: &Effort, warm: Option<&Warm>) -> Result<Answer, Refusal> {
+/// Solves: see the module.
+pub fn solve(cover: &Cover, effort: &Effort) -> Result<Solution, InputError> {
     cover.check()?;
     let columns = Columns::new(cover);
     let mut state = State::new(cover, &columns);
     let demands = state.class_of.len();
-    let crowd = demands > CROWD * cover.classes.len();
+    let large = demands > LARGE * cover.classes.len();
     let single = cover.classes.iter().all(|class| class.most == 1);
     let mut spent = Spent::default();
-    let mut kept = Warm::default();
-    let start = Start { columns: &columns, effort, warm, single };
-    let prices = if crowd {
-        start.crowd(&mut state, &mut spent, &mut kept)
-    } else {
-        start.distinct(&mut state, &mut spent, &mut kept)
-    };
+    let start = Start { columns: &columns, effort, single };
+    let prices = if large { start.large(&mut state, &mut spent) } else { start.distinct(&mut state, &mut spent) };
     let proved = bound(cover, &prices);
     let enough = proved + effort.gap * proved.abs();
-    let mut guide = Guide::new(cover, &columns, &prices);
-    guide.list_ways(cover, search::RELATED, f64::INFINITY);
-    let ruins = if warm.is_some() { effort.ruins / 4 } else { effort.ruins };
-    // Whatever is good already is not to be melted down.
-    let heat = if warm.is_some() || single || crowd { 0.1 } else { 1.0 };
-    improve(&mut state, &guide, (ruins, heat), enough, &mut spent);
+    let mut costs = ReducedCosts::new(cover, &columns, &prices);
+    costs.list_candidates(cover, search::RELATED, f64::INFINITY);
+    // A start that is good already must not be lost to a high temperature.
+    let heat = if single || large { 0.1 } else { 1.0 };
+    improve(&mut state, &costs, (effort.ruins, heat), enough, &mut spent);
     let mut complete = false;
     if demands <= FEW
         && state.cost > enough
-        && cover.classes.iter().all(|class| class.most as usize <= ladder::MOST_SLOTS)
+        && cover.classes.iter().all(|class| class.most as usize <= cost_to_go::MOST_SLOTS)
     {
         complete = finish(&mut state, &columns, &prices, effort, &mut spent);
     }
-    let mut answer = state.answer();
-    answer.complete = complete;
-    answer.bound = if complete { answer.cost } else { proved.min(answer.cost) };
-    answer.spent = spent;
-    kept.units = state.keep();
-    kept.shape = shape(cover);
-    kept.fresh = warm.filter(|_| spent.programs == 0).map_or(answer.gap(), |warm| warm.fresh);
-    kept.prices = prices.clone();
-    answer.warm = kept;
-    answer.prices = prices;
-    Ok(answer)
+    let mut solution = state.solution();
+    solution.complete = complete;
+    solution.bound = if complete { solution.cost } else { proved.min(solution.cost) };
+    solution.spent = spent;
+    solution.prices = prices;
+    Ok(solution)
 }
 
-/// Which couples a question has, in one number.
-fn shape(cover: &Cover) -> u64 {
-    let mix = |hash: u64, value: usize| (hash ^ value as u64).wrapping_mul(0x0000_0100_0000_01B3);
-    cover.couples.iter().fold(0xCBF2_9CE4_8422_2325, |hash, c| mix(mix(mix(hash, c.a), c.b), c.resource))
-}
-
-/// How prices and a first answer come about.
+/// How prices and a first solution come about.
 struct Start<'a, 'w> {
     columns: &'a Columns,
     effort: &'w Effort,
-    warm: Option<&'w Warm>,
-    /// Whether nobody may have more than one slot.
+    /// Whether no demand may have more than one slot.
     single: bool,
 }
 
 impl<'a> Start<'a, '_> {
-    /// Where classes are large: by the linear program, and from its whole parts.
-    fn crowd(&self, state: &mut State<'a>, spent: &mut Spent, kept: &mut Warm) -> Prices {
-        let mut master = Master::new(state.cover, self.columns, true, self.warm);
+    /// Where classes are large: by the linear program, and from the whole parts of its solution.
+    fn large(&self, state: &mut State<'a>, spent: &mut Spent) -> Prices {
+        let mut master = Master::new(state.cover, self.columns, true);
         master.seed();
         master.solve(self.effort, true);
         if self.single {
@@ -534,43 +350,32 @@ impl<'a> Start<'a, '_> {
         }
         spent.programs = master.programs;
         (spent.columns, spent.cuts) = master.size();
-        (kept.cuts, kept.couples) = master.keep();
         master.prices
     }
 
-    /// Where most demands differ: by an ascent, and a linear program on the way, unless the last prices still fit.
-    fn distinct(&self, state: &mut State<'a>, spent: &mut Spent, kept: &mut Warm) -> Prices {
+    /// Where most demands differ: by an ascent, and a linear program on the way.
+    fn distinct(&self, state: &mut State<'a>, spent: &mut Spent) -> Prices {
         let cover = state.cover;
-        let last = self.warm.filter(|warm| warm.fits(cover));
-        let mut ascent = Ascent::new(cover, self.columns, last.map(|warm| &warm.prices));
-        let mut known = last.map(|warm| warm.prices.clone()).unwrap_or_default();
-        if last.is_none() {
-            ascent.climb(FIRST_CLIMBS);
-            let mut master = Master::new(cover, self.columns, false, self.warm);
-            let mut guide = Guide::new(cover, self.columns, &ascent.prices());
-            guide.list_ways(cover, SEEDS, f64::INFINITY);
-            guide.ways.iter().flatten().for_each(|way| master.admit(way.column as usize));
-            master.solve(self.effort, false);
-            if self.single {
-                round::nearest(state, &master.x);
-            }
-            spent.programs = master.programs;
-            (spent.columns, spent.cuts) = master.size();
-            (kept.cuts, kept.couples) = master.keep();
-            if master.bound > ascent.value {
-                ascent.restart(&master.prices);
-            }
-            known = if self.single && master.bound < ascent.value { ascent.prices() } else { master.prices };
-        } else if let Some(warm) = last {
-            (kept.cuts, kept.couples) = (warm.cuts.clone(), warm.couples.clone());
+        let mut ascent = Ascent::new(cover, self.columns);
+        ascent.climb(FIRST_CLIMBS);
+        let mut master = Master::new(cover, self.columns, false);
+        let mut costs = ReducedCosts::new(cover, self.columns, &ascent.prices());
+        costs.list_candidates(cover, SEEDS, f64::INFINITY);
+        costs.candidates.iter().flatten().for_each(|candidate| master.admit(candidate.column as usize));
+        master.solve(self.effort, false);
+        if self.single {
+            round::nearest(state, &master.x);
         }
-        if let Some(warm) = self.warm {
-            state.resume(self.columns, &warm.units);
+        spent.programs = master.programs;
+        (spent.columns, spent.cuts) = master.size();
+        if master.bound > ascent.value {
+            ascent.restart(&master.prices);
         }
+        let known = if self.single && master.bound < ascent.value { ascent.prices() } else { master.prices };
         self.climb(state, &mut ascent, known)
     }
 
-    /// Better prices than those known, and a first answer.
+    /// Better prices than those known, and a first solution.
     fn climb(&self, state: &mut State<'a>, ascent: &mut Ascent<'a>, known: Prices) -> Prices {
         let proved = bound(state.cover, &known);
         // With one slot each, the linear program knows all patterns.
@@ -578,9 +383,9 @@ impl<'a> Start<'a, '_> {
             return known;
         }
         ascent.climb(CLIMBS);
-        let guide = Guide::new(state.cover, self.columns, &ascent.prices());
+        let costs = ReducedCosts::new(state.cover, self.columns, &ascent.prices());
         let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-        search::Search::new(state, &guide).build(&lacking);
+        search::Search::new(state, &costs).build(&lacking);
         let target = state.cost.min(ascent.value + HOPE * ascent.value.abs());
         ascent.follow(self.effort.steps, target);
         let better = ascent.prices();
@@ -589,13 +394,19 @@ impl<'a> Start<'a, '_> {
     }
 }
 
-/// Searches from where the state is.
-fn improve<'a>(state: &mut State<'a>, guide: &Guide<'a>, (ruins, heat): (u32, f64), enough: f64, spent: &mut Spent) {
+/// Searches from the current state.
+fn improve<'a>(
+    state: &mut State<'a>,
+    costs: &ReducedCosts<'a>,
+    (ruins, heat): (u32, f64),
+    enough: f64,
+    spent: &mut Spent,
+) {
     let demands = state.class_of.len();
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-    let mut search = search::Search::new(state, guide);
+    let mut search = search::Search::new(state, costs);
     search.build(&lacking);
-    search.wander = demands <= CROWD * search.state.cover.classes.len();
+    search.wander = demands <= LARGE * search.state.cover.classes.len();
     if demands > MANY {
         let others = (2 * lacking.len()).clamp(200, MANY);
         let mut active = lacking;
@@ -607,7 +418,7 @@ fn improve<'a>(state: &mut State<'a>, guide: &Guide<'a>, (ruins, heat): (u32, f6
     }
 }
 
-/// Enumerates what may be better, if that can be done; returns whether all of it was.
+/// Enumerates what may be better than the incumbent; returns whether that was complete.
 fn finish<'a>(
     state: &mut State<'a>,
     columns: &'a Columns,
@@ -615,10 +426,10 @@ fn finish<'a>(
     effort: &Effort,
     spent: &mut Spent,
 ) -> bool {
-    let mut guide = Guide::new(state.cover, columns, prices);
-    guide.list_ways(state.cover, usize::MAX, state.cost - guide.bound);
+    let mut costs = ReducedCosts::new(state.cover, columns, prices);
+    costs.list_candidates(state.cover, usize::MAX, state.cost - costs.bound);
     let mut empty = State::new(state.cover, columns);
-    let exact::Found { units, nodes, complete } = exact::enumerate(&mut empty, &guide, state.cost, effort.nodes);
+    let exact::Found { units, nodes, complete } = exact::enumerate(&mut empty, &costs, state.cost, effort.nodes);
     spent.nodes = nodes;
     if let Some(units) = units {
         units.iter().for_each(|&(column, demands)| {

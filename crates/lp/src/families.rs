@@ -48,7 +48,7 @@ pub struct Recipe {
 pub struct Instance {
     /// Rates, users × resources, row by row.
     pub w: Vec<f64>,
-    /// What each user is measured against.
+    /// Targets.
     pub beta: Vec<f64>,
     /// Caps per user; infinite for none.
     pub caps: Vec<f64>,
@@ -91,7 +91,7 @@ impl Instance {
         Self { w, beta, caps, capacity }
     }
 
-    /// The instance as a question.
+    /// The instance as a problem.
     #[must_use]
     pub fn problem(&self) -> MaxMin<'_> {
         MaxMin { w: &self.w, beta: &self.beta, caps: &self.caps, capacity: &self.capacity }

@@ -1,16 +1,16 @@
-//! Linear programs. This crate has never heard of a GPU: it knows columns, rows, prices and certificates.
+//! Linear and integer programs. This crate has never heard of a GPU: it knows columns, rows, prices and certificates.
 //!
-//! Four ways in:
+//! Two ways in:
 //!
-//! * [`Model`] is any sparse linear program; a [`Solver`] answers it ([`Clarabel`] is the one here). What came
-//!   out is an [`Outcome`], whose status is data, and [`certificate::check`] judges it with code that shares
-//!   nothing with the solver.
-//! * [`maxmin`] is one program that is solved thousands of times in a row (raise the worst-off user under
-//!   shared capacities and private caps), and therefore has a solver of its own, orders of magnitude faster.
-//! * [`market`] is the same without caps, and the equilibrium of a market with money: problems in the prices of a few
-//!   resources, solved exactly for a million users; [`nash`] is that equilibrium's welfare where users have caps.
-//! * [`envy`] is the largest sum of utilities among allocations without envy, optimal with proof for a thousand users;
-//!   [`simplex`] is the dual simplex with rows on demand that it rests on.
+//! * [`Model`] is any sparse linear program; a [`Solver`] solves it ([`Clarabel`] is the one here). The [`Outcome`]'s
+//!   status is data, and [`certificate::check`] computes its [`Residuals`] with code that shares nothing with the solver.
+//! * A module per structured program, each with a solver of its own that is orders of magnitude faster than a general one
+//!   and returns a [`Certificate`]: [`maxmin`] (raise the worst-off user, then the next), [`market`] (equal levels, and
+//!   the equilibrium of a market), [`nash`] (that equilibrium with caps), [`envy`] (the largest sum without envy, by the
+//!   dual [`simplex`] with lazy rows), [`sharing`] (max-min with two jobs on a unit), [`cover`] (whole units at least
+//!   cost).
+//!
+//! A problem that makes no sense is an [`InputError`]; nothing else is an error.
 //!
 //! What must never happen here: reading a clock (budgets count iterations), randomness, threads, or a solver
 //! library's type in a public signature.
@@ -18,8 +18,10 @@
 pub mod certificate;
 mod clarabel;
 pub mod cover;
+mod distinct;
 pub mod envy;
 pub mod families;
+mod input;
 pub mod market;
 pub mod maxmin;
 mod model;
@@ -28,7 +30,8 @@ pub mod sharing;
 pub mod simplex;
 mod solver;
 
-pub use crate::certificate::Certificate;
+pub use crate::certificate::{Certificate, Residuals};
 pub use crate::clarabel::Clarabel;
+pub use crate::input::{Domain, InputError};
 pub use crate::model::{Column, ColumnId, Model, ModelError, Row, RowId, Sense};
 pub use crate::solver::{Budget, Outcome, Solver, Status};

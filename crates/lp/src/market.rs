@@ -5,173 +5,82 @@
 //! equilibrium    maximise Σ_l π_l log(w_l·x_l)                       Σ_l x_lj ≤ m_j,   x ≥ 0
 //! ```
 //!
-//! The first raises everybody to the same level; where some rates are 0 it goes on, rung by rung, for those who can
+//! The first raises everybody to the same level; where some rates are 0 it goes on, level by level, for those who can
 //! use what is left (lexicographic max-min). The second is the equilibrium of a market in which user l has π_l to
 //! spend (Eisenberg and Gale): envy-free per unit of π, efficient, everything sold.
 //!
 //! Both have a dual in `k` prices, and an optimum at which all but `k − 1` users use a single resource. So the solver
-//! works on prices (`market/engine.rs` has the mathematics), exactly, in a few passes over the users, and the answer
-//! is compact: a resource per user and a few mixes. A million users cost a few bytes each; [`EqualLevel::x`] writes
-//! the dense form out. Every answer is certified by other code, from the market as asked.
+//! works on prices (`market/engine.rs` has the mathematics), exactly, in a few passes over the users, and the solution is
+//! compact: a resource per user and a few mixes. A million users cost a few bytes each; [`EqualLevel::x`] writes the
+//! dense form. Every solution is certified by other code, from the market as given.
 //!
-//! Never here: caps per user ([`crate::maxmin`], [`crate::nash`]), approximation without saying so.
+//! Never here: caps per user ([`crate::maxmin`], [`crate::nash`]), approximation without a certificate that says so.
 
-mod band;
 mod bound;
 mod engine;
 mod forest;
-mod ladder;
+mod leximin;
 mod merge;
 mod read;
 mod rows;
+mod sampled;
 mod search;
 
-pub use bound::Welfare;
 pub use engine::Effort;
 
-use crate::Budget;
-use crate::maxmin::Bound;
-use engine::{Crowd, Goal};
+use crate::input::{Domain, check_count, check_number, check_numbers, check_shape, check_some};
+use crate::{Budget, Certificate, InputError};
+use engine::{Goal, Program};
 use forest::MOST;
-use ladder::Ladder;
+use leximin::Leximin;
 use merge::Merged;
-use std::fmt;
 
 /// The most resources that a market may have.
 pub const MOST_RESOURCES: usize = MOST;
 
-/// Enough price steps for any market met so far, many times over.
+/// Many times the price steps that any market has needed so far.
 pub const STEPS: Budget = Budget::iterations(20_000);
 
-/// The least number that is not 0 to a market.
-pub(crate) const LEAST: f64 = 1e-60;
-
-/// Rates, weights and capacities lie between these: products of a few of them must not overflow.
-const RANGE: std::ops::RangeInclusive<f64> = LEAST..=1e60;
-
-/// How many users in a hundred are expected to think again after a warm start.
+/// The fraction of users that are expected to change their choice after a warm start.
 const WARM: f64 = 0.04;
 
-/// A question. See the module for what the letters mean.
+/// A problem. See the module for the notation.
 #[derive(Clone, Copy, Debug)]
 pub struct Market<'a> {
     /// Rates, users × resources, row by row; 0 means "cannot use".
     pub w: &'a [f64],
-    /// π: what each user is owed, or has to spend; positive.
+    /// π: the weight of each user, or its income; positive.
     pub weight: &'a [f64],
-    /// m: how much there is of each resource; a resource of 0 is as good as absent.
+    /// m: the capacity of each resource; a resource of capacity 0 is ignored.
     pub capacity: &'a [f64],
 }
 
-/// Why a question has no answer.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Refusal {
-    /// There are no users or no resources.
-    Empty,
-    /// The slices do not fit together.
-    Shape {
-        /// Which slice.
-        what: &'static str,
-        /// Its length.
-        length: usize,
-        /// The length that fits the weights and capacities.
-        expected: usize,
-    },
-    /// A number that makes no sense where it is.
-    Number {
-        /// Which slice.
-        what: &'static str,
-        /// Where in it.
-        index: usize,
-        /// The number.
-        value: f64,
-    },
-    /// A user who cannot use any resource that has capacity: nothing can be done for it.
-    Unservable {
-        /// Which user.
-        user: usize,
-    },
-    /// More resources than [`MOST_RESOURCES`].
-    TooWide {
-        /// How many there are.
-        resources: usize,
-    },
-    /// More users than can be numbered.
-    TooMany {
-        /// How many there are.
-        users: usize,
-    },
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "there are no users or no resources; ask only when there is something to divide"),
-            Self::Shape { what, length, expected } => {
-                write!(f, "{what} has {length} numbers where {expected} were expected; give one per user or resource")
-            }
-            Self::Number { what, index, value } => write!(
-                f,
-                "{what}[{index}] is {value}; weights must be between 1e-60 and 1e60, rates and capacities too or 0, caps too or infinite: use other units"
-            ),
-            Self::Unservable { user } => {
-                write!(f, "user {user} has no positive rate on any resource with capacity; leave such users out")
-            }
-            Self::TooWide { resources } => {
-                write!(f, "{resources} resources are more than {MOST_RESOURCES}; join some that are alike")
-            }
-            Self::TooMany { users } => {
-                write!(f, "{users} users are more than {}; join some that are alike", u32::MAX - 1)
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-impl Refusal {
-    /// The same about a number `by` places further on.
-    fn moved(self, by: usize) -> Self {
-        match self {
-            Self::Number { what, index, value } => Self::Number { what, index: index + by, value },
-            other => other,
-        }
-    }
-}
-
 impl Market<'_> {
-    /// Refuses nonsense; lists the resources that take part in `resources`.
-    pub(crate) fn check(&self, resources: &mut Vec<usize>) -> Result<(), Refusal> {
+    /// Checks the problem; lists the resources that somebody can use in `resources`.
+    pub(crate) fn check(&self, resources: &mut Vec<usize>) -> Result<(), InputError> {
         let (n, k) = (self.weight.len(), self.capacity.len());
-        if n == 0 || k == 0 {
-            return Err(Refusal::Empty);
-        }
-        if self.w.len() != n * k {
-            return Err(Refusal::Shape { what: "w", length: self.w.len(), expected: n * k });
-        }
-        if k > MOST_RESOURCES {
-            return Err(Refusal::TooWide { resources: k });
-        }
-        if n >= u32::MAX as usize {
-            return Err(Refusal::TooMany { users: n });
-        }
-        let positive = |v: f64| RANGE.contains(&v);
-        check_numbers("capacity", self.capacity, |v| v == 0.0 || positive(v))?;
-        check_numbers("weight", self.weight, positive)?;
+        check_some(n, k)?;
+        check_shape("w", self.w.len(), n.saturating_mul(k))?;
+        check_count("resources", k as u64, MOST_RESOURCES as u64)?;
+        check_count("users", n as u64, u64::from(u32::MAX) - 1)?;
+        check_numbers("capacity", self.capacity.iter().copied(), Domain::ModerateOrZero)?;
+        check_numbers("weight", self.weight.iter().copied(), Domain::Moderate)?;
         let mut wanted = vec![false; k];
         // Blocks in which every rate is positive, that is most, need no second look.
         const BLOCK: usize = 64;
         for (block, w) in self.w.chunks(BLOCK * k).enumerate() {
-            let positives = w.iter().map(|&w| usize::from(w >= *RANGE.start() && w <= *RANGE.end())).sum::<usize>();
+            let positives = w.iter().map(|&w| usize::from(Domain::Moderate.contains(w))).sum::<usize>();
             if positives == w.len() && self.capacity.iter().all(|&m| m > 0.0) {
                 wanted.fill(true);
                 continue;
             }
-            check_numbers("w", w, |v| v == 0.0 || positive(v)).map_err(|refusal| refusal.moved(block * BLOCK * k))?;
+            for (at, &value) in w.iter().enumerate() {
+                check_number("w", block * BLOCK * k + at, value, Domain::ModerateOrZero)?;
+            }
             for (l, w) in w.chunks_exact(k).enumerate() {
                 let usable = |j: usize| w[j] > 0.0 && self.capacity[j] > 0.0;
                 if !(0..k).any(usable) {
-                    return Err(Refusal::Unservable { user: block * BLOCK + l });
+                    return Err(InputError::Unservable { user: block * BLOCK + l });
                 }
                 (0..k).for_each(|j| wanted[j] |= usable(j));
             }
@@ -182,26 +91,19 @@ impl Market<'_> {
     }
 }
 
-pub(crate) fn check_numbers(what: &'static str, values: &[f64], good: impl Fn(f64) -> bool) -> Result<(), Refusal> {
-    match values.iter().position(|&value| !good(value)) {
-        Some(index) => Err(Refusal::Number { what, index, value: values[index] }),
-        None => Ok(()),
-    }
-}
-
-/// Who gets value from what, in little memory: one resource per user, or one of a few mixes.
+/// The resources that every user gets its value from, in little memory: one per user, or one of a few mixes.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Division {
+pub struct Assignment {
     resources: usize,
     /// Per user: a resource, or the number of resources and that of a mix.
     bundle: Vec<u8>,
     /// Mixes × resources: the fraction of a user's value that comes from each.
     mixes: Vec<f64>,
-    /// Per resource: what is left after scaling into capacity; 1 but for rounding.
+    /// Per resource: the factor that scales it into capacity; 1 but for rounding.
     fit: Vec<f64>,
 }
 
-impl Division {
+impl Assignment {
     /// The single resource that a user uses, unless it uses several.
     #[must_use]
     pub fn resource(&self, user: usize) -> Option<usize> {
@@ -226,7 +128,7 @@ impl Division {
         self.mixes.len() / self.resources.max(1)
     }
 
-    /// Which part of its nominal value a bundle has left.
+    /// The fraction of its nominal value that a bundle keeps after scaling.
     fn kept(&self, bundle: usize) -> f64 {
         match bundle.checked_sub(self.resources) {
             None => self.fit[bundle],
@@ -237,57 +139,57 @@ impl Division {
         }
     }
 
-    /// Takes over what the solver found for kinds of users (`kind` is empty where each is its own).
-    fn read(&mut self, k: usize, resources: &[usize], ladder: &Ladder, kind: &[u32]) {
+    /// Copies the solver's result for merged users (`kind` is empty where none were merged).
+    fn read(&mut self, k: usize, resources: &[usize], leximin: &Leximin, kind: &[u32]) {
         let named = |bundle: u8| match (bundle as usize).checked_sub(resources.len()) {
             None => resources[bundle as usize] as u8,
             Some(mix) => (k + mix) as u8,
         };
         self.resources = k;
         self.mixes.clear();
-        for mix in &ladder.mixes {
+        for mix in &leximin.mixes {
             let from = self.mixes.len();
             self.mixes.resize(from + k, 0.0);
             resources.iter().enumerate().for_each(|(j, &resource)| self.mixes[from + resource] = mix[j]);
         }
         self.bundle.clear();
         if kind.is_empty() {
-            self.bundle.extend(ladder.bundle.iter().map(|&bundle| named(bundle)));
+            self.bundle.extend(leximin.bundle.iter().map(|&bundle| named(bundle)));
         } else {
-            self.bundle.extend(kind.iter().map(|&kind| named(ladder.bundle[kind as usize])));
+            self.bundle.extend(kind.iter().map(|&kind| named(leximin.bundle[kind as usize])));
         }
     }
 }
 
-/// One level of an [`EqualLevel`]: the users on it, and the resources that they take in full.
+/// One of the levels of an [`EqualLevel`]: its users take some resources in full.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Rung {
+pub struct Level {
     /// The level that its users attain.
     pub t: f64,
-    /// Per resource: how much the level would rise with one more of it; 0 for what other rungs take.
+    /// Per resource: how much the level would rise with one more of it; 0 for resources of other levels.
     pub prices: Vec<f64>,
-    /// Between which numbers the optimal level lies, given the rungs below.
-    pub bound: Bound,
+    /// Bounds of the optimal level, given the levels below.
+    pub bound: Certificate,
 }
 
-/// Everybody at the same level, as far as that goes.
+/// Everybody at the same level, as far as possible.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EqualLevel {
     /// The lowest level: what everybody attains at least.
     pub t: f64,
     /// Per resource: how much `t` would rise with one more of it.
     pub prices: Vec<f64>,
-    /// Between which numbers the optimal `t` lies.
-    pub bound: Bound,
+    /// Bounds of the optimal `t`.
+    pub bound: Certificate,
     /// All levels, the lowest first; one, unless some rates are 0.
-    pub rungs: Vec<Rung>,
-    /// Per user: its rung.
-    pub rung: Vec<u8>,
+    pub levels: Vec<Level>,
+    /// Per user: its level's position in `levels`.
+    pub level_of: Vec<u8>,
     /// Who uses what.
-    pub division: Division,
+    pub assignment: Assignment,
     /// Work done.
     pub effort: Effort,
-    /// Per rung: the level before scaling into capacity.
+    /// Per level: its value before scaling into capacity.
     nominal: Vec<f64>,
 }
 
@@ -296,10 +198,10 @@ impl Default for EqualLevel {
         Self {
             t: 0.0,
             prices: Vec::new(),
-            bound: Bound { lower: 0.0, upper: f64::INFINITY },
-            rungs: Vec::new(),
-            rung: Vec::new(),
-            division: Division::default(),
+            bound: Certificate::NONE,
+            levels: Vec::new(),
+            level_of: Vec::new(),
+            assignment: Assignment::default(),
             effort: Effort::default(),
             nominal: Vec::new(),
         }
@@ -307,18 +209,18 @@ impl Default for EqualLevel {
 }
 
 impl EqualLevel {
-    /// The level of one user's rung.
+    /// The level of one user.
     #[must_use]
     pub fn level(&self, user: usize) -> f64 {
-        self.rungs[self.rung[user] as usize].t
+        self.levels[self.level_of[user] as usize].t
     }
 
     /// Adds one user's shares to `row`, one number per resource.
     pub fn add_share(&self, market: &Market<'_>, user: usize, row: &mut [f64]) {
         let k = market.capacity.len();
-        let owed = market.weight[user] * self.nominal[self.rung[user] as usize];
-        self.division.each(user, |j, fraction| {
-            row[j] += fraction * owed / market.w[user * k + j] * self.division.fit[j];
+        let owed = market.weight[user] * self.nominal[self.level_of[user] as usize];
+        self.assignment.each(user, |j, fraction| {
+            row[j] += fraction * owed / market.w[user * k + j] * self.assignment.fit[j];
         });
     }
 
@@ -332,12 +234,12 @@ impl EqualLevel {
 /// The equilibrium of a market.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Equilibrium {
-    /// Per resource; everybody's money buys all of everything.
+    /// Per resource; at these prices all incomes buy all capacities.
     pub prices: Vec<f64>,
-    /// Mean log-utility, and between which numbers its optimum lies.
-    pub welfare: Welfare,
+    /// Bounds of the optimal mean log-utility `Σ π log(w·x) / Σ π`.
+    pub welfare: Certificate,
     /// Who uses what.
-    pub division: Division,
+    pub assignment: Assignment,
     /// Work done.
     pub effort: Effort,
 }
@@ -346,8 +248,8 @@ impl Default for Equilibrium {
     fn default() -> Self {
         Self {
             prices: Vec::new(),
-            welfare: Welfare { lower: f64::NEG_INFINITY, upper: f64::INFINITY },
-            division: Division::default(),
+            welfare: Certificate::NONE,
+            assignment: Assignment::default(),
             effort: Effort::default(),
         }
     }
@@ -356,8 +258,8 @@ impl Default for Equilibrium {
 impl Equilibrium {
     /// Adds one user's shares to `row`, one number per resource.
     pub fn add_share(&self, market: &Market<'_>, user: usize, row: &mut [f64]) {
-        self.division.each(user, |j, fraction| {
-            row[j] += fraction * market.weight[user] / self.prices[j] * self.division.fit[j];
+        self.assignment.each(user, |j, fraction| {
+            row[j] += fraction * market.weight[user] / self.prices[j] * self.assignment.fit[j];
         });
     }
 
@@ -374,52 +276,52 @@ fn dense(market: &Market<'_>, mut share: impl FnMut(usize, &mut [f64])) -> Vec<f
     x
 }
 
-/// Memory to solve in. Reused, it allocates little more than a question larger than all before needs.
+/// Memory to solve in. Reused, it allocates little unless a problem is larger than all before.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     resources: Vec<usize>,
     capacity: Vec<f64>,
     merged: Merged,
-    ladder: Ladder,
+    leximin: Leximin,
     level: EqualLevel,
     equilibrium: Equilibrium,
 }
 
 impl Workspace {
-    /// Nothing yet.
+    /// An empty workspace.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Everybody at the same level. `start` are the prices of a similar market's answer, if there is one: they make
-    /// it quicker and change nothing else. `budget` counts price steps.
+    /// Everybody at the same level. `start` are the prices of a similar market's solution, if there is one: they make
+    /// it faster and change nothing else. `budget` counts price steps.
     pub fn equal_level(
         &mut self,
         market: &Market<'_>,
         start: Option<&[f64]>,
         budget: Budget,
-    ) -> Result<&EqualLevel, Refusal> {
+    ) -> Result<&EqualLevel, InputError> {
         let merged = self.solve(market, Goal::EqualLevel, start, budget)?;
-        let Self { ladder, merged: Merged { kind, .. }, level, resources, .. } = self;
+        let Self { leximin, merged: Merged { kind, .. }, level, resources, .. } = self;
         let kind: &[u32] = if merged { kind } else { &[] };
         let k = market.capacity.len();
-        level.division.read(k, resources, ladder, kind);
-        level.rung.clear();
+        level.assignment.read(k, resources, leximin, kind);
+        level.level_of.clear();
         if merged {
-            level.rung.extend(kind.iter().map(|&kind| ladder.rung[kind as usize]));
+            level.level_of.extend(kind.iter().map(|&kind| leximin.level_of[kind as usize]));
         } else {
-            level.rung.extend_from_slice(&ladder.rung);
+            level.level_of.extend_from_slice(&leximin.level_of);
         }
         level.nominal.clear();
-        level.nominal.extend(ladder.rungs.iter().map(|rung| rung.t));
-        level.rungs.clear();
-        level.rungs.extend(ladder.rungs.iter().map(|rung| {
+        level.nominal.extend(leximin.bottlenecks.iter().map(|found| found.t));
+        level.levels.clear();
+        level.levels.extend(leximin.bottlenecks.iter().map(|found| {
             let mut prices = vec![0.0; k];
-            resources.iter().enumerate().for_each(|(j, &resource)| prices[resource] = rung.p[j]);
-            Rung { t: rung.t, prices, bound: Bound { lower: 0.0, upper: f64::INFINITY } }
+            resources.iter().enumerate().for_each(|(j, &resource)| prices[resource] = found.p[j]);
+            Level { t: found.t, prices, bound: Certificate::NONE }
         }));
-        level.effort = ladder.bander.effort;
+        level.effort = leximin.solver.effort;
         bound::certify_level(market, level);
         Ok(level)
     }
@@ -430,69 +332,67 @@ impl Workspace {
         market: &Market<'_>,
         start: Option<&[f64]>,
         budget: Budget,
-    ) -> Result<&Equilibrium, Refusal> {
+    ) -> Result<&Equilibrium, InputError> {
         let merged = self.solve(market, Goal::Equilibrium, start, budget)?;
-        let Self { ladder, merged: Merged { kind, .. }, equilibrium, resources, .. } = self;
+        let Self { leximin, merged: Merged { kind, .. }, equilibrium, resources, .. } = self;
         let k = market.capacity.len();
-        equilibrium.division.read(k, resources, ladder, if merged { kind } else { &[] });
+        equilibrium.assignment.read(k, resources, leximin, if merged { kind } else { &[] });
         equilibrium.prices.clear();
         equilibrium.prices.resize(k, 0.0);
         for (j, &resource) in resources.iter().enumerate() {
-            equilibrium.prices[resource] = ladder.rungs[0].p[j];
+            equilibrium.prices[resource] = leximin.bottlenecks[0].p[j];
         }
-        equilibrium.effort = ladder.bander.effort;
+        equilibrium.effort = leximin.solver.effort;
         bound::certify_equilibrium(market, equilibrium);
         Ok(equilibrium)
     }
 
-    /// Leaves the answer in `self.ladder`, about kinds of users if this returns true and about users if not.
+    /// Leaves the result in `self.leximin`, for merged users if this returns true and for users if not.
     fn solve(
         &mut self,
         market: &Market<'_>,
         goal: Goal,
         start: Option<&[f64]>,
         budget: Budget,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, InputError> {
         market.check(&mut self.resources)?;
         let k = market.capacity.len();
-        if let Some(start) = start.filter(|start| start.len() != k) {
-            return Err(Refusal::Shape { what: "start", length: start.len(), expected: k });
-        }
+        start.map_or(Ok(()), |start| check_shape("start", start.len(), k))?;
         let whole = self.resources.len() == k;
         let merged = self.merged.merge(goal, (market.w, market.weight), (k, &self.resources), whole);
         self.capacity.clear();
         self.capacity.extend(self.resources.iter().map(|&j| market.capacity[j]));
         let (w, weight): (&[f64], &[f64]) =
             if merged { (&self.merged.w, &self.merged.weight) } else { (market.w, market.weight) };
-        let crowd = Crowd { goal, w, weight, capacity: &self.capacity };
-        let start = start.and_then(|start| usable_start(&crowd, &self.resources, start));
-        self.ladder.climb(&crowd, start, budget.iterations);
+        let program = Program { goal, w, weight, capacity: &self.capacity };
+        let start = start.and_then(|start| usable_start(&program, &self.resources, start));
+        self.leximin.solve(&program, start, budget.iterations);
         Ok(merged)
     }
 }
 
-/// Last time's prices, if they are prices at all.
-fn usable_start(crowd: &Crowd<'_>, resources: &[usize], start: &[f64]) -> Option<([f64; MOST], f64)> {
+/// The starting prices, if they are usable.
+fn usable_start(program: &Program<'_>, resources: &[usize], start: &[f64]) -> Option<([f64; MOST], f64)> {
     let mut p = [0.0; MOST];
     for (p, &resource) in p.iter_mut().zip(resources) {
         *p = start[resource];
-        if !RANGE.contains(p) {
+        if !Domain::Moderate.contains(*p) {
             return None;
         }
     }
-    band::scale_prices(crowd, &mut p);
+    sampled::scale_prices(program, &mut p);
     Some((p, WARM))
 }
 
 /// Everybody at the same level, once.
-pub fn equal_level(market: &Market<'_>, start: Option<&[f64]>, budget: Budget) -> Result<EqualLevel, Refusal> {
+pub fn equal_level(market: &Market<'_>, start: Option<&[f64]>, budget: Budget) -> Result<EqualLevel, InputError> {
     let mut workspace = Workspace::new();
     workspace.equal_level(market, start, budget)?;
     Ok(workspace.level)
 }
 
 /// The equilibrium, once.
-pub fn equilibrium(market: &Market<'_>, start: Option<&[f64]>, budget: Budget) -> Result<Equilibrium, Refusal> {
+pub fn equilibrium(market: &Market<'_>, start: Option<&[f64]>, budget: Budget) -> Result<Equilibrium, InputError> {
     let mut workspace = Workspace::new();
     workspace.equilibrium(market, start, budget)?;
     Ok(workspace.equilibrium)

@@ -1,4 +1,4 @@
-//! Max-min with capacities and caps: raise the worst-off user as far as it goes.
+//! Max-min with capacities and caps: raise the worst-off user as far as possible.
 //!
 //! ```text
 //! maximise t    subject to   Σ_j w_lj x_lj ≥ β_l t      every user l
@@ -11,9 +11,9 @@
 //! optimal face, so what is left over is spread, not withheld.
 //!
 //! The solver is written for this program alone (`maxmin/interior.rs` has the mathematics) and is meant to be called
-//! thousands of times from one [`Workspace`], which then allocates nothing. Every answer carries a [`Bound`] that
-//! other code proved from the problem as asked; an answer whose gap is larger than the tolerance is still feasible
-//! and still has an honest bound, and [`solve_or_general`] asks the general solver as well.
+//! thousands of times from one [`Workspace`], which then allocates nothing. Every solution carries a [`Certificate`] that
+//! other code proved from the problem as given; a solution whose gap is larger than the tolerance is still feasible and
+//! its bounds still hold, and [`solve_or_general`] tries the general solver as well.
 
 mod bound;
 mod curve;
@@ -25,168 +25,77 @@ mod pair;
 mod schur;
 mod start;
 
-pub use bound::Bound;
-pub use fill::{Filled, Reservoir, Stage, fill};
+pub(crate) use bound::attain;
+pub use fill::{Bottleneck, FillWorkspace, Filling, fill};
 pub use general::General;
 
-use crate::{Budget, Clarabel, ModelError};
+use crate::input::{Domain, check_numbers, check_shape, check_some};
+use crate::{Budget, Certificate, Clarabel, InputError};
 use interior::{Iterate, Stop};
 use lanes::LANES;
 use start::Scaling;
-use std::fmt;
 
-/// The relative gap at which [`solve`] is content.
+/// The relative gap at which [`solve`] stops.
 pub const TOLERANCE: f64 = 1e-7;
 
 /// The most resources that the structured solver takes; [`solve_or_general`] takes any number.
 pub const MOST_RESOURCES: usize = 32;
 
-/// A question. See the module for what the letters mean.
+/// A problem. See the module for the notation.
 #[derive(Clone, Copy, Debug)]
 pub struct MaxMin<'a> {
     /// Rates, users × resources, row by row; 0 means "cannot use".
     pub w: &'a [f64],
-    /// What each user is measured against; positive.
+    /// β: the target of each user; positive.
     pub beta: &'a [f64],
-    /// The most each user can use in all; positive, infinite for no cap.
+    /// d: the most each user can use in all; positive, infinite for no cap.
     pub caps: &'a [f64],
-    /// How much there is of each resource; a resource of 0 is as good as absent.
+    /// m: the capacity of each resource; a resource of capacity 0 is ignored.
     pub capacity: &'a [f64],
 }
 
-/// Why a question has no answer.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Refusal {
-    /// There are no users or no resources.
-    Empty,
-    /// The slices do not fit together.
-    Shape {
-        /// Which slice.
-        what: &'static str,
-        /// Its length.
-        length: usize,
-        /// The length that fits `beta` and `capacity`.
-        expected: usize,
-    },
-    /// A number that makes no sense where it is.
-    Number {
-        /// Which slice.
-        what: &'static str,
-        /// Where in it.
-        index: usize,
-        /// The number.
-        value: f64,
-    },
-    /// A user who cannot use any resource that has capacity: `t` would be 0 for everybody.
-    Unservable {
-        /// Which user.
-        user: usize,
-    },
-    /// More resources than [`MOST_RESOURCES`].
-    TooWide {
-        /// How many take part.
-        resources: usize,
-    },
-    /// The numbers are so far apart that scaling them overflows.
-    Scale(ModelError),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "there are no users or no resources; ask only when there is something to divide"),
-            Self::Shape { what, length, expected } => {
-                write!(f, "{what} has {length} numbers where {expected} were expected; give one per user or resource")
-            }
-            Self::Number { what, index, value } => {
-                write!(
-                    f,
-                    "{what}[{index}] is {value}; rates and capacities must be finite and at least 0, beta finite and above 0, caps above 0"
-                )
-            }
-            Self::Unservable { user } => {
-                write!(f, "user {user} has no positive rate on any resource with capacity; leave such users out")
-            }
-            Self::TooWide { resources } => {
-                write!(f, "{resources} resources are more than {MOST_RESOURCES}; use solve_or_general")
-            }
-            Self::Scale(_) => {
-                write!(f, "rates, targets and capacities are too far apart to be scaled; use closer units")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Scale(source) => Some(source),
-            _ => None,
-        }
-    }
-}
-
 impl MaxMin<'_> {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), InputError> {
         let (n, k) = (self.beta.len(), self.capacity.len());
-        if n == 0 || k == 0 {
-            return Err(Refusal::Empty);
-        }
-        for (what, length, expected) in [("w", self.w.len(), n * k), ("caps", self.caps.len(), n)] {
-            if length != expected {
-                return Err(Refusal::Shape { what, length, expected });
-            }
-        }
-        check_numbers("w", self.w, |v| v.is_finite() && v >= 0.0)?;
-        check_numbers("beta", self.beta, |v| v.is_finite() && v > 0.0)?;
-        check_numbers("caps", self.caps, |v| v > 0.0)?;
-        check_numbers("capacity", self.capacity, |v| v.is_finite() && v >= 0.0)
+        check_some(n, k)?;
+        check_shape("w", self.w.len(), n.saturating_mul(k))?;
+        check_shape("caps", self.caps.len(), n)?;
+        check_numbers("w", self.w.iter().copied(), Domain::NonNegative)?;
+        check_numbers("beta", self.beta.iter().copied(), Domain::Positive)?;
+        check_numbers("caps", self.caps.iter().copied(), Domain::Limit)?;
+        check_numbers("capacity", self.capacity.iter().copied(), Domain::NonNegative)
     }
 }
 
-fn check_numbers(what: &'static str, values: &[f64], good: impl Fn(f64) -> bool) -> Result<(), Refusal> {
-    match values.iter().position(|&value| !good(value)) {
-        Some(index) => Err(Refusal::Number { what, index, value: values[index] }),
-        None => Ok(()),
-    }
-}
-
-/// An answer.
+/// A solution.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Level {
+pub struct Solution {
     /// Shares, users × resources, row by row. Feasible to rounding.
     pub x: Vec<f64>,
     /// The level that `x` attains.
     pub t: f64,
     /// Per resource: how much `t` would rise with one more of it.
     pub prices: Vec<f64>,
-    /// Per user: how much `t` would fall if the user were owed one unit more; `Σ beta · duals = 1`.
+    /// Per user: how much `t` would fall if `beta · t` were one unit more; `Σ beta · duals = 1`.
     pub duals: Vec<f64>,
-    /// Between which numbers the optimum lies.
-    pub bound: Bound,
+    /// Bounds of the optimal `t`.
+    pub bound: Certificate,
     /// Iterations spent.
     pub iterations: u32,
 }
 
-impl Default for Level {
+impl Default for Solution {
     fn default() -> Self {
-        Self {
-            x: Vec::new(),
-            t: 0.0,
-            prices: Vec::new(),
-            duals: Vec::new(),
-            bound: Bound { lower: 0.0, upper: f64::INFINITY },
-            iterations: 0,
-        }
+        Self { x: Vec::new(), t: 0.0, prices: Vec::new(), duals: Vec::new(), bound: Certificate::NONE, iterations: 0 }
     }
 }
 
-/// Memory to solve in. Reused, it allocates only when a question is larger than all before it.
+/// Memory to solve in. Reused, it allocates only for a problem larger than all before it.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     scaling: Scaling,
     iterate: Iterate,
-    level: Level,
+    solution: Solution,
     /// Scratch of the certificate, a number per resource.
     used: Vec<f64>,
     /// The iterate half-way through the last solve, where it is wanted.
@@ -203,31 +112,31 @@ enum From {
 }
 
 impl Workspace {
-    /// Nothing yet.
+    /// An empty workspace.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Solves to a relative gap of `tolerance`, or as near as it gets: the answer's bound says.
-    pub fn solve(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Level, Refusal> {
+    /// Solves to a relative gap of `tolerance`, or as near as it gets: the certificate says.
+    pub fn solve(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Solution, InputError> {
         problem.check()?;
         self.scaling.measure(problem)?;
         let stop = Stop { iterations: budget.iterations, tolerance };
         self.dispatch(problem, stop, From::Scratch)?;
-        Ok(&self.level)
+        Ok(&self.solution)
     }
 
-    /// Goes on with the question that was answered last, to a smaller gap.
-    fn resume(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Level, Refusal> {
+    /// Continues the last solve to a smaller gap.
+    fn resume(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Solution, InputError> {
         let stop = Stop { iterations: budget.iterations, tolerance };
         self.dispatch(problem, stop, From::Last)?;
-        Ok(&self.level)
+        Ok(&self.solution)
     }
 
-    /// As [`Self::solve`], for the users of the last question with other targets or capacities: starts from the middle of
-    /// the last solve. What does not lead to `tolerance` is solved from scratch.
-    fn solve_near(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Level, Refusal> {
+    /// As [`Self::solve`], for the users of the last problem with other targets or capacities: starts from the middle of
+    /// the last solve, and from scratch if that does not lead to `tolerance`.
+    fn solve_near(&mut self, problem: &MaxMin<'_>, budget: Budget, tolerance: f64) -> Result<&Solution, InputError> {
         problem.check()?;
         let (unit, resources) = (self.scaling.level, std::mem::take(&mut self.scaling.resources));
         self.scaling.measure(problem)?;
@@ -237,15 +146,15 @@ impl Workspace {
         self.scaling.level = unit;
         let stop = Stop { iterations: budget.iterations, tolerance };
         self.dispatch(problem, stop, From::Middle)?;
-        let spent = self.level.iterations;
-        if self.level.bound.gap() > 2.0 * tolerance && spent < budget.iterations {
+        let spent = self.solution.iterations;
+        if self.solution.bound.gap() > 2.0 * tolerance && spent < budget.iterations {
             self.solve(problem, Budget::iterations(budget.iterations - spent), tolerance)?;
-            self.level.iterations += spent;
+            self.solution.iterations += spent;
         }
-        Ok(&self.level)
+        Ok(&self.solution)
     }
 
-    fn dispatch(&mut self, problem: &MaxMin<'_>, stop: Stop, from: From) -> Result<(), Refusal> {
+    fn dispatch(&mut self, problem: &MaxMin<'_>, stop: Stop, from: From) -> Result<(), InputError> {
         match self.scaling.resources.len() {
             1 => self.run::<1>(problem, stop, from),
             2 => self.run::<2>(problem, stop, from),
@@ -257,9 +166,15 @@ impl Workspace {
             9..=10 => self.run::<10>(problem, stop, from),
             11..=16 => self.run::<16>(problem, stop, from),
             17..=MOST_RESOURCES => self.run::<MOST_RESOURCES>(problem, stop, from),
-            resources => return Err(Refusal::TooWide { resources }),
+            resources => {
+                return Err(InputError::TooMany {
+                    what: "resources",
+                    count: resources as u64,
+                    most: MOST_RESOURCES as u64,
+                });
+            }
         }
-        bound::certify(problem, &mut self.level, &mut self.used);
+        bound::certify(problem, &mut self.solution, &mut self.used);
         Ok(())
     }
 
@@ -267,7 +182,7 @@ impl Workspace {
     fn run<const K: usize>(&mut self, problem: &MaxMin<'_>, stop: Stop, from: From) {
         match from {
             From::Scratch => {
-                // Whatever middle there is belongs to other users.
+                // The middle of the last solve belongs to other users.
                 self.middle.users.clear();
                 self.scaling.start::<K>(problem, &mut self.iterate);
             }
@@ -278,53 +193,53 @@ impl Workspace {
             From::Last => {}
         }
         let keep = if self.keeps_middle { Some(&mut self.middle) } else { None };
-        self.level.iterations = interior::run::<K>(&mut self.iterate, stop, keep);
+        self.solution.iterations = interior::run::<K>(&mut self.iterate, stop, keep);
         self.read::<K>(problem);
     }
 
-    /// Copies the iterate out, in the problem's own units.
+    /// Copies the iterate out, in the problem's units.
     fn read<const K: usize>(&mut self, problem: &MaxMin<'_>) {
         let (n, k) = (problem.beta.len(), problem.capacity.len());
-        let Self { scaling, iterate, level, .. } = self;
-        level.x.clear();
-        level.x.resize(n * k, 0.0);
-        level.prices.clear();
-        level.prices.resize(k, 0.0);
-        level.duals.clear();
+        let Self { scaling, iterate, solution, .. } = self;
+        solution.x.clear();
+        solution.x.resize(n * k, 0.0);
+        solution.prices.clear();
+        solution.prices.resize(k, 0.0);
+        solution.duals.clear();
         let columns = iterate.columns.as_chunks::<K>().0;
         for l in 0..n {
             let (block, q) = (l / LANES, l % LANES);
-            level.duals.push(iterate.users[block].surplus.dual.0[q] / scaling.rate[l]);
-            let x = &mut level.x[l * k..][..k];
+            solution.duals.push(iterate.users[block].surplus.dual.0[q] / scaling.rate[l]);
+            let x = &mut solution.x[l * k..][..k];
             for (column, &resource) in columns[block].iter().zip(&scaling.resources) {
                 x[resource] = if column.w.0[q] > 0.0 { column.share.primal.0[q] } else { 0.0 };
             }
         }
         for (j, &resource) in scaling.resources.iter().enumerate() {
-            level.prices[resource] = iterate.resources[j / LANES].slack.dual.0[j % LANES];
+            solution.prices[resource] = iterate.resources[j / LANES].slack.dual.0[j % LANES];
         }
     }
 }
 
-/// Solves once, to a relative gap of [`TOLERANCE`] where that can be had.
-pub fn solve(problem: &MaxMin<'_>, budget: Budget) -> Result<Level, Refusal> {
+/// Solves once, to a relative gap of [`TOLERANCE`] if possible.
+pub fn solve(problem: &MaxMin<'_>, budget: Budget) -> Result<Solution, InputError> {
     let mut workspace = Workspace::new();
     workspace.solve(problem, budget, TOLERANCE)?;
-    Ok(workspace.level)
+    Ok(workspace.solution)
 }
 
-/// As [`solve`]; where the structured method stalls short of [`TOLERANCE`] or does not take the question, the
-/// general solver tries too, and the answer with the smaller gap is returned.
-pub fn solve_or_general(problem: &MaxMin<'_>, budget: Budget) -> Result<Level, Refusal> {
+/// As [`solve`]; where the structured method stalls short of [`TOLERANCE`] or has too many resources, the general solver
+/// tries too, and the solution with the smaller gap is returned.
+pub fn solve_or_general(problem: &MaxMin<'_>, budget: Budget) -> Result<Solution, InputError> {
     let structured = match solve(problem, budget) {
-        Ok(level) if level.bound.gap() <= TOLERANCE => return Ok(level),
-        Ok(level) => Some(level),
-        Err(Refusal::TooWide { .. }) => None,
-        Err(refusal) => return Err(refusal),
+        Ok(solution) if solution.bound.gap() <= TOLERANCE => return Ok(solution),
+        Ok(solution) => Some(solution),
+        Err(InputError::TooMany { .. }) => None,
+        Err(error) => return Err(error),
     };
     let general = General::new(problem)?.solve(problem, &Clarabel, budget);
     Ok(match structured {
-        Some(level) if level.bound.gap() <= general.bound.gap() => level,
+        Some(solution) if solution.bound.gap() <= general.bound.gap() => solution,
         _ => general,
     })
 }

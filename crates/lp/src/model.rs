@@ -7,8 +7,6 @@
 //! Infinite bounds mean "none"; equal bounds mean equality. A lower bound above its upper bound is a legal model
 //! that happens to be infeasible: judging that is the solver's business.
 
-use std::fmt;
-
 /// Which way the objective is pushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sense {
@@ -73,33 +71,18 @@ impl Row<'_> {
 }
 
 /// Why a column or row was refused.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ModelError {
     /// A coefficient that is not a finite number.
+    #[error("coefficient {0} is not finite; give every coefficient a finite number")]
     Coefficient(f64),
     /// A bound that is not a number, a lower bound of +∞ or an upper bound of −∞.
+    #[error("bound {0} excludes every value; give a number, or -inf below and inf above for no bound")]
     Bound(f64),
     /// A column that this model does not have.
+    #[error("column {} is not in this model; use ids that its add_column returned", .0.0)]
     UnknownColumn(ColumnId),
 }
-
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Coefficient(value) => {
-                write!(f, "coefficient {value} is not finite; give every coefficient a finite number")
-            }
-            Self::Bound(value) => {
-                write!(f, "bound {value} excludes every value; give a number, or -inf below and inf above for no bound")
-            }
-            Self::UnknownColumn(column) => {
-                write!(f, "column {} is not in this model; use ids that its add_column returned", column.0)
-            }
-        }
-    }
-}
-
-impl std::error::Error for ModelError {}
 
 /// A linear program.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,6 +1,6 @@
 //! Max-min where a unit of a resource may also be shared by two jobs at once.
 //!
-//! A user `i` has `d_i` jobs; a job is in one place at a time. Ways to use a resource `j`, each a column `x`:
+//! A user `i` has `d_i` jobs; a job is in one place at a time. The activities on a resource `j`, each a column `x`:
 //!
 //! ```text
 //! alone {i} on j        rate r_ij, one job of i,     need_i units of j
@@ -12,12 +12,12 @@
 //! and then, as in [`crate::maxmin::fill`], on for everybody who can still rise. `i = h` is a pair of two jobs of one
 //! user. Rates belong to *classes*: users of one class are alike on every resource and with every partner.
 //!
-//! There are `k n²/2` pairs, so they are not written down (`sharing/master.rs`): a program of some columns is solved, its duals
-//! price all others, the most wanted come in, until no column is wanted. The duals of every round also bound the
-//! optimum (`sharing/bound.rs`), which is what ends it. Users of one class that need the same units and have the same `β/d`
-//! are one *group*: dividing what it gets in proportion to jobs is as good as any other answer.
+//! There are `k n²/2` pairs, so this is column generation (`sharing/master.rs`): a restricted program is solved, its duals
+//! price all other columns, those with the best reduced costs enter, until none is positive. The duals of every round also
+//! bound the optimum (`sharing/bound.rs`), which ends it. Users of one class that need the same units and have the same
+//! `β/d` are one *group*: dividing what it gets in proportion to jobs is optimal.
 //!
-//! A pair that is no better than the two taking turns on the unit, `a/r_ij + b/r_hj ≤ 1`, is never used.
+//! A pair that is no better than time-sharing the unit, `a/r_ij + b/r_hj ≤ 1`, is never used.
 
 mod bound;
 mod fill;
@@ -25,9 +25,9 @@ mod interior;
 mod master;
 mod normal;
 
-use crate::maxmin::Bound;
-use crate::{Budget, ModelError};
-use std::fmt;
+use crate::input::{Domain, check_known, check_numbers, check_pair_order, check_shape, check_some};
+use crate::maxmin::Bottleneck;
+use crate::{Budget, InputError};
 
 /// The relative gap at which a program is solved.
 pub const TOLERANCE: f64 = 2e-7;
@@ -37,7 +37,7 @@ pub const TOLERANCE: f64 = 2e-7;
 pub struct User {
     /// Which row of the rates is its own.
     pub class: usize,
-    /// What it is measured against; positive.
+    /// β: its target; positive.
     pub beta: f64,
     /// d: how many jobs it has; positive.
     pub jobs: f64,
@@ -58,7 +58,7 @@ pub struct Pair {
     pub rates: (f64, f64),
 }
 
-/// A question.
+/// A problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing<'a> {
     /// The users.
@@ -67,94 +67,8 @@ pub struct Sharing<'a> {
     pub rates: &'a [f64],
     /// Pairs, sorted by `(first, second, resource)` without repeats; a pair that is not listed is not possible.
     pub pairs: &'a [Pair],
-    /// How much there is of each resource.
+    /// m: the capacity of each resource.
     pub capacity: &'a [f64],
-}
-
-/// Why a question has no answer.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Refusal {
-    /// There are no users or no resources.
-    Empty,
-    /// Rates do not fit the resources.
-    Shape {
-        /// How many rates there are.
-        length: usize,
-        /// A multiple of this was expected.
-        resources: usize,
-    },
-    /// A number that makes no sense where it is.
-    Number {
-        /// Which.
-        what: &'static str,
-        /// The user, rate, pair or resource.
-        index: usize,
-        /// The number.
-        value: f64,
-    },
-    /// A user's or a pair's class, or a pair's resource, that does not exist.
-    Unknown {
-        /// Which.
-        what: &'static str,
-        /// The user or pair.
-        index: usize,
-        /// What it names.
-        value: usize,
-    },
-    /// Pairs are out of order or repeated.
-    Order {
-        /// The first pair that is not above the one before it.
-        index: usize,
-    },
-    /// A user whose jobs get nothing done on any resource with capacity.
-    Unservable {
-        /// Which.
-        user: usize,
-    },
-    /// The numbers are so far apart that scaling them overflows.
-    Scale(ModelError),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "there are no users or no resources; ask only when there is something to divide"),
-            Self::Shape { length, resources } => {
-                write!(
-                    f,
-                    "{length} rates are not a multiple of {resources} resources; give each class one per resource"
-                )
-            }
-            Self::Number { what, index, value } => write!(
-                f,
-                "{what} {index} is {value}; rates and capacities must be finite and at least 0, beta and jobs finite \
-                 and above 0, needs finite and at least 1"
-            ),
-            Self::Unknown { what, index, value } => {
-                write!(f, "{what} {index} names {value}, which does not exist; count classes and resources from 0")
-            }
-            Self::Order { index } => write!(
-                f,
-                "pair {index} is not above the pair before it, or its first class is above its second; sort pairs by \
-                 first, second, resource and give each once"
-            ),
-            Self::Unservable { user } => {
-                write!(f, "user {user} gets nothing done on any resource with capacity; leave such users out")
-            }
-            Self::Scale(_) => {
-                write!(f, "rates, targets and capacities are too far apart to be scaled; use closer units")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Scale(source) => Some(source),
-            _ => None,
-        }
-    }
 }
 
 /// An amount of one column: groups that share a unit, or one that has it alone.
@@ -170,32 +84,19 @@ pub struct Share {
     pub amount: f64,
 }
 
-/// One level at which users stopped.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Stage {
-    /// What each resource costs at this level.
-    pub prices: Vec<f64>,
-    /// The users that froze here, because others need what they want.
-    pub frozen: Vec<usize>,
-    /// The users that stopped no higher than this stage because a job can do no more.
-    pub full: Vec<usize>,
-    /// The level, and what the duals prove that it cannot exceed while everybody below it keeps its own.
-    pub bound: Bound,
-}
-
-/// An answer.
+/// A leximin solution.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Shared {
-    /// Users that are alike, as positions in the question.
+pub struct Filling {
+    /// Users that are alike, as positions in the problem.
     pub groups: Vec<Vec<usize>>,
     /// What the groups get.
     pub shares: Vec<Share>,
     /// Each user's rate over `β`.
     pub levels: Vec<f64>,
     /// From the lowest level to the highest.
-    pub stages: Vec<Stage>,
-    /// The worst relative distance between what a stage attains and what was proved of it; for users that are full, or
-    /// whom a spent budget stopped, between them and what their jobs could do alone.
+    pub bottlenecks: Vec<Bottleneck>,
+    /// The largest relative gap of a bottleneck; for users that are full, or whom a spent budget stopped, between their
+    /// level and what their jobs could do alone.
     pub gap: f64,
     /// Iterations spent, over all programs.
     pub iterations: u32,
@@ -216,39 +117,27 @@ struct Group {
 }
 
 impl Sharing<'_> {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), InputError> {
         let k = self.capacity.len();
-        if self.users.is_empty() || k == 0 {
-            return Err(Refusal::Empty);
-        }
-        if !self.rates.len().is_multiple_of(k) {
-            return Err(Refusal::Shape { length: self.rates.len(), resources: k });
-        }
-        let sane = |value: f64| value.is_finite() && value >= 0.0;
-        check("rate", self.rates.iter().copied(), sane)?;
-        check("capacity", self.capacity.iter().copied(), sane)?;
-        check("beta of user", self.users.iter().map(|user| user.beta), |v| v.is_finite() && v > 0.0)?;
-        check("jobs of user", self.users.iter().map(|user| user.jobs), |v| v.is_finite() && v > 0.0)?;
-        check("need of user", self.users.iter().map(|user| user.need), |v| v.is_finite() && v >= 1.0)?;
-        check("first rate of pair", self.pairs.iter().map(|pair| pair.rates.0), sane)?;
-        check("second rate of pair", self.pairs.iter().map(|pair| pair.rates.1), sane)?;
+        check_some(self.users.len(), k)?;
         let classes = self.rates.len() / k;
-        if let Some(index) = self.users.iter().position(|user| user.class >= classes) {
-            return Err(Refusal::Unknown { what: "user", index, value: self.users[index].class });
-        }
+        check_shape("rates", self.rates.len(), classes * k)?;
+        let users = || self.users.iter();
+        check_numbers("rate", self.rates.iter().copied(), Domain::NonNegative)?;
+        check_numbers("capacity", self.capacity.iter().copied(), Domain::NonNegative)?;
+        check_numbers("beta of user", users().map(|user| user.beta), Domain::Positive)?;
+        check_numbers("jobs of user", users().map(|user| user.jobs), Domain::Positive)?;
+        check_numbers("need of user", users().map(|user| user.need), Domain::AtLeastOne)?;
+        check_numbers("first rate of pair", self.pairs.iter().map(|pair| pair.rates.0), Domain::NonNegative)?;
+        check_numbers("second rate of pair", self.pairs.iter().map(|pair| pair.rates.1), Domain::NonNegative)?;
+        users().enumerate().try_for_each(|(index, user)| check_known("user", index, user.class, classes))?;
         for (index, pair) in self.pairs.iter().enumerate() {
-            for (what, value, end) in [("pair", pair.second, classes), ("the resource of pair", pair.resource, k)] {
-                if value >= end {
-                    return Err(Refusal::Unknown { what, index, value });
-                }
-            }
-            let key = |pair: &Pair| (pair.first, pair.second, pair.resource);
-            if pair.first > pair.second || (index > 0 && key(&self.pairs[index - 1]) >= key(pair)) {
-                return Err(Refusal::Order { index });
-            }
+            check_known("pair", index, pair.second, classes)?;
+            check_known("the resource of pair", index, pair.resource, k)?;
         }
-        match self.users.iter().position(|user| self.best(user.class) == 0.0) {
-            Some(user) => Err(Refusal::Unservable { user }),
+        check_pair_order(self.pairs.iter().map(|pair| (pair.first, pair.second, pair.resource)))?;
+        match users().position(|user| self.best(user.class) == 0.0) {
+            Some(user) => Err(InputError::Unservable { user }),
             None => Ok(()),
         }
     }
@@ -277,20 +166,8 @@ impl Sharing<'_> {
     }
 }
 
-fn check(
-    what: &'static str,
-    mut values: impl Iterator<Item = f64> + Clone,
-    good: impl Fn(f64) -> bool,
-) -> Result<(), Refusal> {
-    let mut all = values.clone();
-    match values.position(|value| !good(value)) {
-        Some(index) => Err(Refusal::Number { what, index, value: all.nth(index).unwrap_or(f64::NAN) }),
-        None => Ok(()),
-    }
-}
-
-/// Fills: see the module.
-pub fn fill(problem: &Sharing<'_>, budget: Budget) -> Result<Shared, Refusal> {
+/// Solves: see the module.
+pub fn fill(problem: &Sharing<'_>, budget: Budget) -> Result<Filling, InputError> {
     problem.check()?;
     fill::run(problem, budget)
 }

@@ -1,11 +1,11 @@
-//! A dual simplex for programmes whose rows arrive one by one.
+//! A dual simplex for programs whose rows are added one by one.
 //!
 //! ```text
 //! maximise c·v   subject to   G v ≤ h,   v ≥ 0
 //! ```
 //!
-//! Made for programmes with far more rows than will ever bind: solve with some, look at `v`, add the rows it breaks,
-//! solve again from where it stands. It is *not* made for thousands of basic columns: the inverse is dense.
+//! Made for programs with far more rows than will ever bind: solve with some, add the rows that `v` violates, solve again
+//! from the last basis. It is *not* made for thousands of basic columns: the inverse is dense.
 //!
 //! # The mathematics
 //!
@@ -16,8 +16,8 @@
 //! v_B = K⁻¹ h_A,     y_A = c_B K⁻¹,     d_j = c_j − y·G_j        (y ≥ 0 and d ≤ 0 throughout: dual feasible)
 //! ```
 //!
-//! What is broken is either a row `r ∉ A` (slack `h_r − G_r v < 0`) or a basic column (`v_b < 0`). Written over the
-//! slacks `σ_A` and the columns outside `B`, the broken quantity is
+//! What is violated is either a row `r ∉ A` (slack `h_r − G_r v < 0`) or a basic column (`v_b < 0`). Written over the
+//! slacks `σ_A` and the columns outside `B`, the violated quantity is
 //!
 //! ```text
 //! slack_r = … + ρ·σ_A + Σ_j α_j v_j     ρ = G_rB K⁻¹,    α_j = ρ·G_Aj − G_rj
@@ -30,58 +30,44 @@
 //! (`simplex/kernel.rs`).
 //!
 //! The first basis: rows without negative coefficients that share no column (capacities) each take their best column
-//! `max c_j/G_rj`. Columns with `c > 0` under no such row are held by a row `Σ v_j ≤ M` of our own; if it is still
-//! active at the end, the programme is unbounded.
+//! `max c_j/G_rj`. Columns with `c > 0` under no such row are bounded by an artificial row `Σ v_j ≤ M`; if it is still
+//! active at the end, the program is unbounded.
 //!
-//! Costs are nudged by parts in 10¹⁰, which no question notices, so that ties do not make pivots of length nothing;
-//! the duals reported are those of the true costs. Rows are scaled to a largest coefficient of 1.
+//! Costs are perturbed by parts in 10¹⁰ against degenerate pivots; the duals reported are those of the true costs.
+//! Rows are scaled to a largest coefficient of 1.
 
 mod kernel;
 
+use crate::Status;
 use kernel::Kernel;
 
-/// How a solve ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// All rows hold and no column is worth more.
-    Optimal,
-    /// The rows exclude each other.
-    Infeasible,
-    /// Nothing holds the objective.
-    Unbounded,
-    /// The pivots ran out; the values break some row.
-    BudgetSpent,
-    /// Numbers got in the way; the values break some row.
-    Trouble,
-}
-
-/// How far a row may be broken, relative to its largest term, as long as numbers do not get in the way.
+/// The violation of a row that is accepted, relative to its largest term, unless rounding demands more.
 const FEASIBLE: f64 = 1e-10;
 /// How wrong the sign of a dual may become, relative to the largest cost.
 const DUAL: f64 = 1e-12;
 /// No pivot is smaller than this, unless there is no other; then none is smaller than the last.
 const PIVOT: f64 = 1e-7;
 const LAST_PIVOT: f64 = 1e-10;
-/// The right-hand side of our own row.
+/// The right-hand side of the artificial row.
 const FAR: f64 = 1e9;
-/// Pivots between two looks at the residuals.
+/// Pivots between two checks of the residuals.
 const LOOK: u32 = 50;
 
-/// How many broken things are compared by their steepness.
+/// How many violated rows and columns are compared by steepest edge.
 const SHORTLIST: usize = 6;
-/// Pivots between two looks at all rows.
+/// Pivots between two scans of all rows.
 const SCAN: u32 = 12;
 /// A fall of the dual objective below this, relative to it, is none.
 const STEP: f64 = 1e-13;
-/// How often a solve that does not move is helped along.
-const SHAKES: u32 = 8;
-/// How often a solve that runs into trouble begins again.
+/// How often a stalled solve is perturbed.
+const PERTURBATIONS: u32 = 8;
+/// How often a solve with numerical trouble starts again.
 const RESTARTS: u32 = 4;
 
 /// Stands for "nowhere" among positions.
 const NONE: u32 = u32::MAX;
 
-/// A programme and where its solution stands.
+/// A program and its current basis.
 #[derive(Clone, Debug, Default)]
 pub struct Simplex {
     true_costs: Vec<f64>,
@@ -101,21 +87,21 @@ pub struct Simplex {
     /// Reduced costs.
     d: Vec<f64>,
     v: Vec<f64>,
-    /// Our own row, where one was needed.
+    /// The artificial row, where one was needed.
     far: Option<usize>,
     started: bool,
     pivots: u32,
     since_look: u32,
-    /// Rows that were broken at the last scan, and pivots since.
-    broken: Vec<u32>,
+    /// Rows that were violated at the last scan, and pivots since.
+    violated: Vec<u32>,
     since_scan: u32,
     /// The least dual objective so far, pivots since it last fell, and how often those were too many.
     least: f64,
     still: u32,
-    shakes: u32,
+    perturbations: u32,
     restarts: u32,
-    /// How far a row may be broken, relative to its largest term.
-    licence: f64,
+    /// How far a row may be violated, relative to its largest term.
+    tolerance: f64,
     rho: Vec<f64>,
     alpha: Vec<f64>,
     /// Columns whose α may not be 0, each once.
@@ -143,21 +129,21 @@ impl Rows {
         self.right.len()
     }
 
-    /// How much the row is broken beyond what is allowed; at most 0 when it holds.
-    fn excess(&self, r: usize, v: &[f64], licence: f64, floor: f64) -> f64 {
+    /// How much the row is violated beyond what is allowed; at most 0 when it holds.
+    fn excess(&self, r: usize, v: &[f64], tolerance: f64, floor: f64) -> f64 {
         let (mut value, mut largest) = (0.0, floor);
         for &(j, a) in self.terms(r) {
             let term = a * v[j as usize];
             value += term;
             largest = f64::max(largest, term);
         }
-        value - self.right[r] - licence * f64::max(largest, self.right[r].abs())
+        value - self.right[r] - tolerance * f64::max(largest, self.right[r].abs())
     }
 }
 
 /// What leaves the set of things that may be positive: a row's slack or a basic column.
 #[derive(Clone, Copy)]
-enum Broken {
+enum Violated {
     Row(usize),
     Basic(usize),
 }
@@ -170,7 +156,7 @@ enum Entering {
 }
 
 impl Simplex {
-    /// A programme without rows.
+    /// A program without rows.
     #[must_use]
     pub fn new(costs: &[f64]) -> Self {
         let n = costs.len();
@@ -188,7 +174,7 @@ impl Simplex {
             alpha: vec![0.0; n],
             is_touched: vec![false; n],
             least: f64::INFINITY,
-            licence: FEASIBLE,
+            tolerance: FEASIBLE,
             ..Self::default()
         }
     }
@@ -231,7 +217,7 @@ impl Simplex {
     }
 
     /// What the duals prove: no values that satisfy the rows are worth more. The duals are feasible at any time, so
-    /// this holds however a solve ended, [`End::Infeasible`] and [`End::Unbounded`] excepted.
+    /// this holds however a solve ended, [`Status::Infeasible`] and [`Status::Unbounded`] excepted.
     #[must_use]
     pub fn dual_objective(&self) -> f64 {
         let held = self.active.iter().zip(&self.y).map(|(&r, y)| self.rows.right[r as usize] * y.max(0.0));
@@ -244,24 +230,18 @@ impl Simplex {
         self.pivots
     }
 
-    /// How many rows hold with equality: what a pivot costs is its square.
-    #[must_use]
-    pub fn active(&self) -> usize {
-        self.active.len()
-    }
-
     /// Pivots until the rows at hand hold, but no further than `most` pivots in all.
-    pub fn solve(&mut self, most: u32) -> End {
+    pub fn solve(&mut self, most: u32) -> Status {
         loop {
             let end = self.run(most);
-            if end != End::Trouble || self.restarts == RESTARTS {
+            if end != Status::Trouble || self.restarts == RESTARTS {
                 return end;
             }
             self.restart();
         }
     }
 
-    /// Forgets the basis, and nudges the costs differently: the way through was through kernels that are all but
+    /// Drops the basis, and perturbs the costs differently: the last path went through kernels that are nearly
     /// singular.
     fn restart(&mut self) {
         self.restarts += 1;
@@ -271,65 +251,65 @@ impl Simplex {
         self.active.clear();
         self.basic.clear();
         self.v.fill(0.0);
-        (self.started, self.shakes, self.still, self.least) = (false, self.restarts, 0, f64::INFINITY);
-        self.nudge_all();
+        (self.started, self.perturbations, self.still, self.least) = (false, self.restarts, 0, f64::INFINITY);
+        self.perturb_costs();
     }
 
-    fn run(&mut self, most: u32) -> End {
+    fn run(&mut self, most: u32) -> Status {
         if !self.started {
             self.start();
             self.started = true;
             if !self.refresh() {
-                return End::Trouble;
+                return Status::Trouble;
             }
         }
         let mut repaired = false;
         loop {
             if self.since_look >= LOOK && !self.look() {
-                return End::Trouble;
+                return Status::Trouble;
             }
-            let Some(broken) = self.most_broken() else {
+            let Some(violated) = self.most_broken() else {
                 // Only a fresh inverse may say that nothing is left to do.
                 if self.since_look != 0 {
                     if !self.look() {
-                        return End::Trouble;
+                        return Status::Trouble;
                     }
                     continue;
                 }
                 return self.finish();
             };
             if self.pivots >= most {
-                return End::BudgetSpent;
+                return Status::BudgetSpent;
             }
-            self.price(broken);
+            self.price(violated);
             match self.choose(PIVOT).or_else(|| self.choose(LAST_PIVOT)) {
                 Some((entering, theta)) => {
-                    if self.pivot(broken, entering, theta) {
+                    if self.pivot(violated, entering, theta) {
                         repaired = false;
-                        if self.is_stuck() && !self.shake() {
-                            return End::Trouble;
+                        if self.is_stuck() && !self.perturb() {
+                            return Status::Trouble;
                         }
                         continue;
                     }
                     if repaired {
-                        return End::Trouble;
+                        return Status::Trouble;
                     }
                 }
-                None if repaired || self.since_look == 0 => return End::Infeasible,
+                None if repaired || self.since_look == 0 => return Status::Infeasible,
                 None => {}
             }
             repaired = true;
             if !self.refresh() {
-                return End::Trouble;
+                return Status::Trouble;
             }
         }
     }
 
-    fn finish(&mut self) -> End {
+    fn finish(&mut self) -> Status {
         self.kernel.left(&self.basic, &self.true_costs, &mut self.y);
         match self.far {
-            Some(row) if self.active_at[row] != NONE && self.dual(row) > 1e-9 * self.cost_unit => End::Unbounded,
-            _ => End::Optimal,
+            Some(row) if self.active_at[row] != NONE && self.dual(row) > 1e-9 * self.cost_unit => Status::Unbounded,
+            _ => Status::Optimal,
         }
     }
 
@@ -430,10 +410,10 @@ impl Simplex {
         if worst > 1e-12 { self.refresh() } else { true }
     }
 
-    /// What to repair next: of the most broken things the one that lies furthest outside, measured along its own
+    /// What to repair next: of the most violated things the one that lies furthest outside, measured along its own
     /// direction (`excess²/(1 + |ρ|²)`, steepest edge). Rows are looked at all together now and then; between, only
-    /// those that were broken at the last look.
-    fn most_broken(&mut self) -> Option<Broken> {
+    /// those that were violated at the last look.
+    fn most_broken(&mut self) -> Option<Violated> {
         let largest = self.v.iter().fold(1e-300, |a: f64, &v| a.max(v));
         let floor = 1e-3 * largest;
         let mut short = self.shortlist(floor);
@@ -445,63 +425,63 @@ impl Simplex {
         if short.len() < 2 {
             return short.first().map(|t| t.1);
         }
-        let mut best: Option<(f64, Broken)> = None;
-        for (excess, broken) in short {
-            self.direction(broken);
+        let mut best: Option<(f64, Violated)> = None;
+        for (excess, violated) in short {
+            self.direction(violated);
             let length = 1.0 + self.rho.iter().map(|x| x * x).sum::<f64>();
             let steep = excess * excess / length;
             if best.is_none_or(|b| steep > b.0) {
-                best = Some((steep, broken));
+                best = Some((steep, violated));
             }
         }
         best.map(|b| b.1)
     }
 
-    /// The rows that are broken now.
+    /// The rows that are violated now.
     fn scan(&mut self, floor: f64) {
         self.since_scan = 0;
-        self.broken.clear();
+        self.violated.clear();
         for r in 0..self.rows.len() {
-            if self.active_at[r] == NONE && self.rows.excess(r, &self.v, self.licence, floor) > 0.0 {
-                self.broken.push(r as u32);
+            if self.active_at[r] == NONE && self.rows.excess(r, &self.v, self.tolerance, floor) > 0.0 {
+                self.violated.push(r as u32);
             }
         }
     }
 
-    /// The most broken columns and rows, of the rows that were broken at the last scan.
-    fn shortlist(&self, floor: f64) -> Vec<(f64, Broken)> {
-        let mut short: Vec<(f64, Broken)> = Vec::with_capacity(SHORTLIST + 1);
-        let mut offer = |excess: f64, broken: Broken| {
+    /// The most violated columns and rows, of the rows that were violated at the last scan.
+    fn shortlist(&self, floor: f64) -> Vec<(f64, Violated)> {
+        let mut short: Vec<(f64, Violated)> = Vec::with_capacity(SHORTLIST + 1);
+        let mut offer = |excess: f64, violated: Violated| {
             if excess > 0.0 && (short.len() < SHORTLIST || excess > short[SHORTLIST - 1].0) {
                 let at = short.iter().position(|t| t.0 < excess).unwrap_or(short.len());
-                short.insert(at, (excess, broken));
+                short.insert(at, (excess, violated));
                 short.truncate(SHORTLIST);
             }
         };
-        for &r in &self.broken {
+        for &r in &self.violated {
             if self.active_at[r as usize] == NONE {
-                offer(self.rows.excess(r as usize, &self.v, self.licence, floor), Broken::Row(r as usize));
+                offer(self.rows.excess(r as usize, &self.v, self.tolerance, floor), Violated::Row(r as usize));
             }
         }
         for (b, &j) in self.basic.iter().enumerate() {
-            offer(-self.v[j as usize] - self.licence * floor, Broken::Basic(b));
+            offer(-self.v[j as usize] - self.tolerance * floor, Violated::Basic(b));
         }
         short
     }
 
-    /// `ρ` of what is broken.
-    fn direction(&mut self, broken: Broken) {
+    /// `ρ` of what is violated.
+    fn direction(&mut self, violated: Violated) {
         self.rho.clear();
         self.rho.resize(self.active.len(), 0.0);
-        match broken {
-            Broken::Row(r) => {
+        match violated {
+            Violated::Row(r) => {
                 for &(j, a) in self.rows.terms(r) {
                     if self.basic_at[j as usize] != NONE {
                         self.kernel.add_row(self.basic_at[j as usize] as usize, a, &mut self.rho);
                     }
                 }
             }
-            Broken::Basic(b) => self.kernel.add_row(b, -1.0, &mut self.rho),
+            Violated::Basic(b) => self.kernel.add_row(b, -1.0, &mut self.rho),
         }
     }
 
@@ -517,26 +497,26 @@ impl Simplex {
         self.still > 60 + self.active.len() as u32
     }
 
-    /// Nudges all costs, harder and differently with every shake.
-    fn nudge_all(&mut self) {
-        let strength = f64::from(1 << self.shakes);
-        let salt = self.shakes as usize * 0x5bd1_e995;
+    /// Perturbs all costs, more and differently every time.
+    fn perturb_costs(&mut self) {
+        let strength = f64::from(1 << self.perturbations);
+        let salt = (self.perturbations as usize).wrapping_mul(0x5bd1_e995);
         for (j, (cost, &c)) in self.costs.iter_mut().zip(&self.true_costs).enumerate() {
-            *cost = c + strength * (nudge(j + salt, c) - c);
+            *cost = c + strength * (nudge(j.wrapping_add(salt), c) - c);
         }
     }
 
-    /// After many pivots without progress (ties, or values that are only rounding) the costs are nudged harder,
-    /// differently each time, and rows get more licence. False if that was done too often.
-    fn shake(&mut self) -> bool {
-        self.shakes += 1;
+    /// After many pivots without progress (degeneracy, or values that are rounding) costs are perturbed more, differently
+    /// each time, and rows get a larger tolerance. False if that was done too often.
+    fn perturb(&mut self) -> bool {
+        self.perturbations += 1;
         self.still = 0;
         self.least = f64::INFINITY;
-        self.licence = (self.licence * 4.0).min(1e-8);
-        if self.shakes > SHAKES || !self.refresh() {
+        self.tolerance = (self.tolerance * 4.0).min(1e-8);
+        if self.perturbations > PERTURBATIONS || !self.refresh() {
             return false;
         }
-        self.nudge_all();
+        self.perturb_costs();
         self.duals();
         for (cost, d) in self.costs.iter_mut().zip(&mut self.d) {
             if *d > 0.0 {
@@ -547,15 +527,15 @@ impl Simplex {
         true
     }
 
-    /// `ρ` and `α` of what is broken.
-    fn price(&mut self, broken: Broken) {
+    /// `ρ` and `α` of what is violated.
+    fn price(&mut self, violated: Violated) {
         for &j in &self.touched {
             self.alpha[j as usize] = 0.0;
             self.is_touched[j as usize] = false;
         }
         self.touched.clear();
-        self.direction(broken);
-        if let Broken::Row(r) = broken {
+        self.direction(violated);
+        if let Violated::Row(r) = violated {
             for &(j, a) in self.rows.terms(r) {
                 if self.basic_at[j as usize] == NONE {
                     self.alpha[j as usize] -= a;
@@ -579,7 +559,7 @@ impl Simplex {
         }
     }
 
-    /// The ratio test in two passes (Harris): how far with a little licence, then the largest pivot within it.
+    /// The ratio test in two passes (Harris): how far with a little tolerance, then the largest pivot within it.
     fn choose(&self, pivot: f64) -> Option<(Entering, f64)> {
         let mut limit = f64::INFINITY;
         for (&rho, &y) in self.rho.iter().zip(&self.y) {
@@ -610,12 +590,12 @@ impl Simplex {
     }
 
     /// Moves the duals by `theta`, the sets and the inverse. False, with nothing done, if the pivot is too small.
-    fn pivot(&mut self, broken: Broken, entering: Entering, theta: f64) -> bool {
+    fn pivot(&mut self, violated: Violated, entering: Entering, theta: f64) -> bool {
         let mut u = Vec::new();
         if let Entering::Column(j) = entering {
             self.kernel.right(&self.columns[j], &self.active_at, &mut u);
         }
-        if let (Broken::Basic(b), Entering::Column(j)) = (broken, entering)
+        if let (Violated::Basic(b), Entering::Column(j)) = (violated, entering)
             && (u[b] + self.alpha[j]).abs() > 1e-6 * self.alpha[j].abs()
         {
             return false;
@@ -628,34 +608,34 @@ impl Simplex {
         }
         self.pivots += 1;
         self.since_look += 1;
-        self.exchange(broken, entering, theta, &u);
+        self.exchange(violated, entering, theta, &u);
         self.primal();
         true
     }
 
-    fn exchange(&mut self, broken: Broken, entering: Entering, theta: f64, u: &[f64]) {
-        match (broken, entering) {
-            (Broken::Row(r), Entering::Slack(a)) => {
+    fn exchange(&mut self, violated: Violated, entering: Entering, theta: f64, u: &[f64]) {
+        match (violated, entering) {
+            (Violated::Row(r), Entering::Slack(a)) => {
                 self.kernel.replace_row(a, &self.rho);
                 self.active_at[self.active[a] as usize] = NONE;
                 self.active[a] = r as u32;
                 self.active_at[r] = a as u32;
                 self.y[a] = theta;
             }
-            (Broken::Row(r), Entering::Column(j)) => {
+            (Violated::Row(r), Entering::Column(j)) => {
                 self.kernel.join(u, &self.rho, -self.alpha[j]);
                 self.join(r, j);
                 self.y.push(theta);
                 self.d[j] = 0.0;
             }
-            (Broken::Basic(b), Entering::Column(j)) => {
+            (Violated::Basic(b), Entering::Column(j)) => {
                 self.kernel.replace_column(b, u);
                 self.drop_basic(b, theta);
                 self.basic[b] = j as u32;
                 self.basic_at[j] = b as u32;
                 self.d[j] = 0.0;
             }
-            (Broken::Basic(b), Entering::Slack(a)) => {
+            (Violated::Basic(b), Entering::Slack(a)) => {
                 self.kernel.leave(b, a);
                 self.drop_basic(b, theta);
                 self.active_at[self.active[a] as usize] = NONE;
@@ -682,7 +662,7 @@ impl Simplex {
 
 /// The cost with its nudge: downwards by parts in 10¹⁰ that depend on the column's number alone.
 fn nudge(j: usize, cost: f64) -> f64 {
-    let mut z = (j as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut z = (j as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z ^= z >> 31;
     let part = (z >> 11) as f64 / (1u64 << 53) as f64;

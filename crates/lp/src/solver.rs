@@ -1,12 +1,12 @@
-//! What every solver is asked and what it answers.
+//! The interface of a general solver: budget, status and outcome.
 
 use crate::Model;
 
-/// How much work a solver may spend, in its own iterations: never seconds, so that the same question gets the
-/// same answer on a slow machine.
+/// How much work a solver may spend, in its own iterations: never seconds, so that the same problem has the same
+/// solution on a slow machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// Iterations after which the solver stops and hands over what it has.
+    /// Iterations after which the solver stops and returns its last point.
     pub iterations: u32,
 }
 
@@ -36,11 +36,11 @@ pub enum Status {
     Unbounded,
     /// The iterations ran out; the point is the last one seen.
     BudgetSpent,
-    /// Numbers got in the way; the point is the last one seen.
+    /// Numerical trouble; the point is the last one seen.
     Trouble,
 }
 
-/// A solver's answer. Duals follow one sign rule for both senses: with objective `c`, rows `A`, row duals `y`
+/// A solver's result. Duals follow one sign rule for both senses: with objective `c`, rows `A`, row duals `y`
 /// and reduced costs `z`, the identity `c = Aᵀy + z` holds, so `y[i]` is the change of the optimal objective per
 /// unit of row `i`'s active bound.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,6 +61,6 @@ pub struct Outcome {
 
 /// Something that solves linear programs.
 pub trait Solver {
-    /// Solves `model` within `budget`. The same question always gets the same answer.
+    /// Solves `model` within `budget`, deterministically.
     fn solve(&self, model: &Model, budget: Budget) -> Outcome;
 }

@@ -2,9 +2,9 @@
 //! certificates.
 
 use arles_lp::families::{Family, Instance, Recipe};
-use arles_lp::market::{self, EqualLevel, Equilibrium, Market, Refusal, STEPS, Workspace};
+use arles_lp::market::{self, EqualLevel, Equilibrium, Market, STEPS, Workspace};
 use arles_lp::maxmin::{General, MaxMin};
-use arles_lp::{Budget, Clarabel};
+use arles_lp::{Budget, Clarabel, Domain, InputError};
 use proptest::prelude::*;
 
 /// The gap that every answer of these tests must be certified to.
@@ -49,11 +49,11 @@ fn assert_level(market: &Market<'_>, level: &EqualLevel) {
         assert!(*u >= market.weight[l] * level.level(l) * (1.0 - 1e-12), "user {l} is below its level");
         assert!(*u <= market.weight[l] * level.level(l) * (1.0 + 1e-9), "user {l} is above its level");
     }
-    for rung in &level.rungs {
-        assert!(rung.bound.gap() <= GAP, "gap {:e} of {:?}", rung.bound.gap(), level.rungs);
+    for rung in &level.levels {
+        assert!(rung.bound.gap() <= GAP, "gap {:e} of {:?}", rung.bound.gap(), level.levels);
     }
-    assert!(level.rungs.is_sorted_by(|a, b| a.t <= b.t * (1.0 + 1e-9)), "{:?}", level.rungs);
-    assert!(level.rungs.len() <= k && level.division.mixes() < k, "{} mixes", level.division.mixes());
+    assert!(level.levels.is_sorted_by(|a, b| a.t <= b.t * (1.0 + 1e-9)), "{:?}", level.levels);
+    assert!(level.levels.len() <= k && level.assignment.mixes() < k, "{} mixes", level.assignment.mixes());
     // The certificate's formula, once more, the slow way round.
     let worth = |l: usize| {
         let usable = (0..k).filter(|&j| market.w[l * k + j] > 0.0);
@@ -61,7 +61,7 @@ fn assert_level(market: &Market<'_>, level: &EqualLevel) {
     };
     let spent: f64 = (0..market.weight.len()).map(|l| market.weight[l] * worth(l)).sum();
     let supply: f64 = level.prices.iter().zip(market.capacity).map(|(p, m)| p * m).sum();
-    if market.capacity.iter().all(|&m| m > 0.0) || level.rungs.len() == 1 {
+    if market.capacity.iter().all(|&m| m > 0.0) || level.levels.len() == 1 {
         assert!(close(supply / spent, level.bound.upper, 1e-9), "{supply} / {spent} is not {}", level.bound.upper);
     }
 }
@@ -85,8 +85,8 @@ fn assert_equilibrium(market: &Market<'_>, equilibrium: &Equilibrium) {
         let wanted = market.w.chunks(k).any(|w| w[j] > 0.0);
         assert!(!wanted || used >= market.capacity[j] * (1.0 - 1e-9), "{used} of {}", market.capacity[j]);
     }
-    assert!(equilibrium.welfare.gap() <= GAP, "gap {:e}", equilibrium.welfare.gap());
-    assert!(equilibrium.division.mixes() < k);
+    assert!(equilibrium.welfare.width() <= GAP, "gap {:e}", equilibrium.welfare.width());
+    assert!(equilibrium.assignment.mixes() < k);
     let money: f64 = market.weight.iter().sum();
     let mean: f64 = utilities.iter().zip(market.weight).map(|(u, weight)| weight / money * u.ln()).sum();
     assert!((mean - equilibrium.welfare.lower).abs() <= 1e-9 * (1.0 + mean.abs()));
@@ -112,7 +112,7 @@ fn one_resource_is_divided_by_what_is_owed() {
 fn the_bottleneck_does_not_withhold_what_only_others_can_use() {
     let level = equal_level(&[1.0, 0.0, 1.0, 1.0], &[1.0, 1.0], &[1.0, 100.0]);
     assert!(close(level.level(0), 1.0, 1e-12) && close(level.level(1), 100.0, 1e-12), "{level:?}");
-    assert_eq!((level.rungs.len(), level.rung.as_slice()), (2, &[0, 1][..]));
+    assert_eq!((level.levels.len(), level.level_of.as_slice()), (2, &[0, 1][..]));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn rungs_that_come_out_of_order_are_pooled() {
     // Users confined to the first resource are well off; those on the second have little and may use the first.
     let level = equal_level(&[1.0, 0.0, 1.0, 1.0], &[1.0, 1.0], &[100.0, 1.0]);
     assert!(close(level.t, 50.5, 1e-12));
-    assert_eq!(level.rungs.len(), 1);
+    assert_eq!(level.levels.len(), 1);
 }
 
 #[test]
@@ -152,24 +152,33 @@ fn nonsense_is_refused_in_a_sentence() {
         assert_eq!(market::equilibrium(&market, None, STEPS).unwrap_err().to_string(), refusal.to_string());
         refusal
     };
-    assert_eq!(refuse(&[], &[], &[1.0]), Refusal::Empty);
-    assert_eq!(refuse(&[1.0], &[1.0], &[]), Refusal::Empty);
-    assert_eq!(refuse(&[1.0], &[1.0, 1.0], &[1.0]), Refusal::Shape { what: "w", length: 1, expected: 2 });
-    assert_eq!(refuse(&[-1.0], &[1.0], &[1.0]), Refusal::Number { what: "w", index: 0, value: -1.0 });
-    assert_eq!(refuse(&[1e99], &[1.0], &[1.0]), Refusal::Number { what: "w", index: 0, value: 1e99 });
-    assert_eq!(refuse(&[1.0], &[0.0], &[1.0]), Refusal::Number { what: "weight", index: 0, value: 0.0 });
-    assert!(matches!(refuse(&[1.0], &[f64::NAN], &[1.0]), Refusal::Number { what: "weight", .. }));
-    assert!(matches!(refuse(&[1.0], &[1.0], &[f64::INFINITY]), Refusal::Number { what: "capacity", .. }));
-    assert_eq!(refuse(&[1.0; 33], &[1.0], &[1.0; 33]), Refusal::TooWide { resources: 33 });
+    assert_eq!(refuse(&[], &[], &[1.0]), InputError::Empty);
+    assert_eq!(refuse(&[1.0], &[1.0], &[]), InputError::Empty);
+    assert_eq!(refuse(&[1.0], &[1.0, 1.0], &[1.0]), InputError::Shape { what: "w", length: 1, expected: 2 });
+    assert_eq!(
+        refuse(&[-1.0], &[1.0], &[1.0]),
+        InputError::Number { what: "w", index: 0, value: -1.0, domain: Domain::ModerateOrZero }
+    );
+    assert_eq!(
+        refuse(&[1e99], &[1.0], &[1.0]),
+        InputError::Number { what: "w", index: 0, value: 1e99, domain: Domain::ModerateOrZero }
+    );
+    assert_eq!(
+        refuse(&[1.0], &[0.0], &[1.0]),
+        InputError::Number { what: "weight", index: 0, value: 0.0, domain: Domain::Moderate }
+    );
+    assert!(matches!(refuse(&[1.0], &[f64::NAN], &[1.0]), InputError::Number { what: "weight", .. }));
+    assert!(matches!(refuse(&[1.0], &[1.0], &[f64::INFINITY]), InputError::Number { what: "capacity", .. }));
+    assert_eq!(refuse(&[1.0; 33], &[1.0], &[1.0; 33]), InputError::TooMany { what: "resources", count: 33, most: 32 });
     let unservable = refuse(&[1.0, 1.0, 0.0, 1.0], &[1.0; 2], &[1.0, 0.0]);
-    assert_eq!(unservable, Refusal::Unservable { user: 1 });
+    assert_eq!(unservable, InputError::Unservable { user: 1 });
     assert_eq!(
         unservable.to_string(),
         "user 1 has no positive rate on any resource with capacity; leave such users out"
     );
     let market = Market { w: &[1.0], weight: &[1.0], capacity: &[1.0] };
     let start = market::equal_level(&market, Some(&[1.0, 1.0]), STEPS);
-    assert_eq!(start, Err(Refusal::Shape { what: "start", length: 2, expected: 1 }));
+    assert_eq!(start, Err(InputError::Shape { what: "start", length: 2, expected: 1 }));
 }
 
 fn instance(family: Family, users: usize, resources: usize, seed: u64) -> Instance {
@@ -198,7 +207,7 @@ fn a_spent_budget_leaves_a_feasible_answer_with_an_honest_gap() {
             assert_feasible(&market, &equilibrium.x(&market));
             assert!(equilibrium.welfare.lower <= clearing.welfare.upper + 1e-12);
             assert!(clearing.welfare.lower <= equilibrium.welfare.upper + 1e-12);
-            assert!(equilibrium.welfare.gap() > 1e-6);
+            assert!(equilibrium.welfare.width() > 1e-6);
         }
     }
 }
@@ -231,7 +240,7 @@ fn large_markets_have_rungs_too() {
         let market = market(&instance);
         let level = market::equal_level(&market, None, STEPS).unwrap();
         assert_level(&market, &level);
-        assert_eq!(level.rungs.len(), 3);
+        assert_eq!(level.levels.len(), 3);
     }
 }
 
@@ -259,14 +268,14 @@ fn a_warm_start_halves_the_work_and_changes_nothing() {
             let cold = market::equal_level(&after, None, STEPS).unwrap();
             let warm = market::equal_level(&after, Some(&last.prices), STEPS).unwrap();
             assert_level(&after, &warm);
-            assert_eq!((&cold.prices, cold.t, &cold.division), (&warm.prices, warm.t, &warm.division));
+            assert_eq!((&cold.prices, cold.t, &cold.assignment), (&warm.prices, warm.t, &warm.assignment));
             cold_visits[0] += cold.effort.visits;
             warm_visits[0] += warm.effort.visits;
             let last = market::equilibrium(&before, None, STEPS).unwrap();
             let cold = market::equilibrium(&after, None, STEPS).unwrap();
             let warm = market::equilibrium(&after, Some(&last.prices), STEPS).unwrap();
             assert_equilibrium(&after, &warm);
-            assert_eq!((&cold.prices, &cold.division), (&warm.prices, &warm.division));
+            assert_eq!((&cold.prices, &cold.assignment), (&warm.prices, &warm.assignment));
             cold_visits[1] += cold.effort.visits;
             warm_visits[1] += warm.effort.visits;
         }

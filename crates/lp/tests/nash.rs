@@ -2,23 +2,23 @@
 //! its own certificate.
 
 use arles_lp::families::{Family, Instance, Recipe};
-use arles_lp::market::{self, Market, Refusal, STEPS};
-use arles_lp::nash::{self, Division, Nash, TOLERANCE, Workspace};
-use arles_lp::{Budget, Clarabel, Model, Solver};
+use arles_lp::market::{self, Market, STEPS};
+use arles_lp::nash::{self, Nash, Solution, TOLERANCE, Workspace};
+use arles_lp::{Budget, Clarabel, Domain, InputError, Model, Solver};
 use proptest::prelude::*;
 
 const FREE: f64 = f64::INFINITY;
 
-fn solve(w: &[f64], weight: &[f64], caps: &[f64], capacity: &[f64]) -> Division {
+fn solve(w: &[f64], weight: &[f64], caps: &[f64], capacity: &[f64]) -> Solution {
     let problem = Nash { w, weight, caps, capacity };
     let division = nash::solve(&problem, Budget::default()).unwrap();
     assert_feasible(&problem, &division);
-    assert!(division.welfare.gap() <= TOLERANCE, "gap {:e}", division.welfare.gap());
+    assert!(division.welfare.width() <= TOLERANCE, "gap {:e}", division.welfare.width());
     division
 }
 
 /// Legal shares, and a welfare that is theirs.
-fn assert_feasible(problem: &Nash<'_>, division: &Division) {
+fn assert_feasible(problem: &Nash<'_>, division: &Solution) {
     let k = problem.capacity.len();
     let total: f64 = problem.weight.iter().sum();
     let mut welfare = 0.0;
@@ -79,11 +79,14 @@ fn nonsense_is_refused_in_a_sentence() {
     let refuse = |w: &[f64], weight: &[f64], caps: &[f64], capacity: &[f64]| {
         nash::solve(&Nash { w, weight, caps, capacity }, Budget::default()).unwrap_err()
     };
-    assert_eq!(refuse(&[], &[], &[], &[1.0]), Refusal::Empty);
-    assert_eq!(refuse(&[1.0], &[1.0], &[], &[1.0]), Refusal::Shape { what: "caps", length: 0, expected: 1 });
-    assert_eq!(refuse(&[1.0], &[1.0], &[0.0], &[1.0]), Refusal::Number { what: "caps", index: 0, value: 0.0 });
-    assert!(matches!(refuse(&[1.0], &[1.0], &[f64::NAN], &[1.0]), Refusal::Number { what: "caps", .. }));
-    assert_eq!(refuse(&[0.0], &[1.0], &[1.0], &[1.0]), Refusal::Unservable { user: 0 });
+    assert_eq!(refuse(&[], &[], &[], &[1.0]), InputError::Empty);
+    assert_eq!(refuse(&[1.0], &[1.0], &[], &[1.0]), InputError::Shape { what: "caps", length: 0, expected: 1 });
+    assert_eq!(
+        refuse(&[1.0], &[1.0], &[0.0], &[1.0]),
+        InputError::Number { what: "caps", index: 0, value: 0.0, domain: Domain::ModerateLimit }
+    );
+    assert!(matches!(refuse(&[1.0], &[1.0], &[f64::NAN], &[1.0]), InputError::Number { what: "caps", .. }));
+    assert_eq!(refuse(&[0.0], &[1.0], &[1.0], &[1.0]), InputError::Unservable { user: 0 });
 }
 
 fn problem(instance: &Instance) -> Nash<'_> {
@@ -101,7 +104,7 @@ fn a_spent_budget_leaves_a_feasible_answer_with_an_honest_gap() {
         let division = nash::solve(&problem(&instance), Budget::iterations(iterations)).unwrap();
         assert_eq!(division.iterations, iterations);
         assert_feasible(&problem(&instance), &division);
-        assert!(division.welfare.gap() > 1e-4);
+        assert!(division.welfare.width() > 1e-4);
         assert!(division.welfare.lower <= best.welfare.upper && best.welfare.lower <= division.welfare.upper);
     }
 }
@@ -114,7 +117,7 @@ fn large_problems_too() {
             let instance = Instance::new(&recipe);
             let division = nash::solve(&problem(&instance), Budget::default()).unwrap();
             assert_feasible(&problem(&instance), &division);
-            assert!(division.welfare.gap() <= TOLERANCE, "{family:?} {load}: {:e}", division.welfare.gap());
+            assert!(division.welfare.width() <= TOLERANCE, "{family:?} {load}: {:e}", division.welfare.width());
         }
     }
 }
@@ -128,7 +131,7 @@ fn weights_far_apart_cost_some_digits() {
         let instance = Instance::new(&recipe);
         let division = nash::solve(&problem(&instance), Budget::default()).unwrap();
         assert_feasible(&problem(&instance), &division);
-        assert!(division.welfare.gap() <= 1e-3, "{:e}", division.welfare.gap());
+        assert!(division.welfare.width() <= 1e-3, "{:e}", division.welfare.width());
     }
 }
 
@@ -226,7 +229,7 @@ proptest! {
         let problem = problem(&instance);
         let division = nash::solve(&problem, Budget::default()).unwrap();
         assert_feasible(&problem, &division);
-        prop_assert!(division.welfare.gap() <= TOLERANCE, "gap {:e} after {}", division.welfare.gap(), division.iterations);
+        prop_assert!(division.welfare.width() <= TOLERANCE, "gap {:e} after {}", division.welfare.width(), division.iterations);
     }
 
     #[test]

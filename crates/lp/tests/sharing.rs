@@ -1,7 +1,7 @@
 //! Sharing against closed forms, and against the general solver over all columns.
 
-use arles_lp::sharing::{self, Pair, Refusal, Shared, Sharing, User};
-use arles_lp::{Budget, Clarabel, ColumnId, Model, Solver, certificate};
+use arles_lp::sharing::{self, Filling, Pair, Sharing, User};
+use arles_lp::{Budget, Clarabel, ColumnId, Domain, InputError, Model, Solver, certificate};
 use proptest::prelude::*;
 
 const BUDGET: Budget = Budget::iterations(20_000);
@@ -29,10 +29,10 @@ fn pair(first: usize, second: usize, resource: usize, rates: (f64, f64)) -> Pair
     Pair { first, second, resource, rates }
 }
 
-fn fill(question: &Question) -> Shared {
+fn fill(question: &Question) -> Filling {
     let shared = sharing::fill(&question.problem(), BUDGET).unwrap();
     assert_feasible(question, &shared);
-    assert!(shared.stages.iter().all(|stage| stage.bound.upper >= stage.bound.lower), "{:?}", shared.stages);
+    assert!(shared.bottlenecks.iter().all(|stage| stage.bound.upper >= stage.bound.lower), "{:?}", shared.bottlenecks);
     // A stage is proved against what those who stopped before it, or are full, have in the end. They may be a few parts in
     // ten million short: where their duals are a thousand times those of the stage, so is what that leaves open.
     assert!(shared.gap <= 2e-3, "gap {:e}", shared.gap);
@@ -40,7 +40,7 @@ fn fill(question: &Question) -> Shared {
 }
 
 /// What the rate of a class is in a share, from the question alone.
-fn rate(question: &Question, shared: &Shared, share: &sharing::Share) -> (f64, f64) {
+fn rate(question: &Question, shared: &Filling, share: &sharing::Share) -> (f64, f64) {
     let k = question.capacity.len();
     let class = |group: usize| question.users[shared.groups[group][0]].class;
     let first = class(share.first);
@@ -57,7 +57,7 @@ fn rate(question: &Question, shared: &Shared, share: &sharing::Share) -> (f64, f
     }
 }
 
-fn assert_feasible(question: &Question, shared: &Shared) {
+fn assert_feasible(question: &Question, shared: &Filling) {
     let (k, n) = (question.capacity.len(), question.users.len());
     let (mut units, mut jobs, mut done) =
         (vec![0.0; k], vec![0.0; shared.groups.len()], vec![0.0; shared.groups.len()]);
@@ -89,7 +89,7 @@ fn assert_feasible(question: &Question, shared: &Shared) {
     assert!(seen.iter().all(|&times| times == 1), "everybody is in one group");
 }
 
-fn assert_levels(shared: &Shared, expected: &[f64]) {
+fn assert_levels(shared: &Filling, expected: &[f64]) {
     let near = |(ours, theirs): (&f64, &f64)| (ours - theirs).abs() <= 1e-5 * theirs;
     assert!(shared.levels.iter().zip(expected).all(near), "{:?} is not {expected:?}", shared.levels);
 }
@@ -175,14 +175,14 @@ fn nonsense_is_refused() {
         change(&mut question);
         sharing::fill(&question.problem(), BUDGET).unwrap_err()
     };
-    assert_eq!(refuse(&|q| q.users.clear()), Refusal::Empty);
-    assert_eq!(refuse(&|q| q.capacity.push(1.0)), Refusal::Unknown { what: "user", index: 1, value: 1 });
-    assert_eq!(refuse(&|q| q.users[0].class = 9), Refusal::Unknown { what: "user", index: 0, value: 9 });
-    assert_eq!(refuse(&|q| q.pairs[0].first = 2), Refusal::Order { index: 0 });
-    assert_eq!(refuse(&|q| q.pairs.push(q.pairs[0])), Refusal::Order { index: 1 });
-    assert_eq!(refuse(&|q| q.rates[1] = 0.0), Refusal::Unservable { user: 1 });
+    assert_eq!(refuse(&|q| q.users.clear()), InputError::Empty);
+    assert_eq!(refuse(&|q| q.capacity.push(1.0)), InputError::Unknown { what: "user", index: 1, value: 1 });
+    assert_eq!(refuse(&|q| q.users[0].class = 9), InputError::Unknown { what: "user", index: 0, value: 9 });
+    assert_eq!(refuse(&|q| q.pairs[0].first = 2), InputError::Order { index: 0 });
+    assert_eq!(refuse(&|q| q.pairs.push(q.pairs[0])), InputError::Order { index: 1 });
+    assert_eq!(refuse(&|q| q.rates[1] = 0.0), InputError::Unservable { user: 1 });
     let refusal = refuse(&|q| q.users[1].need = 0.5);
-    assert_eq!(refusal, Refusal::Number { what: "need of user", index: 1, value: 0.5 });
+    assert_eq!(refusal, InputError::Number { what: "need of user", index: 1, value: 0.5, domain: Domain::AtLeastOne });
     assert!(refusal.to_string().starts_with("need of user 1 is 0.5;"));
 }
 

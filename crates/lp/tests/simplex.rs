@@ -1,6 +1,6 @@
 //! The dual simplex against the general solver on random programmes, degenerate ones among them.
 
-use arles_lp::simplex::{End, Simplex};
+use arles_lp::simplex::Simplex;
 use arles_lp::{Budget, Clarabel, Model, Solver, Status};
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ struct Programme {
 }
 
 impl Programme {
-    fn simplex(&self) -> (End, Simplex) {
+    fn simplex(&self) -> (Status, Simplex) {
         let mut simplex = Simplex::new(&self.costs);
         self.rows.iter().for_each(|(row, right)| add(&mut simplex, row, *right));
         (simplex.solve(PIVOTS), simplex)
@@ -63,7 +63,7 @@ fn a_textbook_programme() {
         rows: vec![(vec![1.0, 0.0], 4.0), (vec![0.0, 2.0], 12.0), (vec![3.0, 2.0], 18.0)],
     };
     let (end, simplex) = programme.simplex();
-    assert_eq!(end, End::Optimal);
+    assert_eq!(end, Status::Optimal);
     assert!((simplex.objective() - 36.0).abs() < 1e-7);
     programme.assert_optimal(&simplex);
 }
@@ -71,11 +71,11 @@ fn a_textbook_programme() {
 #[test]
 fn rows_that_exclude_each_other_and_objectives_without_end_are_said_to_be_so() {
     let infeasible = Programme { costs: vec![1.0], rows: vec![(vec![1.0], 1.0), (vec![-1.0], -2.0)] };
-    assert_eq!(infeasible.simplex().0, End::Infeasible);
+    assert_eq!(infeasible.simplex().0, Status::Infeasible);
     let unbounded = Programme { costs: vec![1.0, 1.0], rows: vec![(vec![1.0, -1.0], 1.0)] };
-    assert_eq!(unbounded.simplex().0, End::Unbounded);
+    assert_eq!(unbounded.simplex().0, Status::Unbounded);
     let nothing = Programme { costs: vec![-1.0], rows: vec![] };
-    assert_eq!(nothing.simplex().0, End::Optimal);
+    assert_eq!(nothing.simplex().0, Status::Optimal);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_spent_budget_says_so() {
     let programme = Programme { costs: vec![-1.0; 6], rows };
     let mut simplex = Simplex::new(&programme.costs);
     programme.rows.iter().for_each(|(row, right)| add(&mut simplex, row, *right));
-    assert_eq!(simplex.solve(2), End::BudgetSpent);
+    assert_eq!(simplex.solve(2), Status::BudgetSpent);
     assert_eq!(simplex.pivots(), 2);
 }
 
@@ -109,15 +109,15 @@ proptest! {
         let (end, simplex) = programme.simplex();
         let (status, objective) = programme.general();
         match end {
-            End::Optimal => {
+            Status::Optimal => {
                 programme.assert_optimal(&simplex);
                 if status == Status::Optimal {
                     prop_assert!((simplex.objective() - objective).abs() <= 1e-5 * (1.0 + objective.abs()));
                 }
             }
-            End::Infeasible => prop_assert_ne!(status, Status::Optimal),
-            End::Unbounded => prop_assert_ne!(status, Status::Optimal),
-            End::BudgetSpent | End::Trouble => prop_assert!(false, "{:?} where the general solver says {:?}", end, status),
+            Status::Infeasible => prop_assert_ne!(status, Status::Optimal),
+            Status::Unbounded => prop_assert_ne!(status, Status::Optimal),
+            Status::BudgetSpent | Status::Trouble => prop_assert!(false, "{:?} where the general solver says {:?}", end, status),
         }
     }
 
@@ -129,15 +129,15 @@ proptest! {
         let mut last = lazy.solve(PIVOTS);
         for (row, right) in &programme.rows {
             add(&mut lazy, row, *right);
-            if last != End::Infeasible {
+            if last != Status::Infeasible {
                 last = lazy.solve(PIVOTS);
             }
         }
-        if end == End::Optimal {
+        if end == Status::Optimal {
             prop_assert_eq!(last, end);
             prop_assert!((lazy.objective() - at_once.objective()).abs() <= 1e-6 * (1.0 + at_once.objective().abs()));
         } else {
-            prop_assert_ne!(last, End::Optimal);
+            prop_assert_ne!(last, Status::Optimal);
         }
     }
 }

@@ -47,16 +47,15 @@ impl Policy for Ceei {
         let Shares { w, weight, caps, .. } = &shares;
         let asked = nash::Nash { w, weight, caps, capacity: &problem.capacity };
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let division = workspace.solve(&asked, Budget::default());
-        let division = division.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
-        let welfare = division.welfare;
+        let solution = workspace.solve(&asked, Budget::default())?;
+        let welfare = solution.welfare;
         // The market's prices are of Σ π log u; one more GPU raises the mean by as much of itself as it raises that over Σ π.
         let unit = welfare.lower.exp() / weight.iter().sum::<f64>();
         let proposal = Proposal {
-            grants: shares.grants(problem, &division.x),
+            grants: shares.grants(problem, &solution.x),
             objective: Some(welfare.lower.exp()),
             certificate: Some(Certificate { lower: welfare.lower.exp(), upper: welfare.upper.exp() }),
-            prices: division.prices.iter().map(|price| price * unit).collect(),
+            prices: solution.prices.iter().map(|price| price * unit).collect(),
         };
         Allocation::check(problem, proposal)
     }

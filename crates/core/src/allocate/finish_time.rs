@@ -124,7 +124,7 @@ fn worst(problem: &Problem, served: &Served, courses: &[Course], x: &[f64]) -> f
 }
 
 /// The largest ρ that the level's duals prove to be a lower bound, from `rho`, which is one.
-fn raise(problem: &Problem, served: &Served, courses: &[Course], level: &maxmin::Level, mut rho: f64) -> f64 {
+fn raise(problem: &Problem, served: &Served, courses: &[Course], level: &maxmin::Solution, mut rho: f64) -> f64 {
     let k = problem.kinds();
     let y: Vec<f64> = level.duals.iter().map(|y| y.max(0.0)).collect();
     let p: Vec<f64> = level.prices.iter().map(|p| p.max(0.0)).collect();

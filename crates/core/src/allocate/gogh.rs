@@ -29,7 +29,7 @@ use super::{
     AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
     user_index,
 };
-use arles_lp::cover::{self, Alone, Answer, Class, Couple, Cover, Effort, Stay};
+use arles_lp::cover::{self, Alone, Class, Cover, Effort, Pair, Solution, Stay};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "gogh",
@@ -68,8 +68,7 @@ impl Policy for Gogh {
         }
         let tariff = Tariff::new(problem);
         let question = question(problem, &tariff);
-        let no_answer = |refusal: cover::Refusal| AllocateError::NoAnswer { status: refusal.to_string() };
-        let answer = cover::solve(&question, &EFFORT).map_err(no_answer)?;
+        let answer = cover::solve(&question, &EFFORT)?;
         // The program minimises; an objective here is maximised.
         let certificate = Certificate { lower: -answer.cost, upper: -answer.bound };
         let proposal = Proposal {
@@ -102,7 +101,7 @@ fn question(problem: &Problem, tariff: &Tariff<'_>) -> Cover {
         question.alone.extend((0..k).map(alone));
         question.stays.extend((0..k).filter_map(|j| stay(problem, tariff, u, j)));
     }
-    question.couples = couples(problem, tariff);
+    question.pairs = pairs(problem, tariff);
     question
 }
 
@@ -145,35 +144,35 @@ fn normal_cdf(x: f64) -> f64 {
 }
 
 /// Pairs of users for whom it can pay.
-fn couples(problem: &Problem, tariff: &Tariff<'_>) -> Vec<Couple> {
+fn pairs(problem: &Problem, tariff: &Tariff<'_>) -> Vec<Pair> {
     let singles: Vec<usize> = (0..problem.users.len()).filter(|&u| problem.users[u].gang == 1).collect();
-    let mut couples = Vec::new();
+    let mut pairs = Vec::new();
     for (i, &u) in singles.iter().enumerate() {
         for &v in &singles[i..] {
             if u == v && problem.users[u].jobs < 2 {
                 continue;
             }
-            couples.extend((0..problem.kinds()).filter_map(|j| {
+            pairs.extend((0..problem.kinds()).filter_map(|j| {
                 let offer = tariff.together(u, v, j)?;
                 let [part_a, part_b] = offer.kept;
-                Some(Couple { a: u, b: v, resource: j, cost: offer.cost, part_a, part_b })
+                Some(Pair { a: u, b: v, resource: j, cost: offer.cost, part_a, part_b })
             }));
         }
     }
-    couples
+    pairs
 }
 
-fn grants(problem: &Problem, question: &Cover, answer: &Answer) -> Vec<Grant> {
+fn grants(problem: &Problem, question: &Cover, answer: &Solution) -> Vec<Grant> {
     let k = problem.kinds();
     let alone = answer.alone.iter().enumerate().filter(|(_, gangs)| **gangs > 0).map(|(i, &gangs)| Grant {
         kind: kind_id(i % k),
         members: Members::One(user_index(i / k)),
         gangs: f64::from(gangs),
     });
-    let couples = question.couples.iter().zip(&answer.couples).filter(|(_, units)| **units > 0);
-    let together = couples.map(|(couple, &units)| Grant {
-        kind: kind_id(couple.resource),
-        members: Members::Two(user_index(couple.a), user_index(couple.b)),
+    let pairs = question.pairs.iter().zip(&answer.pairs).filter(|(_, units)| **units > 0);
+    let together = pairs.map(|(pair, &units)| Grant {
+        kind: kind_id(pair.resource),
+        members: Members::Two(user_index(pair.a), user_index(pair.b)),
         gangs: f64::from(units),
     });
     alone.chain(together).collect()

@@ -8,7 +8,7 @@
 //! makespans a second, is the objective. Whoever is done before T anyway shares what is left over.
 
 use super::program::Served;
-use super::{AllocateError, Allocation, Certificate, Policy, PolicyEntry, Problem, Promise, Proposal};
+use super::{AllocateError, Allocation, Policy, PolicyEntry, Problem, Promise, Proposal};
 use arles_lp::maxmin;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -30,15 +30,11 @@ impl Policy for MinMakespan {
             return Allocation::check(problem, Proposal::default());
         }
         let left: Vec<f64> = (0..served.users.len()).map(|i| served.steps_left(problem, i)).collect();
-        let maxmin::Level { mut x, t, bound, prices, .. } =
+        let maxmin::Solution { mut x, t, bound, prices, .. } =
             served.level(problem, &left, &mut maxmin::Workspace::new())?;
         served.top_up(problem, &mut x);
-        let proposal = Proposal {
-            grants: served.grants(problem, &x),
-            objective: Some(t),
-            certificate: Some(Certificate { lower: bound.lower, upper: bound.upper }),
-            prices,
-        };
+        let proposal =
+            Proposal { grants: served.grants(problem, &x), objective: Some(t), certificate: Some(bound), prices };
         Allocation::check(problem, proposal)
     }
 }

@@ -27,7 +27,7 @@ use super::{
     user_index,
 };
 use arles_lp::Budget;
-use arles_lp::maxmin::{self, Reservoir};
+use arles_lp::maxmin::{self, FillWorkspace};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -51,12 +51,12 @@ pub(super) const AGNOSTIC: PolicyEntry = PolicyEntry {
 pub(super) struct MaxMin {
     aware: bool,
     /// Memory of the solver; the answer does not depend on what was solved in it before.
-    reservoir: Mutex<Reservoir>,
+    workspace: Mutex<FillWorkspace>,
 }
 
 impl MaxMin {
     pub(super) fn new(aware: bool) -> Self {
-        Self { aware, reservoir: Mutex::default() }
+        Self { aware, workspace: Mutex::default() }
     }
 }
 
@@ -74,8 +74,8 @@ impl Policy for MaxMin {
         }
         let Rows { w, beta, caps, .. } = &rows;
         let question = maxmin::MaxMin { w, beta, caps, capacity: &problem.capacity };
-        let mut reservoir = self.reservoir.lock().unwrap_or_else(PoisonError::into_inner);
-        let Climb { x, certificate, prices } = climb(&mut reservoir, &question)?;
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let Climb { x, certificate, prices } = climb(&mut workspace, &question)?;
         let k = problem.kinds();
         let mut grants = Vec::with_capacity(rows.members.len() * k);
         for member in &rows.members {
@@ -104,19 +104,17 @@ pub(super) struct Climb {
 }
 
 /// Water-filling; where numbers are too far apart for its levels to be proved, the lowest level alone.
-pub(super) fn climb(reservoir: &mut Reservoir, question: &maxmin::MaxMin<'_>) -> Result<Climb, AllocateError> {
+pub(super) fn climb(workspace: &mut FillWorkspace, question: &maxmin::MaxMin<'_>) -> Result<Climb, AllocateError> {
     let least = |levels: &[f64]| levels.iter().copied().fold(f64::INFINITY, f64::min);
-    if let Ok(filled) = reservoir.fill(question, Budget::default()) {
-        let certificate = Certificate { lower: least(&filled.levels), upper: least(&filled.ceilings) };
+    if let Ok(filling) = workspace.fill(question, Budget::default()) {
+        let certificate = Certificate { lower: least(&filling.levels), upper: least(&filling.ceilings) };
         if certificate.gap() <= GAP {
-            let prices = filled.stages.first().map(|stage| prices(question, &stage.prices, certificate.lower));
-            return Ok(Climb { x: filled.x, certificate, prices: prices.unwrap_or_default() });
+            let prices = filling.bottlenecks.first().map(|lowest| prices(question, &lowest.prices, certificate.lower));
+            return Ok(Climb { x: filling.x, certificate, prices: prices.unwrap_or_default() });
         }
     }
-    let level = maxmin::solve_or_general(question, Budget::default());
-    let level = level.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
-    let certificate = Certificate { lower: level.bound.lower, upper: level.bound.upper };
-    Ok(Climb { x: level.x, certificate, prices: level.prices })
+    let solution = maxmin::solve_or_general(question, Budget::default())?;
+    Ok(Climb { x: solution.x, certificate: solution.bound, prices: solution.prices })
 }
 
 /// How much the least level `t` would rise with one more of each resource, from any multiple `p` of these prices.

@@ -39,11 +39,10 @@ impl Policy for MaxMinPacked {
         }
         let Question { users, rates, pairs, .. } = &question;
         let asked = sharing::Sharing { users, rates, pairs, capacity: &problem.capacity };
-        let shared = sharing::fill(&asked, Budget::default());
-        let shared = shared.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
-        let (certificate, prices) = question.lowest(problem.kinds(), &shared);
+        let filling = sharing::fill(&asked, Budget::default())?;
+        let (certificate, prices) = question.lowest(problem.kinds(), &filling);
         let proposal = Proposal {
-            grants: question.grants(&shared),
+            grants: question.grants(&filling),
             objective: Some(certificate.lower),
             certificate: Some(certificate),
             prices,
@@ -114,16 +113,16 @@ impl Question {
     }
 
     /// The least level with its certificate, and the prices of the kinds in it.
-    fn lowest(&self, k: usize, shared: &sharing::Shared) -> (Certificate, Vec<f64>) {
+    fn lowest(&self, k: usize, filling: &sharing::Filling) -> (Certificate, Vec<f64>) {
         let least = |levels: &mut dyn Iterator<Item = f64>| levels.fold(f64::INFINITY, f64::min);
-        let lower = least(&mut shared.levels.iter().copied());
+        let lower = least(&mut filling.levels.iter().copied());
         // Nobody can do better than with all its jobs on their best kind.
         let alone = |user: &sharing::User| {
             let best = self.rates[user.class * k..(user.class + 1) * k].iter().copied().fold(0.0, f64::max);
             user.jobs * (best / user.beta)
         };
         let own_limit = least(&mut self.users.iter().map(alone));
-        let Some(stage) = shared.stages.first() else {
+        let Some(stage) = filling.bottlenecks.first() else {
             return (Certificate { lower, upper: own_limit.max(lower) }, Vec::new());
         };
         // Below its first stage only those stop who can do no more; then no kind has a price.
@@ -136,11 +135,11 @@ impl Question {
 
     /// What groups got, as grants to their members. Which of a group's jobs meet is left to chance, so members take part in
     /// proportion to their jobs, and nobody meets itself.
-    fn grants(&self, shared: &sharing::Shared) -> Vec<Grant> {
-        let of = |group: usize| shared.groups[group].iter().map(|&i| (self.members[i], self.users[i].jobs));
+    fn grants(&self, filling: &sharing::Filling) -> Vec<Grant> {
+        let of = |group: usize| filling.groups[group].iter().map(|&i| (self.members[i], self.users[i].jobs));
         let all = |group: usize| of(group).map(|(_, jobs)| jobs).sum::<f64>();
         let mut grants = Vec::new();
-        for share in shared.shares.iter().filter(|share| share.amount > 0.0) {
+        for share in filling.shares.iter().filter(|share| share.amount > 0.0) {
             let kind = kind_id(share.resource);
             for (u, jobs) in of(share.first) {
                 let part = share.amount * jobs / all(share.first);

@@ -24,7 +24,7 @@
 use super::shares::Shares;
 use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
 use crate::allocate::ClassId;
-use arles_lp::envy::{self, Division, EnvyFree};
+use arles_lp::envy::{self, EnvyFree};
 use arles_lp::{Budget, nash};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -48,7 +48,7 @@ struct Memory {
     nash: nash::Workspace,
     /// What every class had to be given to spend its income under its cap.
     money: BTreeMap<ClassId, f64>,
-    division: Option<Division>,
+    envy: Option<envy::Solution>,
 }
 
 /// What was found.
@@ -96,8 +96,7 @@ impl Memory {
         let start = |(u, weight): (&usize, &f64)| self.money.get(&class(u)).copied().unwrap_or(*weight);
         let start: Vec<f64> = users.iter().zip(weight).map(start).collect();
         let turns = if self.money.is_empty() { nash::TURNS } else { TURNS_LATER };
-        let incomes = self.nash.equal_incomes(&asked, Some(&start), turns, Budget::default());
-        let incomes = incomes.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
+        let incomes = self.nash.equal_incomes(&asked, Some(&start), turns, Budget::default())?;
         self.money = users.iter().map(class).zip(incomes.money.iter().copied()).collect();
         Ok(incomes)
     }
@@ -108,22 +107,19 @@ impl Memory {
         let here: Vec<usize> = (0..problem.kinds()).filter(|&j| problem.capacity[j] > 0.0).collect();
         let w: Vec<f64> = shares.w.chunks_exact(problem.kinds()).flat_map(|row| here.iter().map(|&j| row[j])).collect();
         let capacity: Vec<f64> = here.iter().map(|&j| problem.capacity[j]).collect();
-        let caps = vec![f64::INFINITY; shares.users.len()];
-        let asked = EnvyFree { w: &w, weight: &shares.weight, caps: &caps, capacity: &capacity };
-        let division = match &self.division {
-            Some(last) => envy::solve_again(&asked, last, PIVOTS),
-            None => envy::solve(&asked, PIVOTS),
+        let asked = EnvyFree { w: &w, weight: &shares.weight, capacity: &capacity };
+        let solution = match &self.envy {
+            Some(last) => envy::solve_again(&asked, last, PIVOTS)?,
+            None => envy::solve(&asked, PIVOTS)?,
         };
-        let division = division.map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() })?;
         let spread = |row: &[f64]| {
             let mut wide = vec![0.0; problem.kinds()];
             here.iter().zip(row).for_each(|(&j, &value)| wide[j] = value);
             wide
         };
-        let x: Vec<f64> = division.x(&asked).chunks_exact(here.len()).flat_map(spread).collect();
-        let certificate = Certificate { lower: division.bound.lower, upper: division.bound.upper };
-        let prices = spread(&division.prices);
-        self.division = Some(division);
+        let x: Vec<f64> = solution.x(&asked).chunks_exact(here.len()).flat_map(spread).collect();
+        let (certificate, prices) = (solution.bound, spread(&solution.prices));
+        self.envy = Some(solution);
         Ok(shares.within_caps(&x).then_some(Found { x, prices, certificate }))
     }
 }

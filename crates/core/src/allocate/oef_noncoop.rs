@@ -23,7 +23,7 @@ use super::max_min::{Climb, climb};
 use super::shares::Shares;
 use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
 use arles_lp::market;
-use arles_lp::maxmin::{MaxMin, Reservoir};
+use arles_lp::maxmin::{FillWorkspace, MaxMin};
 use std::sync::{Mutex, PoisonError};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -38,7 +38,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
 #[derive(Default)]
 struct Memory {
     market: market::Workspace,
-    reservoir: Reservoir,
+    fill: FillWorkspace,
     prices: Vec<f64>,
 }
 
@@ -87,14 +87,13 @@ impl Memory {
             return None;
         }
         let x = level.x(&asked);
-        let certificate = Certificate { lower: level.bound.lower, upper: level.bound.upper };
-        shares.within_caps(&x).then(|| Level { x, t: level.t, certificate, prices: level.prices.clone() })
+        shares.within_caps(&x).then(|| Level { x, t: level.t, certificate: level.bound, prices: level.prices.clone() })
     }
 
     fn capped(&mut self, problem: &Problem, shares: &Shares) -> Result<Level, AllocateError> {
         let Shares { w, weight, caps, .. } = shares;
         let asked = MaxMin { w, beta: weight, caps, capacity: &problem.capacity };
-        let Climb { x, certificate, prices } = climb(&mut self.reservoir, &asked)?;
+        let Climb { x, certificate, prices } = climb(&mut self.fill, &asked)?;
         Ok(Level { x, t: certificate.lower, certificate, prices })
     }
 }

@@ -73,13 +73,12 @@ impl Served {
         problem: &Problem,
         needs: &[f64],
         workspace: &mut maxmin::Workspace,
-    ) -> Result<maxmin::Level, AllocateError> {
+    ) -> Result<maxmin::Solution, AllocateError> {
         let beta: Vec<f64> = needs.iter().zip(&self.per_gpu).map(|(need, rate)| need / rate).collect();
         let question = maxmin::MaxMin { w: &self.w, beta: &beta, caps: &self.caps, capacity: &problem.capacity };
         match workspace.solve(&question, Budget::default(), GAP) {
-            Ok(level) if level.bound.gap() <= GAP => Ok(level.clone()),
-            _ => maxmin::solve_or_general(&question, Budget::default())
-                .map_err(|refusal| AllocateError::NoAnswer { status: refusal.to_string() }),
+            Ok(solution) if solution.bound.gap() <= GAP => Ok(solution.clone()),
+            _ => Ok(maxmin::solve_or_general(&question, Budget::default())?),
         }
     }
 

@@ -1,10 +1,10 @@
-//! Prices for many classes without a linear program: each class in turn takes what it can pay without paying more in all.
+//! Dual ascent: prices for many classes without a linear program. Each class in turn shifts what it can pay to others.
 //!
-//! The sides of a couple pay `V_a + V_b = c + λ − ζ`. While class `a` is looked at, it is offered each slot for all that
+//! The sides of a pair pay `V_a + V_b = c + λ − ζ`. While class `a` is looked at, it is offered each slot for all that
 //! the other side does not pay, `u = c + λ − ζ − V_b`; its cheapest pattern then costs `S_a`. A slot whose cheapest pattern costs
 //! `m` more may be sold to `a` for `u − m/D` without lowering `S_a`: no pattern has more than `D` slots, and none of them
-//! has a larger `m` than the pattern is dearer. The other side pays so much more, and its `S_b` can only rise. So
-//! `Σ n_a S_a` rises from class to class, until it gets stuck where no single class can help.
+//! has a larger `m` than the excess of the pattern. The other side pays that much more, and its `S_b` can only rise. So
+//! `Σ n_a S_a` rises from class to class, until no single class can raise it.
 //!
 //! Prices of units follow what the cheapest patterns use, in steps that would reach the target if the value were linear:
 //!
@@ -15,7 +15,7 @@
 use super::Cover;
 use super::bound::Prices;
 use super::columns::Columns;
-use super::ladder::{GRID, Ladder, cells};
+use super::cost_to_go::{CostToGo, GRID, cells};
 
 /// Steps without a better value after which they become shorter, from the best prices.
 const PATIENCE: u32 = 4;
@@ -37,15 +37,15 @@ pub(super) struct Ascent<'a> {
     /// V, per side.
     pay: Vec<f64>,
     zeta: Vec<f64>,
-    ladder: Ladder,
-    /// Units in the cheapest patterns beyond what there is.
+    cost_to_go: CostToGo,
+    /// Units in the cheapest patterns beyond the capacity.
     gradient: Vec<f64>,
-    /// What the prices prove, by the count of cells.
+    /// The lower bound of the prices, with parts in cells.
     pub(super) value: f64,
 }
 
 impl<'a> Ascent<'a> {
-    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, prices: Option<&Prices>) -> Self {
+    pub(super) fn new(cover: &'a Cover, columns: &'a Columns) -> Self {
         let (n, k) = (cover.classes.len(), cover.capacity.len());
         let mut zeta = vec![0.0; n * k];
         cover.stays.iter().for_each(|stay| zeta[stay.class * k + stay.resource] = stay.saving);
@@ -63,10 +63,6 @@ impl<'a> Ascent<'a> {
             net.push(cost);
         }
         (0..n).for_each(|a| starts[a + 1] = starts[a] + lists[a].len());
-        let lambda = match prices {
-            Some(prices) if prices.units.len() == k => prices.units.clone(),
-            _ => vec![0.0; k],
-        };
         let mut ascent = Self {
             cover,
             columns,
@@ -74,29 +70,29 @@ impl<'a> Ascent<'a> {
             sides: lists.concat(),
             cells: cell,
             net,
-            lambda,
+            lambda: vec![0.0; k],
             pay: Vec::new(),
             zeta,
-            ladder: Ladder::default(),
+            cost_to_go: CostToGo::default(),
             gradient: Vec::new(),
             value: f64::NEG_INFINITY,
         };
-        ascent.pay = ascent.divide(prices);
+        ascent.pay = ascent.divide(None);
         ascent
     }
 
-    /// Goes on from other prices.
+    /// Continues from other prices.
     pub(super) fn restart(&mut self, prices: &Prices) {
         self.lambda.clone_from(&prices.units);
         self.pay = self.divide(Some(prices));
     }
 
-    /// What the sides pay at first: as the last prices say, or in proportion to parts.
+    /// What the sides pay at first: by the given prices, or in proportion to parts.
     fn divide(&self, prices: Option<&Prices>) -> Vec<f64> {
         let mut pay = Vec::with_capacity(2 * self.net.len());
         for (e, column) in self.columns.list.iter().enumerate() {
             let all = self.price(e);
-            let known = prices.and_then(|prices| prices.firsts.get(column.couple()?)).copied();
+            let known = prices.and_then(|prices| prices.firsts.get(column.pair()?)).copied();
             let first = match known {
                 Some(first) if first.is_finite() => first,
                 _ => all * column.part[0] / (column.part[0] + column.part[1]),
@@ -112,7 +108,7 @@ impl<'a> Ascent<'a> {
         self.net[e] + self.lambda[column.resource as usize] * f64::from(column.units)
     }
 
-    /// Looks at each class in turn, `passes` times: the value never falls, but may get stuck.
+    /// All classes in turn, `passes` times: the value never falls, but may stall.
     pub(super) fn climb(&mut self, passes: u32) {
         for pass in 0..passes {
             self.value = self.pass(pass % 2 == 1);
@@ -146,7 +142,7 @@ impl<'a> Ascent<'a> {
         (self.value, self.lambda, self.pay) = best;
     }
 
-    /// Moves the prices of units along the gradient; couples divide the difference.
+    /// Moves the prices of units along the gradient; pairs divide the difference.
     fn step(&mut self, length: f64) {
         let before = self.lambda.clone();
         for (lambda, g) in self.lambda.iter_mut().zip(&self.gradient) {
@@ -184,13 +180,13 @@ impl<'a> Ascent<'a> {
 
     /// One class; returns its S.
     fn class(&mut self, a: usize) -> f64 {
-        let Self { ladder, pay, cells, columns, gradient, .. } = self;
+        let Self { cost_to_go, pay, cells, columns, gradient, .. } = self;
         let sides = &self.sides[self.starts[a]..self.starts[a + 1]];
         let slots = sides.iter().map(|&side| (cells[side as usize], pay[side as usize], side));
-        ladder.rebuild(self.cover, a, slots);
+        cost_to_go.rebuild(self.cover, a, slots);
         let class = &self.cover.classes[a];
         let count = f64::from(class.count);
-        ladder.cheapest(|side| {
+        cost_to_go.cheapest(|side| {
             let column = &columns.list[side as usize / 2];
             gradient[column.resource as usize] += count * if column.is_alone() { f64::from(column.units) } else { 0.5 };
         });
@@ -201,19 +197,19 @@ impl<'a> Ascent<'a> {
             if column.is_alone() || column.class[0] == column.class[1] {
                 continue;
             }
-            let rest = ladder.rest(class.most as usize - 1, GRID - usize::from(cells[side]));
-            let dearer = part * (pay[side] + rest - ladder.base);
+            let rest = cost_to_go.rest(class.most as usize - 1, GRID - usize::from(cells[side]));
+            let dearer = part * (pay[side] + rest - cost_to_go.base);
             pay[side] -= dearer;
             pay[side ^ 1] += dearer;
         }
-        ladder.base
+        cost_to_go.base
     }
 
     /// The best prices so far.
     pub(super) fn prices(&self) -> Prices {
-        let mut firsts = vec![0.0; self.cover.couples.len()];
+        let mut firsts = vec![0.0; self.cover.pairs.len()];
         for (e, column) in self.columns.list.iter().enumerate() {
-            if let Some(at) = column.couple() {
+            if let Some(at) = column.pair() {
                 firsts[at] = self.pay[2 * e];
             }
         }

@@ -1,8 +1,8 @@
-//! What prices prove. Shares nothing with the solver: prices come in, the question is read as it was asked.
+//! What prices prove. Shares nothing with the solver: prices come in, the problem is read as it was asked.
 //!
 //! Let a unit of `j` cost `λ_j ≥ 0` on top, and let each slot of a stay save `ζ ∈ [0, saving]` without limit. Let the sides of
-//! every column pay for it between them: one that is alone pays `V = c + λ_j u − ζ`, the first of a couple any `V_a`, the second
-//! what remains, `V_b = c + λ_j − ζ_a − ζ_b − V_a`. Adding up what everybody pays, any answer costs
+//! every column pay for it between them: one that is alone pays `V = c + λ_j u − ζ`, the first of a pair any `V_a`, the second
+//! what remains, `V_b = c + λ_j − ζ_a − ζ_b − V_a`. Adding up what everybody pays, any solution costs
 //!
 //! ```text
 //!   Σ_demands (Σ_{s∈P} V_s + h(P))  −  Σ_j λ_j (units used of j)  −  Σ (saving·min(held, slots) − ζ·slots)
@@ -14,18 +14,18 @@
 
 use super::Cover;
 
-/// Prices, as the module has them; what is missing is 0, or half of what a couple costs.
+/// Prices, as the module has them; what is missing is 0, or half of what a pair costs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Prices {
     /// λ: of a unit of each resource.
     pub units: Vec<f64>,
-    /// V of the first side, per couple of the question.
+    /// V of the first side, per pair of the problem.
     pub firsts: Vec<f64>,
-    /// ζ: per stay of the question.
+    /// ζ: per stay of the problem.
     pub stays: Vec<f64>,
 }
 
-/// What the prices prove that every answer costs at least.
+/// What the prices prove that every solution costs at least.
 #[must_use]
 pub fn bound(cover: &Cover, prices: &Prices) -> f64 {
     let (n, k) = (cover.classes.len(), cover.capacity.len());
@@ -48,15 +48,15 @@ pub fn bound(cover: &Cover, prices: &Prices) -> f64 {
             slots[at / k].push((slot.cost + lambda[j] * f64::from(class.size) - zeta[at], slot.part));
         }
     }
-    for (at, couple) in cover.couples.iter().enumerate() {
-        let (a, b, j) = (couple.a, couple.b, couple.resource);
+    for (at, pair) in cover.pairs.iter().enumerate() {
+        let (a, b, j) = (pair.a, pair.b, pair.resource);
         let others = if a == b { 2 } else { 1 };
         let there = cover.classes[a].count.min(cover.classes[b].count) >= others;
         if there && cover.capacity[j] > 0 {
-            let all = couple.cost + lambda[j] - zeta[a * k + j] - zeta[b * k + j];
+            let all = pair.cost + lambda[j] - zeta[a * k + j] - zeta[b * k + j];
             let first = prices.firsts.get(at).copied().filter(|first| first.is_finite()).unwrap_or(0.5 * all);
-            slots[a].push((first, couple.part_a));
-            slots[b].push((all - first, couple.part_b));
+            slots[a].push((first, pair.part_a));
+            slots[b].push((all - first, pair.part_b));
         }
     }
     for (a, class) in cover.classes.iter().enumerate().filter(|(_, class)| class.count > 0) {

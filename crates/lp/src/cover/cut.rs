@@ -1,4 +1,4 @@
-//! The convex envelope of what patterns cost, one cut at a time.
+//! Cuts that describe the convex envelope of the cost of patterns.
 //!
 //! Class `a` receives slots whose parts are `p_s`, `x_s` of them per demand. If its demands hold whole patterns, `y_P` of
 //! each, what they lack costs per demand at least
@@ -8,13 +8,14 @@
 //!      = max σ − Σ_s w_s x_s     σ − Σ_{s∈P} w_s ≤ h(P) for all P,   w ≥ 0
 //! ```
 //!
-//! The second program is small (a few parts, and patterns only as they are needed); its answer is the cut
+//! The second program is small (a few parts, and patterns only as they are needed); its solution is the cut
 //! `H(x) ≥ σ − Σ w_s x_s` that says most at `x`. A part that is not among the `p_s` may count as the next larger one: it
 //! covers less, so what holds for the larger one holds for it. Slots beyond need are not counted here; that a demand has
 //! room for `D` only is a row of its own.
 
 use super::Cover;
-use crate::simplex::{End, Simplex};
+use crate::Status;
+use crate::simplex::Simplex;
 
 /// A function of parts in steps: up to and including the first end the first value, and so on; beyond the last end the
 /// last value.
@@ -124,7 +125,7 @@ impl Envelope {
         program.add_row(&[(n as u32, 1.0)], 1.0);
         let mut patterns = Vec::new();
         while patterns.len() < MOST_PATTERNS {
-            if program.solve(20_000) != End::Optimal {
+            if program.solve(20_000) != Status::Optimal {
                 return None;
             }
             let v = program.values();

@@ -1,17 +1,16 @@
-//! Enumeration: what costs less than the best answer known, or that nothing does.
+//! Enumeration: finds a solution cheaper than the incumbent, or proves that there is none.
 //!
-//! An answer costs the bound plus regrets (`cover/guide.rs`), and none is negative. Demands are settled one after the other:
-//! take columns, in their order, then be *closed*. Where the regrets that are certain by now reach what is to be beaten,
-//! nothing below is looked at.
+//! A solution costs the bound plus regrets (`cover/reduced_costs.rs`), and none is negative. Demands are settled one after the other:
+//! take columns, in their order, then be *closed*. A branch is pruned where its certain regrets reach the incumbent.
 
 use super::columns::NONE;
-use super::guide::{Guide, Way};
+use super::reduced_costs::{Candidate, ReducedCosts};
 use super::state::State;
 
-/// Where the enumeration stands.
-struct Walk<'s, 'a> {
+/// The enumeration.
+struct Enumeration<'s, 'a> {
     state: &'s mut State<'a>,
-    guide: &'s Guide<'a>,
+    costs: &'s ReducedCosts<'a>,
     /// Demands in the order of settling, and the place of each.
     order: Vec<u32>,
     place: Vec<u32>,
@@ -21,7 +20,7 @@ struct Walk<'s, 'a> {
     bound: f64,
     nodes: u32,
     most: u32,
-    /// Differences in cost below this are none.
+    /// Differences in cost below this are rounding.
     grain: f64,
 }
 
@@ -35,22 +34,22 @@ pub(super) struct Found {
 }
 
 /// Enumerates from an empty state what costs less than `best`, in at most `most` nodes.
-pub(super) fn enumerate<'a>(state: &mut State<'a>, guide: &Guide<'a>, best: f64, most: u32) -> Found {
+pub(super) fn enumerate<'a>(state: &mut State<'a>, costs: &ReducedCosts<'a>, best: f64, most: u32) -> Found {
     let mut order: Vec<u32> = (0..state.class_of.len() as u32).collect();
-    // Those with few ways first.
-    order.sort_by_key(|&d| (guide.ways[state.class_of[d as usize] as usize].len(), d));
+    // Those with few candidates first.
+    order.sort_by_key(|&d| (costs.candidates[state.class_of[d as usize] as usize].len(), d));
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(at, &d)| place[d as usize] = at as u32);
-    let bound = guide.bound;
+    let bound = costs.bound;
     let grain = 1e-10 * best.abs().max(bound.abs());
-    let mut walk = Walk { state, guide, order, place, best, units: None, bound, nodes: 0, most, grain };
-    walk.settle(0, 0, 0.0);
-    let complete = walk.nodes < walk.most;
-    Found { units: walk.units, nodes: walk.nodes, complete }
+    let mut run = Enumeration { state, costs, order, place, best, units: None, bound, nodes: 0, most, grain };
+    run.settle(0, 0, 0.0);
+    let complete = run.nodes < run.most;
+    Found { units: run.units, nodes: run.nodes, complete }
 }
 
-impl Walk<'_, '_> {
-    /// The regret at which nothing is gained any more.
+impl Enumeration<'_, '_> {
+    /// The regret at which a branch is pruned.
     fn limit(&self) -> f64 {
         self.best - self.bound - self.grain
     }
@@ -58,12 +57,12 @@ impl Walk<'_, '_> {
     /// The regret that is certain of a demand.
     fn certain(&self, demand: u32) -> f64 {
         match self.state.class_of.get(demand as usize) {
-            Some(&class) => self.guide.regret(class, self.guide.standing(self.state, demand)),
+            Some(&class) => self.costs.regret(class, self.costs.standing(self.state, demand)),
             None => 0.0,
         }
     }
 
-    /// Settles the demand at a place of the order, whose next column is at least the `from`th of its ways.
+    /// Settles the demand at a place of the order, whose next column is at least the `from`th of its candidates.
     fn settle(&mut self, at: usize, from: usize, regret: f64) {
         if self.nodes >= self.most {
             return;
@@ -78,17 +77,19 @@ impl Walk<'_, '_> {
             return;
         };
         let class = self.state.class_of[demand as usize] as usize;
-        let closed = regret - self.certain(demand) + self.guide.closed(self.state, demand);
+        let closed = regret - self.certain(demand) + self.costs.closed(self.state, demand);
         if closed < self.limit() {
             self.settle(at + 1, 0, closed);
         }
         if !self.state.has_room(demand) {
             return;
         }
-        let guide = self.guide;
-        for (way, &Way { column, dearer, .. }) in guide.ways[class].iter().enumerate().skip(from) {
+        let costs = self.costs;
+        for (candidate, &Candidate { column, reduced_cost, .. }) in
+            costs.candidates[class].iter().enumerate().skip(from)
+        {
             // Ways are in order.
-            if dearer >= self.limit() {
+            if reduced_cost >= self.limit() {
                 break;
             }
             let more = &self.state.columns[column as usize];
@@ -105,7 +106,7 @@ impl Walk<'_, '_> {
                 let unit = self.state.add(column, demands);
                 let regret = others + self.certain(demands[0]) + self.certain(demands[1]);
                 if regret < self.limit() {
-                    self.settle(at, way, regret);
+                    self.settle(at, candidate, regret);
                 }
                 self.state.remove(unit);
                 // Exactly: rounding would add up over millions of nodes.
@@ -116,17 +117,19 @@ impl Walk<'_, '_> {
 
     /// Who may use a column with a demand; of partners that hold nothing yet, the first.
     fn partners(&self, column: u32, demand: u32) -> Vec<[u32; 2]> {
-        let way = &self.state.columns[column as usize];
-        if way.is_alone() {
+        let candidate = &self.state.columns[column as usize];
+        if candidate.is_alone() {
             return vec![[demand, NONE]];
         }
         let own = self.state.class_of[demand as usize];
         let mut found = Vec::new();
         for side in 0..2 {
-            if way.class[side] != own || (side == 1 && way.class[0] == own && way.part[0] == way.part[1]) {
+            if candidate.class[side] != own
+                || (side == 1 && candidate.class[0] == own && candidate.part[0] == candidate.part[1])
+            {
                 continue;
             }
-            let other = way.class[1 - side] as usize;
+            let other = candidate.class[1 - side] as usize;
             let mut blank = false;
             for partner in self.state.starts[other]..self.state.starts[other + 1] {
                 let open = self.place[partner as usize] > self.place[demand as usize];

@@ -1,4 +1,4 @@
-//! The linear program over some columns and some cuts, and the search for those it lacks.
+//! The restricted master program over some columns and cuts, its pricing and its separation.
 //!
 //! ```text
 //! minimise  Σ c_e x_e + Σ_a θ_a − Σ saving z
@@ -13,10 +13,10 @@
 use super::bound::{self, Prices};
 use super::columns::{Column, Columns};
 use super::cut::{self, Cut, Steps};
-use super::{Cover, Effort, Warm};
+use super::{Cover, Effort};
 use crate::{Budget, Clarabel, ColumnId, Model, ModelError, Outcome, Solver, Status};
 
-/// Couples per class and resource to begin with.
+/// Pairs per class and resource to begin with.
 const SEEDS: usize = 2;
 /// Columns that may come in for one class in one round.
 const EACH: u32 = 5;
@@ -54,7 +54,7 @@ pub(super) struct Master<'a> {
     pub(super) bound: f64,
     /// What numbers of demands and units are divided by.
     unit: f64,
-    /// The last answer: columns and amounts.
+    /// The last solution: columns and amounts.
     pub(super) x: Vec<(u32, f64)>,
 }
 
@@ -66,8 +66,8 @@ struct Duals {
 }
 
 impl<'a> Master<'a> {
-    /// With all rows at once where classes are large: a `crowd`.
-    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, crowd: bool, warm: Option<&Warm>) -> Self {
+    /// With all rows at once where classes are `large`.
+    pub(super) fn new(cover: &'a Cover, columns: &'a Columns, large: bool) -> Self {
         let single = cover.classes.iter().all(|class| class.most == 1);
         let mut master = Self {
             cover,
@@ -77,7 +77,7 @@ impl<'a> Master<'a> {
             cuts: Vec::new(),
             waiting: Vec::new(),
             single,
-            limited: if crowd || single { (0..cover.classes.len()).collect() } else { Vec::new() },
+            limited: if large || single { (0..cover.classes.len()).collect() } else { Vec::new() },
             spread: spread(cover, columns),
             programs: 0,
             prices: Prices::default(),
@@ -95,12 +95,9 @@ impl<'a> Master<'a> {
                 // With one slot at most, the last says all.
                 cuts.drain(..cuts.len().saturating_sub(1));
             }
-            let now = if crowd { cuts.len() } else { 1.min(cuts.len()) };
+            let now = if large { cuts.len() } else { 1.min(cuts.len()) };
             master.waiting.extend(cuts.drain(now..));
             master.cuts.extend(cuts.into_iter().map(|cut| (cut, 0)));
-        }
-        if let Some(warm) = warm {
-            master.resume(warm);
         }
         master
     }
@@ -112,7 +109,7 @@ impl<'a> Master<'a> {
         }
     }
 
-    /// Couples that cover most for what they cost, for each class on each resource.
+    /// Pairs that cover most for what they cost, for each class on each resource.
     pub(super) fn seed(&mut self) {
         let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
         let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::new(); n * k];
@@ -128,23 +125,6 @@ impl<'a> Master<'a> {
             }
         }
         best.into_iter().flatten().for_each(|(_, e)| self.admit(e));
-    }
-
-    fn resume(&mut self, warm: &Warm) {
-        for cut in warm.cuts.iter().filter(|_| !self.single) {
-            let fits = self.cover.classes.get(cut.class).is_some_and(|class| class.count > 0);
-            let known = self.waiting.contains(cut) || self.cuts.iter().any(|(known, _)| known == cut);
-            if fits && !known {
-                self.cuts.push((cut.clone(), 0));
-            }
-        }
-        let key = |couple: &super::Couple| (couple.a, couple.b, couple.resource);
-        for wanted in &warm.couples {
-            let found = self.cover.couples.binary_search_by_key(wanted, key).ok();
-            if let Some(e) = found.and_then(|at| self.columns.of_couple(at)) {
-                self.admit(e);
-            }
-        }
     }
 
     /// Programs until nothing is missing, the bound stalls, or they are spent.
@@ -302,12 +282,12 @@ impl<'a> Master<'a> {
         zeta
     }
 
-    /// The duals as prices: what a couple costs beyond what its sides pay is divided between them.
+    /// The duals as prices: what a pair costs beyond what its sides pay is divided between them.
     fn prices(&self, duals: &Duals) -> Prices {
         let zeta = self.zeta(duals);
-        let mut firsts = vec![0.0; self.cover.couples.len()];
+        let mut firsts = vec![0.0; self.cover.pairs.len()];
         for column in &self.columns.list {
-            if let Some(at) = column.couple() {
+            if let Some(at) = column.pair() {
                 let own = duals.slots[column.class[0] as usize].at(column.part[0]);
                 firsts[at] = own + 0.5 * self.reduced(column, duals, &zeta);
             }
@@ -392,7 +372,7 @@ impl<'a> Master<'a> {
         self.cuts.len() - before
     }
 
-    /// Gives rows to what the last answer breaks by more than `grain` of its right side; returns how many.
+    /// Gives rows to what the last solution breaks by more than `grain` of its right side; returns how many.
     fn enforce(&mut self, outcome: &Outcome, grain: f64) -> usize {
         let n = self.cover.classes.len();
         let mut slots = vec![0.0; n];
@@ -419,17 +399,6 @@ impl<'a> Master<'a> {
             }
         }
         rows
-    }
-
-    /// What the next question may begin from.
-    pub(super) fn keep(&self) -> (Vec<Cut>, Vec<(usize, usize, usize)>) {
-        let cuts = self.cuts.iter().filter(|cut| cut.1 == 0).map(|cut| cut.0.clone()).collect();
-        let couple = |&(e, idle): &(u32, u32)| {
-            let column = &self.columns.list[e as usize];
-            let key = (column.class[0] as usize, column.class[1] as usize, column.resource as usize);
-            (!column.is_alone() && idle <= 1).then_some(key)
-        };
-        (cuts, self.inside.iter().filter_map(couple).collect())
     }
 
     /// Columns and cuts in the program.

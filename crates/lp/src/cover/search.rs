@@ -1,17 +1,17 @@
-//! Search: ruin a few units, build anew, keep what is better and sometimes what is not.
+//! Ruin-and-recreate search: remove a few units, rebuild, accept by simulated annealing.
 //!
 //! What is ruined is a *neighbourhood*: demands that good columns join. Their units are taken, and everybody who lost a slot
 //! is *open*. Then each open demand in turn is given the column, alone or with another open one, by which the regrets
-//! (`cover/guide.rs`) grow least. The answer that results is judged by what it costs, not by regrets.
+//! (`cover/reduced_costs.rs`) grow least. The solution that results is judged by what it costs, not by regrets.
 
 use super::columns::NONE;
-use super::guide::{Guide, Standing};
+use super::reduced_costs::{DemandState, ReducedCosts};
 use super::state::{State, Unit};
 
-/// Numbers that look drawn (xorshift), from a fixed seed.
-struct Draw(u64);
+/// A pseudo-random generator (xorshift) with a fixed seed.
+struct Random(u64);
 
-impl Draw {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -28,13 +28,13 @@ impl Draw {
     }
 }
 
-/// One way in so many is overlooked, so that the same ruin is not always built the same.
+/// One candidate in so many is overlooked, so that the same ruin is not always built the same.
 const BLINK: u64 = 8;
 /// A demand that lacks less than this lacks nothing.
 const COVERED: f64 = 1.0 - 1e-12;
 /// So many demands are built for at once, where there was no ruin.
 const TOGETHER: usize = 1_000;
-/// Of how many best ways the related demands come.
+/// Of how many best candidates the related demands come.
 pub(super) const RELATED: usize = 24;
 /// Demands that are ruined beside the first, at most.
 const MOST_OTHERS: usize = 4;
@@ -46,7 +46,7 @@ const COLD: f64 = 0.001;
 #[derive(Clone, Copy, Debug)]
 struct Need {
     class: u32,
-    standing: Standing,
+    standing: DemandState,
     /// The regret that is certain.
     regret: f64,
     /// Whether it should be given something, and has room.
@@ -56,9 +56,9 @@ struct Need {
 /// The search and where it stands.
 pub(super) struct Search<'s, 'a> {
     pub(super) state: &'s mut State<'a>,
-    guide: &'s Guide<'a>,
-    draw: Draw,
-    /// Whether ruin goes on from whomever it opened, rather than around the first: better where most demands differ.
+    costs: &'s ReducedCosts<'a>,
+    random: Random,
+    /// Whether a ruin continues from the demands it opened, rather than around the first: better where most demands differ.
     pub(super) wander: bool,
     /// Demands that lost something, each once.
     open: Vec<u32>,
@@ -71,11 +71,11 @@ pub(super) struct Search<'s, 'a> {
 }
 
 impl<'s, 'a> Search<'s, 'a> {
-    pub(super) fn new(state: &'s mut State<'a>, guide: &'s Guide<'a>) -> Self {
+    pub(super) fn new(state: &'s mut State<'a>, costs: &'s ReducedCosts<'a>) -> Self {
         let is_open = vec![false; state.class_of.len()];
-        let draw = Draw(0x9E37_79B9_7F4A_7C15);
+        let random = Random(0x9E37_79B9_7F4A_7C15);
         let (open, needs, removed, added) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { state, guide, draw, wander: true, open, is_open, needs, removed, added }
+        Self { state, costs, random, wander: true, open, is_open, needs, removed, added }
     }
 
     /// Builds for demands that lack something, without ruin.
@@ -107,7 +107,7 @@ impl<'s, 'a> Search<'s, 'a> {
             self.recreate();
             self.trim();
             let worse = self.state.cost - before;
-            let licence = if heat > 0.0 { -temperature * self.draw.unit().max(1e-12).ln() } else { 0.0 };
+            let licence = if heat > 0.0 { -temperature * self.random.unit().max(1e-12).ln() } else { 0.0 };
             if worse > licence {
                 self.undo(before);
             } else if worse > 0.0 && before < best {
@@ -195,27 +195,27 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// Takes the units of one demand, then of others, each a good partner of the first, or of somebody who is open by then.
     fn ruin(&mut self, active: &[u32]) {
-        let demand = active[self.draw.below(active.len())];
+        let demand = active[self.random.below(active.len())];
         self.strip(demand, true);
-        let others = 1 + self.draw.below(MOST_OTHERS);
+        let others = 1 + self.random.below(MOST_OTHERS);
         for _ in 0..others {
-            let from = if self.wander { self.open[self.draw.below(self.open.len())] } else { demand };
+            let from = if self.wander { self.open[self.random.below(self.open.len())] } else { demand };
             let class = self.state.class_of[from as usize] as usize;
-            let ways = &self.guide.ways[class];
-            let related = RELATED.min(ways.len());
+            let candidates = &self.costs.candidates[class];
+            let related = RELATED.min(candidates.len());
             if related == 0 {
                 break;
             }
-            // Good ways more often.
-            let at = self.draw.below(related).min(self.draw.below(related));
-            let other = ways[at].other;
+            // Good candidates more often.
+            let at = self.random.below(related).min(self.random.below(related));
+            let other = candidates[at].other;
             let other = if other == NONE {
-                active[self.draw.below(active.len())]
+                active[self.random.below(active.len())]
             } else {
                 let (start, end) = (self.state.starts[other as usize], self.state.starts[other as usize + 1]);
-                start + self.draw.below((end - start) as usize) as u32
+                start + self.random.below((end - start) as usize) as u32
             };
-            let all = self.draw.below(2) == 0;
+            let all = self.random.below(2) == 0;
             self.strip(other, all);
         }
     }
@@ -223,7 +223,7 @@ impl<'s, 'a> Search<'s, 'a> {
     fn strip(&mut self, demand: u32, all: bool) {
         self.touch(demand);
         while !self.state.holds[demand as usize].is_empty() {
-            let at = self.draw.below(self.state.holds[demand as usize].len());
+            let at = self.random.below(self.state.holds[demand as usize].len());
             self.take(self.state.holds[demand as usize][at]);
             if !all {
                 break;
@@ -234,7 +234,7 @@ impl<'s, 'a> Search<'s, 'a> {
     /// Gives open demands what they lack.
     fn recreate(&mut self) {
         for at in (1..self.open.len()).rev() {
-            let other = self.draw.below(at + 1);
+            let other = self.random.below(at + 1);
             self.open.swap(at, other);
         }
         self.needs.clear();
@@ -256,21 +256,21 @@ impl<'s, 'a> Search<'s, 'a> {
 
     fn need(&self, demand: u32) -> Need {
         let class = self.state.class_of[demand as usize];
-        let standing = self.guide.standing(self.state, demand);
+        let standing = self.costs.standing(self.state, demand);
         let lacks = self.state.has_room(demand) && self.state.covered(demand) < COVERED;
-        Need { class, standing, regret: self.guide.regret(class, standing), lacks }
+        Need { class, standing, regret: self.costs.regret(class, standing), lacks }
     }
 
     /// The column by which regrets grow least for the open demand at a place, its sides, and the place of the other one
     /// (the same if there is none); nothing if it would cost more than it saves.
     fn best_way(&mut self, at: usize) -> Option<(u32, [u32; 2], usize)> {
         let Need { class, standing, .. } = self.needs[at];
-        let (guide, columns) = (self.guide, self.guide.columns);
+        let (costs, columns) = (self.costs, self.costs.columns);
         let (mut best, mut found) = (f64::INFINITY, None);
         for e in columns.of_class(class as usize) {
             let column = &columns.list[e];
-            if self.state.free[column.resource as usize] >= column.units && !self.draw.next().is_multiple_of(BLINK) {
-                let score = guide.regret_with(class, standing, e, 0);
+            if self.state.free[column.resource as usize] >= column.units && !self.random.next().is_multiple_of(BLINK) {
+                let score = costs.regret_with(class, standing, e, 0);
                 if score < best {
                     (best, found) = (score, Some((e, 0, at)));
                 }
@@ -283,11 +283,11 @@ impl<'s, 'a> Search<'s, 'a> {
             }
             let side = usize::from(theirs.class < class);
             for e in columns.of_pair(class as usize, theirs.class as usize) {
-                if self.state.free[guide.resource(e)] == 0 || self.draw.next().is_multiple_of(BLINK) {
+                if self.state.free[costs.resource(e)] == 0 || self.random.next().is_multiple_of(BLINK) {
                     continue;
                 }
-                let score = guide.regret_with(class, standing, e, side)
-                    + guide.regret_with(theirs.class, theirs.standing, e, 1 - side)
+                let score = costs.regret_with(class, standing, e, side)
+                    + costs.regret_with(theirs.class, theirs.standing, e, 1 - side)
                     - theirs.regret;
                 if score < best {
                     (best, found) = (score, Some((e, side, other)));
@@ -304,12 +304,12 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// Whether a column saves more than it costs.
     fn pays(&self, column: u32, demands: [u32; 2]) -> bool {
-        let way = &self.state.columns[column as usize];
-        let mut delta = way.cost - self.state.saves(way);
+        let candidate = &self.state.columns[column as usize];
+        let mut delta = candidate.cost - self.state.saves(candidate);
         for (side, demand) in demands.into_iter().enumerate().filter(|x| x.1 != NONE) {
-            let class = way.class[side] as usize;
+            let class = candidate.class[side] as usize;
             let slots = self.state.holds[demand as usize].len() + 1;
-            let covered = self.state.covered(demand) + way.part[side];
+            let covered = self.state.covered(demand) + candidate.part[side];
             delta += self.state.cover.shortage(class, covered, slots) - self.state.shortage(demand);
         }
         delta < 0.0

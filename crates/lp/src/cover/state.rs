@@ -1,7 +1,7 @@
-//! An answer in the making: units with the demands they serve. Always feasible; its cost is kept up to date.
+//! A feasible solution under construction: units with the demands they serve. Its cost is kept up to date.
 
 use super::columns::{Column, Columns, NONE};
-use super::{Answer, Cover, Pattern, Slot};
+use super::{Cover, Pattern, Slot, Solution};
 use std::collections::BTreeMap;
 
 /// A column in use, and by which demands.
@@ -133,36 +133,36 @@ impl<'a> State<'a> {
 
     /// Uses a column for demands that have room, where units are free.
     pub(super) fn add(&mut self, column: u32, demands: [u32; 2]) -> u32 {
-        let way = self.columns[column as usize];
+        let activity = self.columns[column as usize];
         let unit = self.vacant.pop().unwrap_or(self.units.len() as u32);
         let made = Unit { column, demands };
         match self.units.get_mut(unit as usize) {
             Some(place) => *place = made,
             None => self.units.push(made),
         }
-        self.free[way.resource as usize] -= way.units;
-        self.cost += way.cost;
+        self.free[activity.resource as usize] -= activity.units;
+        self.cost += activity.cost;
         for demand in demands.into_iter().filter(|&d| d != NONE) {
             self.cost -= self.shortage(demand);
             self.holds[demand as usize].push(unit);
             self.cost += self.shortage(demand);
         }
-        self.visit(&way, true);
+        self.visit(&activity, true);
         unit
     }
 
     /// Takes a unit from everybody.
     pub(super) fn remove(&mut self, unit: u32) -> Unit {
         let gone = self.units[unit as usize];
-        let way = self.columns[gone.column as usize];
-        self.free[way.resource as usize] += way.units;
-        self.cost -= way.cost;
+        let activity = self.columns[gone.column as usize];
+        self.free[activity.resource as usize] += activity.units;
+        self.cost -= activity.cost;
         for demand in gone.demands.into_iter().filter(|&d| d != NONE) {
             self.cost -= self.shortage(demand);
             self.holds[demand as usize].retain(|&held| held != unit);
             self.cost += self.shortage(demand);
         }
-        self.visit(&way, false);
+        self.visit(&activity, false);
         self.vacant.push(unit);
         gone
     }
@@ -175,18 +175,18 @@ impl<'a> State<'a> {
         used.into_iter().map(|unit| self.units[unit as usize]).collect()
     }
 
-    /// Writes the answer, with its cost added up afresh.
-    pub(super) fn answer(&self) -> Answer {
+    /// Writes the solution, with its cost added up afresh.
+    pub(super) fn solution(&self) -> Solution {
         let (n, k) = (self.cover.classes.len(), self.cover.capacity.len());
         let mut alone = vec![0u32; n * k];
-        let mut couples = vec![0u32; self.cover.couples.len()];
+        let mut pairs = vec![0u32; self.cover.pairs.len()];
         let mut cost = 0.0;
         let mut slots = vec![0u32; n * k];
         for Unit { column, .. } in self.in_use() {
             let column = &self.columns[column as usize];
             match column.slot(0) {
                 Slot::Alone(j) => alone[column.class[0] as usize * k + j] += 1,
-                Slot::First(at) | Slot::Second(at) => couples[at] += 1,
+                Slot::First(at) | Slot::Second(at) => pairs[at] += 1,
             }
             cost += column.cost;
             column.sides().for_each(|(class, _)| slots[class * k + column.resource as usize] += 1);
@@ -206,52 +206,11 @@ impl<'a> State<'a> {
             cost += self.shortage(demand as u32);
         }
         let patterns = groups.into_iter().map(|((class, slots), demands)| Pattern { class, slots, demands }).collect();
-        Answer { alone, couples, patterns, short, unserved, cost, ..Answer::default() }
+        Solution { alone, pairs, patterns, short, unserved, cost, ..Solution::default() }
     }
 
     fn slot(&self, demand: u32, unit: u32) -> Slot {
         let Unit { column, demands } = self.units[unit as usize];
         self.columns[column as usize].slot(usize::from(demands[0] != demand))
-    }
-
-    /// The units by classes and numbers within them, for a question with other columns.
-    pub(super) fn keep(&self) -> Vec<(usize, [(u32, u32); 2])> {
-        let name = |demand: u32| match self.class_of.get(demand as usize) {
-            Some(&class) => (class, demand - self.starts[class as usize]),
-            None => (NONE, NONE),
-        };
-        let units = self.in_use().into_iter();
-        units.map(|u| (self.columns[u.column as usize].resource as usize, u.demands.map(name))).collect()
-    }
-
-    /// Uses such units again, as far as they still exist.
-    pub(super) fn resume(&mut self, columns: &Columns, units: &[(usize, [(u32, u32); 2])]) {
-        let key = |couple: &super::Couple| (couple.a, couple.b, couple.resource);
-        for &(resource, names) in units {
-            let [first, second] = names;
-            let column = if second.0 == NONE {
-                columns.of_alone(first.0 as usize, resource)
-            } else {
-                let wanted = (first.0 as usize, second.0 as usize, resource);
-                self.cover.couples.binary_search_by_key(&wanted, key).ok().and_then(|at| columns.of_couple(at))
-            };
-            let demands = names.map(|(class, at)| self.demand(class, at));
-            let all = demands[0] != NONE && (second.0 == NONE || demands[1] != NONE);
-            let room = demands.iter().all(|&demand| demand == NONE || self.has_room(demand));
-            if let Some(column) = column
-                && all
-                && room
-                && self.free[resource] >= self.columns[column].units
-            {
-                self.add(column as u32, demands);
-            }
-        }
-    }
-
-    fn demand(&self, class: u32, at: u32) -> u32 {
-        match self.cover.classes.get(class as usize) {
-            Some(there) if at < there.count => self.starts[class as usize] + at,
-            _ => NONE,
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! One resource, and two, without caps: no search is needed.
+//! One resource and two: closed forms.
 //!
 //! One: nobody envies anybody only if all bundles are the same, so everybody gets `m/Σπ`. The sum is the mean rate times
 //! the capacity; neighbours in any order pay each other for the difference of what is before them to the mean.
@@ -17,21 +17,20 @@
 //! prices. The line is found by putting the highest point above it in the place of the end on its side.
 
 use super::EnvyFree;
-use super::bound::Holding;
-use super::stage::Duals;
+use super::bound::Allocation;
+use super::scaled::Duals;
 
-/// The answer, if the question is one of these.
-pub(super) fn solve(question: &EnvyFree<'_>) -> Option<(Holding, Duals)> {
-    match question.capacity.len() {
-        _ if question.caps.iter().any(|&cap| cap < f64::INFINITY) => None,
-        1 => Some(one(question)),
-        2 => Some(two(question)),
+/// The optimum and its duals, if there are one or two resources.
+pub(super) fn solve(problem: &EnvyFree<'_>) -> Option<(Allocation, Duals)> {
+    match problem.capacity.len() {
+        1 => Some(one(problem)),
+        2 => Some(two(problem)),
         _ => None,
     }
 }
 
-fn one(question: &EnvyFree<'_>) -> (Holding, Duals) {
-    let EnvyFree { w, weight, .. } = *question;
+fn one(problem: &EnvyFree<'_>) -> (Allocation, Duals) {
+    let EnvyFree { w, weight, .. } = *problem;
     let total: f64 = weight.iter().sum();
     let mean = w.iter().zip(weight).map(|(w, weight)| w * weight).sum::<f64>() / total;
     let mut envy = Vec::with_capacity(w.len());
@@ -42,8 +41,8 @@ fn one(question: &EnvyFree<'_>) -> (Holding, Duals) {
         envy.push(if above > 0.0 { (next, here, above / w[l + 1]) } else { (here, next, -above / w[l]) });
     }
     envy.retain(|row| row.2 > 0.0);
-    let holding = Holding { bundles: vec![question.capacity[0] / total], holds: vec![0; w.len()] };
-    (holding, Duals { prices: vec![mean], envy, floor: Vec::new() })
+    let allocation = Allocation { bundles: vec![problem.capacity[0] / total], holds: vec![0; w.len()] };
+    (allocation, Duals { prices: vec![mean], envy })
 }
 
 /// A ray, and where it is drawn.
@@ -73,13 +72,13 @@ struct Rays {
 }
 
 impl Rays {
-    fn new(question: &EnvyFree<'_>) -> Self {
-        let [m1, m2] = [question.capacity[0], question.capacity[1]];
+    fn new(problem: &EnvyFree<'_>) -> Self {
+        let [m1, m2] = [problem.capacity[0], problem.capacity[1]];
         let scaled = |l: u32| {
             let l = l as usize;
-            (question.weight[l], question.w[2 * l] * m1, question.w[2 * l + 1] * m2)
+            (problem.weight[l], problem.w[2 * l] * m1, problem.w[2 * l + 1] * m2)
         };
-        let ratios = question.w.chunks_exact(2).map(|w| w[1] * m2 / (w[0] * m1));
+        let ratios = problem.w.chunks_exact(2).map(|w| w[1] * m2 / (w[0] * m1));
         let mut by_ratio: Vec<(f64, u32)> = ratios.zip(0..).collect();
         by_ratio.sort_unstable_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)));
         let (mut first, mut second, mut value1, mut value2) = (0.0, 0.0, 0.0, 0.0);
@@ -133,8 +132,8 @@ impl Rays {
 /// A height that is nothing beside the largest.
 const ROUNDING: f64 = 1e-15;
 
-fn two(question: &EnvyFree<'_>) -> (Holding, Duals) {
-    let mut rays = Rays::new(question);
+fn two(problem: &EnvyFree<'_>) -> (Allocation, Duals) {
+    let mut rays = Rays::new(problem);
     let (left, right) = rays.hull();
     let width = right.at - left.at;
     let taken =
@@ -155,10 +154,10 @@ fn two(question: &EnvyFree<'_>) -> (Holding, Duals) {
                 bundle[1] += amount;
             }
         }
-        bundles.extend(bundle.iter().zip(question.capacity).map(|(share, m)| share * m));
+        bundles.extend(bundle.iter().zip(problem.capacity).map(|(share, m)| share * m));
     }
     let slope = (right.height - left.height) / width;
     let at_zero = left.height - slope * left.at;
-    let prices = vec![(at_zero + slope) / question.capacity[0], at_zero / question.capacity[1]];
-    (Holding { bundles, holds }, Duals { prices, ..Duals::default() })
+    let prices = vec![(at_zero + slope) / problem.capacity[0], at_zero / problem.capacity[1]];
+    (Allocation { bundles, holds }, Duals { prices, ..Duals::default() })
 }

@@ -15,19 +15,19 @@
 //! along the line ([`super::search`]), where a new user becomes tied (or, with money, between two users). The
 //! objective rises strictly, so the method is finite; in practice it takes 2 to 100 steps.
 //!
-//! Equal rates make ties by the million, which would have it move without getting anywhere. `a` is therefore
-//! perturbed by up to 10⁻¹² of itself, from a hash of user and resource; the read-out does without the perturbation.
+//! Equal rates are degenerate: millions of ties would make it stall. `a` is therefore perturbed by up to 10⁻¹² of itself,
+//! by a hash of user and resource; the final prices are computed without the perturbation.
 //!
 //! Users do not move while prices do, except those who leave: their preference inside a side is not changed by a
 //! common factor. So a step looks at the rates of one side's users only, and only at the other side's resources.
 
-use super::forest::{Books, Forest, MOST, Mask, Tie, Violation, everything, members};
+use super::forest::{Balance, Forest, MOST, Mask, Tie, Violation, everything, members};
 use super::search::{Candidate, Rule, Stop, search};
 
-/// A step by less than this factor over 1 is no step: far more than the perturbation, far less than matters.
+/// A step by less than this factor over 1 is a stall: far more than the perturbation, far less than matters.
 const NOWHERE: f64 = 1e-9;
 
-/// A price that is nothing beside the others, which sum to 1 over all there is.
+/// A price that counts as 0; `m·p = 1`.
 const NOTHING: f64 = 1e-250;
 
 /// What is maximised.
@@ -39,7 +39,7 @@ pub(super) enum Goal {
 
 /// The users and resources of a program: every capacity is positive, every user has a positive rate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Crowd<'a> {
+pub(super) struct Program<'a> {
     pub(super) goal: Goal,
     /// Users × resources.
     pub(super) w: &'a [f64],
@@ -49,11 +49,11 @@ pub(super) struct Crowd<'a> {
     pub(super) capacity: &'a [f64],
 }
 
-/// Some of a crowd's users, beside demand that does not move.
+/// Some of a program's users, beside constant demand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task<'a> {
+pub(super) struct Subproblem<'a> {
     pub(super) ids: &'a [u32],
-    /// What each of them counts: its v, more if it stands for others.
+    /// Their weights: v, more for a user that stands for others.
     pub(super) weight: &'a [f64],
     /// Units (equal level) or money (equilibrium) already fixed on each resource.
     pub(super) base: &'a [f64; MOST],
@@ -66,7 +66,7 @@ pub(super) enum Outcome {
     Balanced,
     /// All resources outside the set would have to be free: the set is a bottleneck of its own.
     Stuck(Mask),
-    /// The steps ran out.
+    /// The budget is spent.
     Spent,
 }
 
@@ -79,7 +79,7 @@ pub struct Effort {
     pub visits: u64,
 }
 
-/// Reusable memory of a run. Afterwards `forest` has the ties, by the crowd's own numbers.
+/// Reusable memory of a run. Afterwards `forest` has the ties, by the program's own numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Engine {
     pub(super) forest: Forest,
@@ -100,38 +100,38 @@ impl Engine {
     /// Runs from prices `p` until balanced, stuck or `steps` are spent; leaves prices in `p` and choices in `choice`.
     pub(super) fn run(
         &mut self,
-        crowd: &Crowd<'_>,
-        task: &Task<'_>,
+        program: &Program<'_>,
+        sub: &Subproblem<'_>,
         p: &mut [f64; MOST],
         choice: &mut [u8],
         (steps, effort): (u32, &mut Effort),
     ) -> Outcome {
-        self.load(crowd, task, p);
-        effort.visits += task.ids.len() as u64;
+        self.load(program, sub, p);
+        effort.visits += sub.ids.len() as u64;
         let outcome = loop {
-            let books = self.books(crowd, task, p);
-            let Some(violation) = self.forest.settle(self.k, &books) else { break Outcome::Balanced };
+            let balance = self.balance(program, sub, p);
+            let Some(violation) = self.forest.settle(self.k, &balance) else { break Outcome::Balanced };
             if effort.steps >= steps {
                 break Outcome::Spent;
             }
             effort.steps += 1;
-            effort.visits += task.ids.len() as u64;
-            if let Err(mask) = self.step(crowd, task, p, violation) {
+            effort.visits += sub.ids.len() as u64;
+            if let Err(mask) = self.step(program, sub, p, violation) {
                 break Outcome::Stuck(mask);
             }
         };
-        for (&id, &c) in task.ids.iter().zip(&self.choice) {
+        for (&id, &c) in sub.ids.iter().zip(&self.choice) {
             choice[id as usize] = c;
         }
         for tie in &mut self.forest.ties {
-            tie.user = task.ids[tie.user as usize];
+            tie.user = sub.ids[tie.user as usize];
         }
         outcome
     }
 
     /// Copies the users and lets everybody choose at `p`.
-    fn load(&mut self, crowd: &Crowd<'_>, task: &Task<'_>, p: &[f64; MOST]) {
-        let k = crowd.capacity.len();
+    fn load(&mut self, program: &Program<'_>, sub: &Subproblem<'_>, p: &[f64; MOST]) {
+        let k = program.capacity.len();
         self.k = k;
         self.random = 0x9E37_79B9_7F4A_7C15;
         self.forest.ties.clear();
@@ -139,11 +139,11 @@ impl Engine {
             buffer.clear();
         }
         self.choice.clear();
-        self.a.reserve(task.ids.len() * k);
-        for (&id, &v) in task.ids.iter().zip(task.weight) {
+        self.a.reserve(sub.ids.len() * k);
+        for (&id, &v) in sub.ids.iter().zip(sub.weight) {
             let l = id as usize;
             let (mut best, mut choice, mut near) = (f64::INFINITY, 0, f64::INFINITY);
-            for (j, &w) in crowd.w[l * k..][..k].iter().enumerate() {
+            for (j, &w) in program.w[l * k..][..k].iter().enumerate() {
                 let a = if w > 0.0 { (1.0 + 1e-12 * nudge((l * k + j) as u64)) / w } else { f64::INFINITY };
                 self.a.push(a);
                 if p[j] * a < best {
@@ -153,12 +153,12 @@ impl Engine {
             self.v.push(v);
             self.choice.push(choice as u8);
             self.near.push(near);
-            self.mass.push(if crowd.goal == Goal::EqualLevel { v * near } else { v });
+            self.mass.push(if program.goal == Goal::EqualLevel { v * near } else { v });
         }
     }
 
     /// Who supplies and demands what at `p`.
-    fn books(&mut self, crowd: &Crowd<'_>, task: &Task<'_>, p: &[f64; MOST]) -> Books {
+    fn balance(&mut self, program: &Program<'_>, sub: &Subproblem<'_>, p: &[f64; MOST]) -> Balance {
         // Four partial sums: neighbours with the same choice would wait for each other's addition.
         let mut load = [[0.0; MOST]; 4];
         let (fours, rest) = self.mass.as_chunks::<4>();
@@ -171,34 +171,34 @@ impl Engine {
         for (mass, &choice) in rest.iter().zip(&self.choice[done..]) {
             load[0][choice as usize % MOST] += mass;
         }
-        let demand = std::array::from_fn(|j| task.base[j] + load[0][j] + load[1][j] + load[2][j] + load[3][j]);
+        let demand = std::array::from_fn(|j| sub.base[j] + load[0][j] + load[1][j] + load[2][j] + load[3][j]);
         for tie in &mut self.forest.ties {
             let l = tie.user as usize;
-            tie.value = match crowd.goal {
+            tie.value = match program.goal {
                 Goal::EqualLevel => self.v[l] * self.near[l] * p[self.choice[l] as usize],
                 Goal::Equilibrium => self.v[l],
             };
         }
-        close_books(crowd, p, demand, &self.forest)
+        balance_of(program, p, demand, &self.forest)
     }
 
     /// Moves the prices of a violation's resources; `Err` says which set is a bottleneck.
     fn step(
         &mut self,
-        crowd: &Crowd<'_>,
-        task: &Task<'_>,
+        program: &Program<'_>,
+        sub: &Subproblem<'_>,
         p: &mut [f64; MOST],
         violation: Violation,
     ) -> Result<(), Mask> {
         if let Some((e, j)) = violation.cut {
-            self.cut(crowd, e, j);
+            self.cut(program, e, j);
         }
         let Violation { mask, over, .. } = violation;
         let rest = everything(self.k) & !mask;
         let (x, y) = if over { (mask, rest) } else { (rest, mask) };
-        let (stay, gone) = self.gather(crowd, task, p, x, y);
-        let supply = |side: Mask| members(side).map(|j| crowd.capacity[j] * p[j]).sum::<f64>();
-        let rule = match (crowd.goal, over) {
+        let (stay, gone) = self.gather(program, sub, p, x, y);
+        let supply = |side: Mask| members(side).map(|j| program.capacity[j] * p[j]).sum::<f64>();
+        let rule = match (program.goal, over) {
             (Goal::EqualLevel, _) => Rule::Ratio { x: supply(x), y: supply(y) },
             (Goal::Equilibrium, true) => Rule::Rise { supply: supply(x) },
             (Goal::Equilibrium, false) => Rule::Fall { supply: supply(y) },
@@ -216,7 +216,7 @@ impl Engine {
             Stop::Between(gone, s) => (gone, s),
             Stop::Never => return Err(x),
         };
-        self.leave(crowd, p, y, gone);
+        self.leave(program, p, y, gone);
         if let Stop::At(q) = stop {
             self.tie(p, y, self.candidates[q].user as usize);
         }
@@ -224,11 +224,11 @@ impl Engine {
             Rule::Ratio { .. } | Rule::Rise { .. } => members(x).for_each(|j| p[j] *= s),
             Rule::Fall { .. } => members(y).for_each(|j| p[j] /= s),
         }
-        if crowd.goal == Goal::EqualLevel {
-            let unit = 1.0 / members(x | y).map(|j| crowd.capacity[j] * p[j]).sum::<f64>();
+        if program.goal == Goal::EqualLevel {
+            let unit = 1.0 / members(x | y).map(|j| program.capacity[j] * p[j]).sum::<f64>();
             members(x | y).for_each(|j| p[j] *= unit);
-            // Prices can part by all the decades that rates have between them, resource after resource. What is next
-            // to nothing is free, as far as anybody can tell; the ladder finds out if it should not have been.
+            // Prices may differ by as many decades as rates do, resource after resource. A price near 0 is taken for 0;
+            // the leximin levels correct that if it was wrong.
             let dear = members(x | y).filter(|&j| p[j] > NOTHING).fold(0, |sum: Mask, j| sum | 1 << j);
             if dear != x | y {
                 return Err(dear);
@@ -237,9 +237,9 @@ impl Engine {
         Ok(())
     }
 
-    /// A long step that passes users and still gets nowhere means that many users are nearly tied. Passing them one
-    /// set after the other would go round in circles of 10⁻¹²; tying the first of them joins the two sides, and then
-    /// they move together. Returns that user's place if the first `gone` candidates leave for nothing.
+    /// A long step that passes users and still stalls means that many users are nearly tied. Passing one set of them after
+    /// the other would cycle within 10⁻¹²; tying the first of them joins the two sides, which then move together. Returns
+    /// that user's position if the first `gone` candidates leave in a stalled step.
     fn first_of_many(&self, gone: usize) -> Option<usize> {
         let farthest = self.candidates[..gone].iter().map(|c| c.rho).fold(0.0, f64::max);
         let (mut first, mut rho) = (0, f64::INFINITY);
@@ -252,7 +252,7 @@ impl Engine {
     }
 
     /// Removes resource j from a tie.
-    fn cut(&mut self, crowd: &Crowd<'_>, e: usize, j: usize) {
+    fn cut(&mut self, program: &Program<'_>, e: usize, j: usize) {
         let tie = &mut self.forest.ties[e];
         tie.mask &= !(1 << j);
         let (l, left) = (tie.user as usize, tie.mask);
@@ -263,22 +263,22 @@ impl Engine {
         }
         if left.count_ones() == 1 {
             self.forest.ties.swap_remove(e);
-            self.free(crowd, l);
+            self.free(program, l);
         }
     }
 
     /// The user is not tied: all it demands is of its choice.
-    fn free(&mut self, crowd: &Crowd<'_>, l: usize) {
-        self.mass[l] = if crowd.goal == Goal::EqualLevel { self.v[l] * self.near[l] } else { self.v[l] };
+    fn free(&mut self, program: &Program<'_>, l: usize) {
+        self.mass[l] = if program.goal == Goal::EqualLevel { self.v[l] * self.near[l] } else { self.v[l] };
     }
 
     /// Lists the users of X who could leave for Y; returns the demand that cannot leave, and that of Y.
-    fn gather(&mut self, crowd: &Crowd<'_>, task: &Task<'_>, p: &[f64; MOST], x: Mask, y: Mask) -> (f64, f64) {
+    fn gather(&mut self, program: &Program<'_>, sub: &Subproblem<'_>, p: &[f64; MOST], x: Mask, y: Mask) -> (f64, f64) {
         let k = self.k;
-        let level = crowd.goal == Goal::EqualLevel;
+        let level = program.goal == Goal::EqualLevel;
         let price = |j: usize| if level { p[j] } else { 1.0 };
-        let mut stay: f64 = members(x).map(|j| task.base[j] * price(j)).sum();
-        let mut gone: f64 = members(y).map(|j| task.base[j] * price(j)).sum();
+        let mut stay: f64 = members(x).map(|j| sub.base[j] * price(j)).sum();
+        let mut gone: f64 = members(y).map(|j| sub.base[j] * price(j)).sum();
         let mut beyond = [(0, 0.0); MOST];
         let mut count = 0;
         for j in members(y) {
@@ -311,13 +311,13 @@ impl Engine {
     }
 
     /// The first `gone` candidates move to their best resource in `y`, and lose their ties.
-    fn leave(&mut self, crowd: &Crowd<'_>, p: &[f64; MOST], y: Mask, gone: usize) {
+    fn leave(&mut self, program: &Program<'_>, p: &[f64; MOST], y: Mask, gone: usize) {
         for q in 0..gone {
             let l = self.candidates[q].user as usize;
             let there = self.best(l, p, y);
             self.choice[l] = there as u8;
             self.near[l] = self.a[l * self.k + there];
-            self.free(crowd, l);
+            self.free(program, l);
         }
         let choice = &self.choice;
         self.forest.ties.retain(|tie| tie.mask >> choice[tie.user as usize] & 1 == 1);
@@ -349,20 +349,20 @@ impl Engine {
     }
 }
 
-/// Prices the demand (units, or money) and sets the supply against it.
-pub(super) fn close_books(crowd: &Crowd<'_>, p: &[f64; MOST], mut demand: [f64; MOST], forest: &Forest) -> Books {
-    let k = crowd.capacity.len();
+/// Supply and demand at prices `p`, from demand in units or money.
+pub(super) fn balance_of(program: &Program<'_>, p: &[f64; MOST], mut demand: [f64; MOST], forest: &Forest) -> Balance {
+    let k = program.capacity.len();
     let mut supply = [0.0; MOST];
     for j in 0..k {
-        supply[j] = crowd.capacity[j] * p[j];
+        supply[j] = program.capacity[j] * p[j];
     }
-    if crowd.goal == Goal::EqualLevel {
+    if program.goal == Goal::EqualLevel {
         (0..k).for_each(|j| demand[j] *= p[j]);
         let tied: f64 = forest.ties.iter().map(|tie| tie.value).sum();
         let per_supply = (demand[..k].iter().sum::<f64>() + tied) / supply[..k].iter().sum::<f64>();
         supply[..k].iter_mut().for_each(|s| *s *= per_supply);
     }
-    Books { supply, demand }
+    Balance { supply, demand }
 }
 
 /// A number in [0, 1) that depends on `seed` alone.

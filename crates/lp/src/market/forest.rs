@@ -2,8 +2,8 @@
 //! value must be divided.
 //!
 //! A *tie* is a user `e` with a set `M_e` of at least two resources that cost it the same. Resources and ties are the
-//! two kinds of nodes of a graph, `j ∈ M_e` its edges; the engine keeps it free of cycles. Then everything follows
-//! from bookkeeping. With supply `s_j`, demand `u_j` of the users who are not tied, and value `v_e` of each tie:
+//! two kinds of nodes of a graph, `j ∈ M_e` its edges; the engine keeps it free of cycles. Then the parts follow from
+//! sums. With supply `s_j`, demand `u_j` of the users who are not tied, and value `v_e` of each tie:
 //!
 //! ```text
 //! left(B)  = Σ_{j∈B} (s_j − u_j) − Σ_{e inside B} v_e        B a set of resources closed under ties
@@ -52,7 +52,7 @@ pub(super) struct Tie {
 
 /// Supply and untied demand of each resource, in value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Books {
+pub(super) struct Balance {
     pub(super) supply: [f64; MOST],
     pub(super) demand: [f64; MOST],
 }
@@ -75,7 +75,7 @@ pub(super) struct Forest {
 
 impl Forest {
     /// Divides every tie's value; returns the largest violation, or nothing if there is none.
-    pub(super) fn settle(&mut self, k: usize, books: &Books) -> Option<Violation> {
+    pub(super) fn settle(&mut self, k: usize, balance: &Balance) -> Option<Violation> {
         let mut worst = Worst { size: 0.0, violation: None };
         let mut seen = 0;
         for root in 0..k {
@@ -84,14 +84,14 @@ impl Forest {
             }
             let mask = self.reach(1 << root, None);
             seen |= mask;
-            let (left, scale) = self.left(books, mask, None);
+            let (left, scale) = self.left(balance, mask, None);
             let balanced = left.abs() <= TOLERANCE * scale;
             if !balanced {
                 worst.offer(left.abs(), Violation { mask, over: left < 0.0, cut: None });
             }
             for e in 0..self.ties.len() {
                 if self.ties[e].mask & mask != 0 {
-                    self.divide(e, books, balanced, &mut worst);
+                    self.divide(e, balance, balanced, &mut worst);
                 }
             }
         }
@@ -114,11 +114,11 @@ impl Forest {
     }
 
     /// `left(B)`, and the size of what was added up.
-    fn left(&self, books: &Books, mask: Mask, without: Option<usize>) -> (f64, f64) {
+    fn left(&self, balance: &Balance, mask: Mask, without: Option<usize>) -> (f64, f64) {
         let (mut supply, mut demand) = (0.0, 0.0);
         for j in members(mask) {
-            supply += books.supply[j];
-            demand += books.demand[j];
+            supply += balance.supply[j];
+            demand += balance.demand[j];
         }
         for (e, tie) in self.ties.iter().enumerate() {
             if tie.mask & mask != 0 && Some(e) != without {
@@ -129,13 +129,13 @@ impl Forest {
     }
 
     /// The parts of one tie.
-    fn divide(&mut self, e: usize, books: &Books, balanced: bool, worst: &mut Worst) {
+    fn divide(&mut self, e: usize, balance: &Balance, balanced: bool, worst: &mut Worst) {
         let Tie { mask, value, .. } = self.ties[e];
         let mut sides = [(0, 0.0, 0.0); MOST];
         let mut largest = None::<usize>;
         for j in members(mask) {
             let side = self.reach(1 << j, Some(e));
-            let (left, scale) = self.left(books, side, Some(e));
+            let (left, scale) = self.left(balance, side, Some(e));
             sides[j] = (side, left, scale);
             if largest.is_none_or(|i| sides[i].2 < scale) {
                 largest = Some(j);

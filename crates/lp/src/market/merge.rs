@@ -1,16 +1,15 @@
-//! Users whose rates are proportional are one user to a market: they agree on what is best at any prices, and
-//! whatever they get together can be divided by what each is owed. Merging them is exact, makes small problems of
-//! large ones when there are few kinds of users, and removes the ties that equal users are.
+//! Presolve: users whose rates are proportional are one user to a market. They prefer the same resources at any prices, and
+//! what they get together can be divided in proportion to their weights. Merging them is exact, makes large problems with
+//! few kinds of users small, and removes the degeneracy of equal users.
 //!
-//! Rates are divided by the user's greatest: correctly rounded, two rows in an exact proportion become the same bits.
-//! A level of `t` for rates `c·w` and weight π is one for `w` and `π/c`; money is not measured in rates and stays.
+//! Rates are divided by the user's largest: correctly rounded, two rows in an exact proportion become the same bits.
+//! A level of `t` for rates `c·w` and weight π is one for `w` and `π/c`; incomes are not measured in rates and stay.
 
 use super::engine::Goal;
+use crate::distinct::DistinctRows;
 
 /// Rows looked at before it is decided whether to merge at all.
 const LOOK: usize = 2048;
-/// An empty place in the table.
-const EMPTY: u32 = u32::MAX;
 
 /// Users by kind.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +19,7 @@ pub(super) struct Merged {
     pub(super) weight: Vec<f64>,
     /// Per user: its kind.
     pub(super) kind: Vec<u32>,
-    table: Vec<u32>,
+    table: DistinctRows,
     row: Vec<f64>,
 }
 
@@ -55,39 +54,20 @@ impl Merged {
         self.w.clear();
         self.weight.clear();
         self.kind.clear();
-        self.table.clear();
-        self.table.resize((2 * users).next_power_of_two(), EMPTY);
+        self.table.reset(users);
     }
 
-    /// One more user. The table is open: a taken place sends on to the next.
+    /// One more user.
     fn add(&mut self, goal: Goal, w: &[f64], weight: f64, resources: &[usize]) {
-        let k = resources.len();
         let greatest = resources.iter().map(|&j| w[j]).fold(0.0, f64::max);
         self.row.clear();
         self.row.extend(resources.iter().map(|&j| w[j] / greatest));
         let weight = if goal == Goal::EqualLevel { weight / greatest } else { weight };
-        let mut hash = 0u64;
-        for rate in &self.row {
-            hash = (hash ^ rate.to_bits()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            hash ^= hash >> 29;
+        let (kind, new) = self.table.insert(&mut self.w, &self.row);
+        if new {
+            self.weight.push(0.0);
         }
-        let last = self.table.len() - 1;
-        let mut place = hash as usize & last;
-        loop {
-            let kind = self.table[place];
-            if kind == EMPTY {
-                self.table[place] = self.weight.len() as u32;
-                self.kind.push(self.weight.len() as u32);
-                self.w.extend_from_slice(&self.row);
-                self.weight.push(weight);
-                return;
-            }
-            if self.w[kind as usize * k..][..k] == self.row {
-                self.kind.push(kind);
-                self.weight[kind as usize] += weight;
-                return;
-            }
-            place = (place + 1) & last;
-        }
+        self.kind.push(kind);
+        self.weight[kind as usize] += weight;
     }
 }

@@ -10,62 +10,62 @@
 //!                      equal level: one component, unless several are in balance by themselves: then as found
 //! ```
 
-use super::band::Bander;
-use super::engine::{Crowd, Goal, close_books};
+use super::engine::{Goal, Program, balance_of};
 use super::forest::{Forest, MOST, Mask, everything, members};
+use super::sampled::SampledSolver;
 
 /// Replaces `p` by the tree's own prices and divides the ties anew; returns the level (equal level only).
-pub(super) fn read(crowd: &Crowd<'_>, bander: &mut Bander, p: &mut [f64; MOST]) -> f64 {
-    let k = crowd.capacity.len();
-    bander.forest().ties.sort_unstable_by_key(|tie| tie.user);
+pub(super) fn read(program: &Program<'_>, solver: &mut SampledSolver, p: &mut [f64; MOST]) -> f64 {
+    let k = program.capacity.len();
+    solver.forest().ties.sort_unstable_by_key(|tie| tie.user);
     let mut tied = [u32::MAX; MOST];
-    for (at, tie) in tied.iter_mut().zip(&bander.forest().ties) {
+    for (at, tie) in tied.iter_mut().zip(&solver.forest().ties) {
         *at = tie.user;
     }
-    let demand = untied_demand(crowd, &bander.choice, &tied);
-    let forest = bander.forest();
+    let demand = untied_demand(program, &solver.choice, &tied);
+    let forest = solver.forest();
     let mut seen: Mask = 0;
     for root in 0..k {
         if seen >> root & 1 == 0 {
             let component = forest.reach(1 << root, None);
             seen |= component;
-            if component == everything(k) || crowd.goal == Goal::Equilibrium {
+            if component == everything(k) || program.goal == Goal::Equilibrium {
                 p[root] = 1.0;
             }
-            spread(crowd, forest, root, component, p);
-            if crowd.goal == Goal::Equilibrium {
-                spend(crowd, forest, component, &demand, p);
+            spread(program, forest, root, component, p);
+            if program.goal == Goal::Equilibrium {
+                spend(program, forest, component, &demand, p);
             }
         }
     }
-    if crowd.goal == Goal::EqualLevel {
-        super::band::scale_prices(crowd, p);
+    if program.goal == Goal::EqualLevel {
+        super::sampled::scale_prices(program, p);
     }
     for tie in &mut forest.ties {
         let (l, j) = (tie.user as usize, tie.mask.trailing_zeros() as usize);
-        tie.value = match crowd.goal {
-            Goal::EqualLevel => crowd.weight[l] * p[j] / crowd.w[l * k + j],
-            Goal::Equilibrium => crowd.weight[l],
+        tie.value = match program.goal {
+            Goal::EqualLevel => program.weight[l] * p[j] / program.w[l * k + j],
+            Goal::Equilibrium => program.weight[l],
         };
     }
-    let books = close_books(crowd, p, demand, forest);
-    forest.settle(k, &books);
+    let balance = balance_of(program, p, demand, forest);
+    forest.settle(k, &balance);
     let (supply, capacity): (f64, f64) =
-        (0..k).map(|j| (books.supply[j], crowd.capacity[j] * p[j])).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        (0..k).map(|j| (balance.supply[j], program.capacity[j] * p[j])).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
     capacity / supply
 }
 
 /// Units per level, or money, of the users who are not tied.
-fn untied_demand(crowd: &Crowd<'_>, choice: &[u8], tied: &[u32; MOST]) -> [f64; MOST] {
-    let k = crowd.capacity.len();
+fn untied_demand(program: &Program<'_>, choice: &[u8], tied: &[u32; MOST]) -> [f64; MOST] {
+    let k = program.capacity.len();
     let (mut demand, mut next) = ([0.0; MOST], 0);
-    for (l, (&c, &v)) in choice.iter().zip(crowd.weight).enumerate() {
+    for (l, (&c, &v)) in choice.iter().zip(program.weight).enumerate() {
         if next < MOST && tied[next] as usize == l {
             next += 1;
             continue;
         }
-        demand[c as usize % MOST] += match crowd.goal {
-            Goal::EqualLevel => v / crowd.w[l * k + c as usize],
+        demand[c as usize % MOST] += match program.goal {
+            Goal::EqualLevel => v / program.w[l * k + c as usize],
             Goal::Equilibrium => v,
         };
     }
@@ -73,15 +73,15 @@ fn untied_demand(crowd: &Crowd<'_>, choice: &[u8], tied: &[u32; MOST]) -> [f64; 
 }
 
 /// Sets the prices of a component from its root's.
-fn spread(crowd: &Crowd<'_>, forest: &Forest, root: usize, component: Mask, p: &mut [f64; MOST]) {
-    let k = crowd.capacity.len();
+fn spread(program: &Program<'_>, forest: &Forest, root: usize, component: Mask, p: &mut [f64; MOST]) {
+    let k = program.capacity.len();
     let mut known: Mask = 1 << root;
     while known != component {
         let before = known;
         for tie in &forest.ties {
             let from = tie.mask & known;
             if from != 0 && tie.mask & !known != 0 {
-                let (w, i) = (&crowd.w[tie.user as usize * k..][..k], from.trailing_zeros() as usize);
+                let (w, i) = (&program.w[tie.user as usize * k..][..k], from.trailing_zeros() as usize);
                 members(tie.mask & !known).for_each(|j| p[j] = p[i] * w[j] / w[i]);
                 known |= tie.mask;
             }
@@ -93,11 +93,11 @@ fn spread(crowd: &Crowd<'_>, forest: &Forest, root: usize, component: Mask, p: &
 }
 
 /// Scales the prices of a component so that they take all the money spent in it.
-fn spend(crowd: &Crowd<'_>, forest: &Forest, component: Mask, demand: &[f64; MOST], p: &mut [f64; MOST]) {
+fn spend(program: &Program<'_>, forest: &Forest, component: Mask, demand: &[f64; MOST], p: &mut [f64; MOST]) {
     let money: f64 = members(component).map(|j| demand[j]).sum();
     let tied: f64 =
-        forest.ties.iter().filter(|tie| tie.mask & component != 0).map(|tie| crowd.weight[tie.user as usize]).sum();
-    let supply: f64 = members(component).map(|j| crowd.capacity[j] * p[j]).sum();
+        forest.ties.iter().filter(|tie| tie.mask & component != 0).map(|tie| program.weight[tie.user as usize]).sum();
+    let supply: f64 = members(component).map(|j| program.capacity[j] * p[j]).sum();
     let unit = (money + tied) / supply;
     if unit > 0.0 {
         members(component).for_each(|j| p[j] *= unit);

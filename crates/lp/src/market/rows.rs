@@ -1,4 +1,4 @@
-//! The inner loop of every pass over a large crowd: what is a user's best resource, and which others come near?
+//! The inner loop of every pass over a large program: what is a user's best resource, and which others come near?
 
 use super::forest::{MOST, Mask};
 

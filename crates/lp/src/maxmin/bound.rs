@@ -1,8 +1,7 @@
-//! Proves how good an answer is, from the problem as it was asked. Shares nothing with the interior point: any `x`
-//! and any duals may come in, and what comes out is true of them.
+//! Certifies a solution from the problem as given. Shares no code with the interior point; the bounds hold for any `x`
+//! and any duals.
 //!
-//! *Lower bound.* `x` is scaled into the capacities, then into the caps; what is left is feasible, so the least
-//! `w·x/β` can be had.
+//! *Lower bound.* `x` is scaled into the capacities, then into the caps: the least `w·x/β` of a feasible point.
 //!
 //! *Upper bound.* For any `λ, p ≥ 0`, a user's best use of its cap is worth `d_l max(0, max_j(λ_l w_lj − p_j))`, so
 //!
@@ -10,64 +9,46 @@
 //! t ≤ ( m·p + Σ_l d_l max(0, max_j (λ_l w_lj − p_j)) ) / Σ_l β_l λ_l
 //! ```
 //!
-//! A user without a cap must not find anything worth having: its λ is lowered to `min_j p_j/w_lj`. A resource of
-//! capacity 0 costs nothing, and is priced so that nobody wants it.
+//! The λ of a user without a cap is lowered to `min_j p_j/w_lj`, so that its maximum is 0. A resource of capacity 0 adds
+//! nothing, and is priced so that no user has a positive reduced profit there.
 
-use super::{Level, MaxMin};
+use super::{MaxMin, Solution};
+use crate::Certificate;
+use crate::certificate::{fit, usable};
 
-/// Two numbers with the optimum between them.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Bound {
-    /// Attained by the answer itself.
-    pub lower: f64,
-    /// Proved by the answer's duals.
-    pub upper: f64,
-}
-
-impl Bound {
-    /// Distance of the two, relative to the upper one; infinite when nothing was proved.
-    #[must_use]
-    pub fn gap(&self) -> f64 {
-        let gap = (self.upper - self.lower) / self.upper;
-        if gap.is_finite() { gap.max(0.0) } else { f64::INFINITY }
-    }
-}
-
-/// Makes `level` a feasible answer with duals that prove `level.bound`. `scratch` saves an allocation.
-pub(super) fn certify(problem: &MaxMin<'_>, level: &mut Level, scratch: &mut Vec<f64>) {
-    let lower = attain(problem, &mut level.x, scratch);
-    let upper = prove(problem, &mut level.prices, &mut level.duals);
-    level.t = lower;
-    level.bound = Bound { lower, upper };
+/// Makes `solution` feasible, and its duals prove `solution.bound`. `scratch` saves an allocation.
+pub(super) fn certify(problem: &MaxMin<'_>, solution: &mut Solution, scratch: &mut Vec<f64>) {
+    solution.t = attain(problem, &mut solution.x, scratch);
+    let upper = prove(problem, &mut solution.prices, &mut solution.duals);
+    solution.bound = Certificate::of_maximum(solution.t, upper);
 }
 
 /// Scales `x` into capacities and caps; returns the level it attains.
-pub(super) fn attain(problem: &MaxMin<'_>, x: &mut [f64], used: &mut Vec<f64>) -> f64 {
+pub(crate) fn attain(problem: &MaxMin<'_>, x: &mut [f64], used: &mut Vec<f64>) -> f64 {
     let k = problem.capacity.len();
-    let sanitised = |x: f64| if x > 0.0 && x.is_finite() { x } else { 0.0 };
     used.clear();
     used.resize(k, 0.0);
     for (x, w) in x.chunks_exact_mut(k).zip(problem.w.chunks_exact(k)) {
         for j in 0..k {
-            x[j] = if w[j] > 0.0 { sanitised(x[j]) } else { 0.0 };
+            x[j] = if w[j] > 0.0 { usable(x[j]) } else { 0.0 };
             used[j] += x[j];
         }
     }
     for (used, m) in used.iter_mut().zip(problem.capacity) {
-        *used = if *used > *m { m / *used } else { 1.0 };
+        *used = fit(*used, *m);
     }
-    let fit = used;
+    let resource_fit = used;
     let mut lower = f64::INFINITY;
     for (l, x) in x.chunks_exact_mut(k).enumerate() {
         let mut sum = 0.0;
         for j in 0..k {
-            x[j] *= fit[j];
+            x[j] *= resource_fit[j];
             sum += x[j];
         }
-        let fit = if sum > problem.caps[l] { problem.caps[l] / sum } else { 1.0 };
+        let cap_fit = fit(sum, problem.caps[l]);
         let mut served = 0.0;
         for (x, w) in x.iter_mut().zip(&problem.w[l * k..][..k]) {
-            *x *= fit;
+            *x *= cap_fit;
             served += w * *x;
         }
         lower = f64::min(lower, served / problem.beta[l]);
@@ -75,14 +56,13 @@ pub(super) fn attain(problem: &MaxMin<'_>, x: &mut [f64], used: &mut Vec<f64>) -
     lower
 }
 
-/// Repairs the duals, scales them to `Σ β λ = 1` and returns the level that they exclude exceeding.
+/// Repairs the duals, scales them to `Σ β λ = 1` and returns their upper bound.
 fn prove(problem: &MaxMin<'_>, prices: &mut [f64], duals: &mut [f64]) -> f64 {
     let k = problem.capacity.len();
-    let sanitised = |dual: f64| if dual > 0.0 && dual.is_finite() { dual } else { 0.0 };
-    prices.iter_mut().for_each(|p| *p = sanitised(*p));
+    prices.iter_mut().for_each(|p| *p = usable(*p));
     let (mut cost, mut weight) = (0.0, 0.0);
     for (l, w) in problem.w.chunks_exact(k).enumerate() {
-        let mut lambda = sanitised(duals[l]);
+        let mut lambda = usable(duals[l]);
         if problem.caps[l].is_finite() {
             let mut profit = 0.0;
             for j in 0..k {
@@ -110,13 +90,12 @@ fn prove(problem: &MaxMin<'_>, prices: &mut [f64], duals: &mut [f64]) -> f64 {
             prices[j] = wanted.fold(0.0, f64::max);
         }
     }
-    let upper = cost * unit;
-    if upper.is_finite() { upper } else { f64::INFINITY }
+    cost * unit
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, certify};
+    use super::{Solution, certify};
     use crate::families::{Family, Instance, Recipe};
     use crate::maxmin::{self, General};
     use crate::{Budget, Clarabel};
@@ -136,7 +115,7 @@ mod tests {
             let problem = instance.problem();
             let mut number = numbers.into_iter().cycle();
             let mut take = |count: usize| number.by_ref().take(count).collect::<Vec<f64>>();
-            let mut level = Level { x: take(users * resources), prices: take(resources), duals: take(users), ..Level::default() };
+            let mut level = Solution { x: take(users * resources), prices: take(resources), duals: take(users), ..Solution::default() };
             certify(&problem, &mut level, &mut Vec::new());
             let optimum = General::new(&problem).unwrap().solve(&problem, &Clarabel, Budget::default()).bound;
             prop_assert!(level.bound.lower <= optimum.upper * (1.0 + 1e-12));

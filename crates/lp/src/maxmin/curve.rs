@@ -28,7 +28,7 @@ pub(super) struct Curves {
     ends: Vec<usize>,
 }
 
-/// The resources of every user from slow to fast. Depends on rates only, so it is sorted once per question.
+/// The resources of every user from slow to fast. Depends on rates only, so it is sorted once per problem.
 pub(super) fn order(problem: &MaxMin<'_>, into: &mut Vec<u8>) {
     let k = problem.capacity.len();
     into.clear();
@@ -104,7 +104,7 @@ impl Curves {
 
     /// The line through the edge of user `l` at rate `rate`: `(λ, μ)` such that resource `j` lies on it if
     /// `p_j + μ = λ w_j`, and idling does if `μ = 0`.
-    pub(super) fn line(&self, l: usize, rate: f64) -> (f64, f64) {
+    pub(super) fn segment(&self, l: usize, rate: f64) -> (f64, f64) {
         let corners = self.corners(l);
         match corners.iter().find(|corner| rate < corner.rate).or(corners.last()) {
             Some(corner) => (corner.slope, corner.slope * corner.rate - corner.cost),

@@ -1,179 +1,176 @@
 //! Water-filling: max-min, and then the same again for everybody who can still rise.
 //!
-//! Write `u_l = w_l·x_l/β_l`. The answer maximises the least `u`; whoever cannot have more without lowering somebody
-//! who has no more is frozen, and the rest go on: the vector of levels is the leximin one.
+//! Write `u_l = w_l·x_l/β_l`. The solution maximises the least `u`; users who cannot have more without lowering somebody
+//! who has no more are frozen, and the rest go on: the vector of levels is the leximin optimum.
 //!
-//! # One stage ([`stage`])
+//! # One bottleneck ([`raise`])
 //!
-//! A user that rises alone stops at its limit `f_l = d_l max_j w_lj/β_l` whatever the others do. Stopping there one by
-//! one would take a stage each, so limits are part of the question: find the greatest `t` at which all of
+//! A user stops at its limit `f_l = d_l max_j w_lj/β_l` whatever the others do. Stopping there one by one would take a
+//! round each, so limits are part of the program: find the greatest `t` at which all of
 //!
 //! ```text
 //! b_l(t) = β_l min(t, f_l)
 //! ```
 //!
-//! can be had at once. With `C_l(b, p)` the least that `b` costs at prices `p` ([`super::curve`]), weak duality says
+//! are feasible at once. With `C_l(b, p)` the least cost of `b` at prices `p` ([`super::curve`]), weak duality says
 //!
 //! ```text
 //! t ≤ t(p) = sup { t : Σ_l C_l(b_l(t), p) ≤ m·p }        for every p ≥ 0
 //! ```
 //!
-//! so `t` is found from above: at the present `t` solve plain max-min with `b(t)` in place of β, which answers `τ`. If
-//! `τ = 1` then `t` can be had and is proved; else its prices give a lower `t(p)`. As this is the same program again,
-//! scaled by `τ`, every stage has an interior: `τ` below 1 leaves room even where every resource is spoken for.
+//! so `t` is found from above: at the current `t` solve plain max-min with `b(t)` in place of β, with optimum `τ`. If
+//! `τ = 1` then `t` is feasible and proved; else the prices give a lower `t(p)`. As this is the same program again,
+//! scaled by `τ`, it always has an interior: `τ` below 1 leaves slack even where every resource is used up.
 //!
-//! # Between stages ([`settle`])
+//! # Between bottlenecks ([`settle`])
 //!
-//! A resource with a price is exhausted. Users whose cost rises at `t` freeze. Nobody else pays anything at `t`, so
-//! by complementary slackness nobody else uses an exhausted resource in any optimum: they lose it, and `f_l` is taken
-//! over what they still have. Hence at most one stage per resource, and a last one in which all reach their limits. A
-//! price that rounding hides costs a stage more, at the same level, and nothing else.
+//! A resource with a positive price is exhausted. Users whose cost rises at `t` freeze. The others have zero cost at
+//! `t`, so by complementary slackness they use no exhausted resource in any optimum: they lose it, and `f_l` is taken over
+//! the resources they still have. Hence at most one bottleneck per resource, and a last one in which all reach their
+//! limits. A price that is lost in rounding costs one more round at the same level, and nothing else.
 //!
-//! What a frozen user holds is settled too, unless prices leave it a choice: two equations (its level, its cap) fix
-//! two shares, so only users with three ways or more (idling is one) stay in the program, on those ways alone. The
-//! rest are subtracted from the capacities. That keeps later stages small and their prices their own.
+//! The shares of a frozen user are settled too, unless prices leave it a choice: two equations (its level, its cap) fix
+//! two shares, so only users with three options or more (idling is one) stay in the program, on those options alone. The
+//! rest are subtracted from the capacities. That keeps later programs small and their prices their own.
 
 mod proof;
+mod raise;
 mod settle;
-mod stage;
 
 use super::curve::{self, Curves};
-use super::{Bound, Budget, MOST_RESOURCES, MaxMin, Refusal, Workspace, bound};
+use super::{MOST_RESOURCES, MaxMin, Workspace, bound};
+use crate::input::{check_count, check_servable};
+use crate::{Budget, Certificate, InputError};
 
 /// One level at which users stopped.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Stage {
+pub struct Bottleneck {
     /// What each resource costs at this level, scaled to `m·p = 1`; all zero if everybody who rose reached its limit.
     pub prices: Vec<f64>,
-    /// The users that froze here, because others need what they want (or, in the last stage, because the budget was
-    /// spent: see `bound` and the ceilings).
+    /// The users that froze here: none of them can rise unless somebody who has no more falls (or, in the last
+    /// bottleneck, the budget was spent: see `bound` and the ceilings).
     pub frozen: Vec<usize>,
-    /// The users that stopped at their own limit, no higher than this stage.
+    /// The users that stopped at their own limit, no higher than this.
     pub full: Vec<usize>,
-    /// The level, and what the prices prove that it cannot exceed while everybody below it keeps its own.
-    pub bound: Bound,
+    /// The level, and the upper bound that prices prove for it while everybody below keeps its own level.
+    pub bound: Certificate,
 }
 
-/// An answer.
+/// A leximin solution.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Filled {
+pub struct Filling {
     /// Shares, users × resources, row by row.
     pub x: Vec<f64>,
     /// Each user's `w·x/β`.
     pub levels: Vec<f64>,
-    /// What each user provably cannot exceed unless somebody who has no more than it has loses.
+    /// Per user, a proven upper bound of its level unless somebody who has no more falls.
     pub ceilings: Vec<f64>,
     /// From the lowest level to the highest.
-    pub stages: Vec<Stage>,
-    /// The worst relative distance between a stage's level and what was proved of it; for users that are full, or whom a
-    /// spent budget stopped, between them and their ceiling.
+    pub bottlenecks: Vec<Bottleneck>,
+    /// The largest relative gap of a bottleneck; for users that are full, or whom a spent budget stopped, between their
+    /// level and their ceiling.
     pub gap: f64,
     /// Iterations spent.
     pub iterations: u32,
 }
 
-/// Whether a user can still rise, and whether what it holds can still change.
+/// Whether a user can still rise, and whether its shares can still change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Life {
+enum UserState {
     /// Goes on.
     Rising,
-    /// Has its level, and several ways to it.
+    /// Has its level, and several ways to reach it.
     Tied,
     /// Has its shares.
     Settled,
 }
 
-/// The top of a stage: its level and prices, and whether the level could be had.
-struct Crest {
+/// The greatest common level, its prices, and whether it is attained.
+struct Raised {
     t: f64,
     p: Vec<f64>,
     reached: bool,
 }
 
-/// Memory to fill in. It keeps the prices of the last answer, stage by stage, and the next question of as many resources
-/// starts from them: one that has changed little takes a quarter fewer iterations. (Starting from the iterates
-/// themselves, with new users put in their places, was tried and took more.) Answers agree to the tolerance, not to
-/// the bit.
+/// Memory to fill in. It keeps the prices of the last solution, bottleneck by bottleneck, and the next problem with as many
+/// resources starts from them: one that has changed little takes a quarter fewer iterations. (Starting from the
+/// iterates themselves, with new users inserted, was tried and took more.) Warm and cold solutions agree to the
+/// tolerance, not to the bit.
 #[derive(Clone, Debug, Default)]
-pub struct Reservoir {
+pub struct FillWorkspace {
     solver: Workspace,
     curves: Curves,
     /// Each user's resources from slow to fast.
     order: Vec<u8>,
     /// The resources open to each user, a bit each.
     open: Vec<u32>,
-    life: Vec<Life>,
-    /// f: the level a user cannot exceed, or has.
+    state: Vec<UserState>,
+    /// f: the limit of a user's level, or its level.
     limit: Vec<f64>,
     /// d, infinite for users that are at their limit and tied.
     caps: Vec<f64>,
-    /// What settled users have left of each resource.
+    /// What settled users leave of each resource.
     left: Vec<f64>,
     /// Resources that had a price.
     exhausted: u32,
-    /// The scaled question: who takes part, w, b, caps, capacities.
+    /// The scaled program: its users, w, b, caps, capacities.
     members: Vec<usize>,
     w: Vec<f64>,
     b: Vec<f64>,
     d: Vec<f64>,
     spare: Vec<f64>,
     x: Vec<f64>,
-    /// Who took part in the program before.
+    /// The users of the program before.
     before: Vec<usize>,
-    /// The prices of each stage of the last question.
+    /// The prices of each bottleneck of the last problem.
     memory: Vec<Vec<f64>>,
 }
 
-impl Reservoir {
+impl FillWorkspace {
     /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Fills.
-    pub fn fill(&mut self, problem: &MaxMin<'_>, budget: Budget) -> Result<Filled, Refusal> {
+    /// Solves.
+    pub fn fill(&mut self, problem: &MaxMin<'_>, budget: Budget) -> Result<Filling, InputError> {
         problem.check()?;
         self.prepare(problem)?;
-        let mut filled = Filled::default();
+        let mut filling = Filling::default();
         let mut left = budget.iterations;
         let mut all_reached = true;
-        while self.life.contains(&Life::Rising) {
-            let number = filled.stages.len();
-            let Crest { t, p, reached } = self.stage(problem, number, &mut left)?;
-            let stage = if reached { self.settle(problem, t, p) } else { None };
-            all_reached = stage.is_some();
-            let stage = stage.unwrap_or_else(|| self.stop(problem));
-            filled.stages.push(stage);
+        while self.state.contains(&UserState::Rising) {
+            let number = filling.bottlenecks.len();
+            let Raised { t, p, reached } = self.raise(problem, number, &mut left)?;
+            let bottleneck = if reached { self.settle(problem, t, p) } else { None };
+            all_reached = bottleneck.is_some();
+            filling.bottlenecks.push(bottleneck.unwrap_or_else(|| self.stop(problem)));
         }
-        self.memory.truncate(filled.stages.len());
-        filled.x.clone_from(&self.x);
-        bound::attain(problem, &mut filled.x, &mut self.spare);
-        self.hand_out(problem, &mut filled.x);
-        filled.levels.extend(levels(problem, &filled.x));
-        self.prove(problem, &mut filled, all_reached);
-        filled.iterations = budget.iterations - left;
-        Ok(filled)
+        self.memory.truncate(filling.bottlenecks.len());
+        filling.x.clone_from(&self.x);
+        bound::attain(problem, &mut filling.x, &mut self.spare);
+        self.hand_out(problem, &mut filling.x);
+        filling.levels.extend(levels(problem, &filling.x));
+        self.prove(problem, &mut filling, all_reached);
+        filling.iterations = budget.iterations - left;
+        Ok(filling)
     }
 
-    fn prepare(&mut self, problem: &MaxMin<'_>) -> Result<(), Refusal> {
+    fn prepare(&mut self, problem: &MaxMin<'_>) -> Result<(), InputError> {
         let (n, k) = (problem.beta.len(), problem.capacity.len());
-        if k > MOST_RESOURCES {
-            return Err(Refusal::TooWide { resources: k });
-        }
+        check_count("resources", k as u64, MOST_RESOURCES as u64)?;
+        check_servable(problem.w, problem.capacity)?;
         curve::order(problem, &mut self.order);
         self.open.clear();
         self.limit.clear();
         for (l, w) in problem.w.chunks_exact(k).enumerate() {
             let open = (0..k).filter(|&j| w[j] > 0.0 && problem.capacity[j] > 0.0).fold(0, |open, j| open | 1 << j);
-            if open == 0 {
-                return Err(Refusal::Unservable { user: l });
-            }
             self.open.push(open);
             self.limit.push(limit(problem, l, open));
         }
-        self.life.clear();
-        self.life.resize(n, Life::Rising);
+        self.state.clear();
+        self.state.resize(n, UserState::Rising);
         self.caps.clear();
         self.caps.extend_from_slice(problem.caps);
         self.left.clear();
@@ -185,8 +182,8 @@ impl Reservoir {
         Ok(())
     }
 
-    /// Hands out what is left to whoever has least and room for it. After a full filling these are crumbs of rounding;
-    /// after a budget that ended early it is all that nobody was given yet.
+    /// Gives what is left to the users with the lowest levels that can use it. After a complete filling this is rounding;
+    /// after a spent budget it is all that is not allocated yet.
     fn hand_out(&mut self, problem: &MaxMin<'_>, x: &mut [f64]) {
         let k = problem.capacity.len();
         let mut left = problem.capacity.to_vec();
@@ -212,7 +209,7 @@ impl Reservoir {
     }
 }
 
-/// Everybody's `w·x/β`.
+/// Every user's `w·x/β`.
 fn levels<'a>(problem: &'a MaxMin<'_>, x: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
     let k = problem.capacity.len();
     let rows = problem.w.chunks_exact(k).zip(x.chunks_exact(k)).zip(problem.beta);
@@ -245,7 +242,7 @@ fn limit(problem: &MaxMin<'_>, l: usize, open: u32) -> f64 {
 /// Numbers this close, relatively, are the same.
 const SAME: f64 = 1e-12;
 
-/// Fills once.
-pub fn fill(problem: &MaxMin<'_>, budget: Budget) -> Result<Filled, Refusal> {
-    Reservoir::new().fill(problem, budget)
+/// Solves once.
+pub fn fill(problem: &MaxMin<'_>, budget: Budget) -> Result<Filling, InputError> {
+    FillWorkspace::new().fill(problem, budget)
 }

@@ -1,10 +1,10 @@
-//! The same program for a general solver: the way out when the structured one stalls, and the reference that it is
-//! tested against. Rates are scaled as in [`super::start`], because general solvers trust rows of like size.
+//! The same program for a general solver: the fallback when the structured one stalls, and the reference that it is
+//! tested against. Rates are scaled as in [`super::start`], because general solvers prefer rows of similar size.
 
 use super::bound::certify;
 use super::start::Scaling;
-use super::{Level, MaxMin, Refusal};
-use crate::{Budget, ColumnId, Model, ModelError, Outcome, Solver};
+use super::{MaxMin, Solution};
+use crate::{Budget, ColumnId, InputError, Model, ModelError, Outcome, Solver};
 
 /// The program as a [`Model`], and where its pieces are.
 #[derive(Clone, Debug)]
@@ -17,13 +17,13 @@ pub struct General {
 impl General {
     /// Writes the problem out: one column per usable (user, resource), one for `t`; rows for users, then for
     /// resources, then for the caps.
-    pub fn new(problem: &MaxMin<'_>) -> Result<Self, Refusal> {
+    pub fn new(problem: &MaxMin<'_>) -> Result<Self, InputError> {
         problem.check()?;
         let mut scaling = Scaling::default();
         scaling.measure(problem)?;
         let mut general = Self { model: Model::maximise(), shares: Vec::new(), scaling };
-        // Checked numbers make legal columns and rows; anything else was refused above.
-        general.write(problem).map_err(Refusal::Scale)?;
+        // Checked numbers make legal columns and rows, unless scaling overflows.
+        general.write(problem).map_err(InputError::Scale)?;
         Ok(general)
     }
 
@@ -63,23 +63,23 @@ impl General {
         &self.model
     }
 
-    /// Reads an answer to [`Self::model`], and certifies it as if the structured solver had found it.
+    /// Reads a solution of [`Self::model`], and certifies it as if the structured solver had found it.
     #[must_use]
-    pub fn read(&self, problem: &MaxMin<'_>, outcome: &Outcome) -> Level {
+    pub fn read(&self, problem: &MaxMin<'_>, outcome: &Outcome) -> Solution {
         let (n, k) = (problem.beta.len(), problem.capacity.len());
-        let mut level = Level { x: vec![0.0; n * k], iterations: outcome.iterations, ..Level::default() };
+        let mut solution = Solution { x: vec![0.0; n * k], iterations: outcome.iterations, ..Solution::default() };
         for &(at, x) in &self.shares {
-            level.x[at] = outcome.x[x.index()];
+            solution.x[at] = outcome.x[x.index()];
         }
         let rates = &self.scaling.rate;
-        level.duals = (0..n).map(|l| outcome.row_duals[l].abs() / rates[l]).collect();
-        level.prices = outcome.row_duals[n..n + k].iter().map(|p| p.abs()).collect();
-        certify(problem, &mut level, &mut Vec::new());
-        level
+        solution.duals = (0..n).map(|l| outcome.row_duals[l].abs() / rates[l]).collect();
+        solution.prices = outcome.row_duals[n..n + k].iter().map(|p| p.abs()).collect();
+        certify(problem, &mut solution, &mut Vec::new());
+        solution
     }
 
     /// Solves with any solver.
-    pub fn solve(&self, problem: &MaxMin<'_>, solver: &impl Solver, budget: Budget) -> Level {
+    pub fn solve(&self, problem: &MaxMin<'_>, solver: &impl Solver, budget: Budget) -> Solution {
         self.read(problem, &solver.solve(&self.model, budget))
     }
 }

@@ -16,10 +16,11 @@
 //! `w_j x_j ≤ w·x`, `λ_l w_lj x_lj ≤ κ/(1 − LEVEL)`, so `r = p + μ − λ w` is positive once `p_j` or `μ_l`, whichever
 //! belongs to the row that set `x_lj`, is `RENT κ/x_lj` with `RENT > 1/(1 − LEVEL)`.
 
+use super::MaxMin;
 use super::interior::{Column, Iterate, Resources, Users};
 use super::lanes::{LANES, Lanes};
 use super::pair::Pair;
-use super::{MaxMin, Refusal};
+use crate::InputError;
 
 /// Where `t` starts, as a part of what the worst-off user has.
 const LEVEL: f64 = 0.2;
@@ -43,7 +44,7 @@ pub(super) struct Scaling {
 
 impl Scaling {
     /// Looks through the problem once.
-    pub(super) fn measure(&mut self, problem: &MaxMin<'_>) -> Result<(), Refusal> {
+    pub(super) fn measure(&mut self, problem: &MaxMin<'_>) -> Result<(), InputError> {
         let k = problem.capacity.len();
         self.rate.clear();
         self.choices.clear();
@@ -59,7 +60,7 @@ impl Scaling {
                 }
             }
             if greatest == 0.0 {
-                return Err(Refusal::Unservable { user: l });
+                return Err(InputError::Unservable { user: l });
             }
             self.rate.push(greatest);
             self.choices.push(choices);

@@ -1,7 +1,7 @@
-//! Proves how good a division is, from the problem as it was asked. Shares nothing with the interior point: any `x`
-//! and any prices may come in, and what comes out is true of them.
+//! Certifies a solution from the problem as given. Shares no code with the interior point; the bounds hold for any `x` and
+//! any prices.
 //!
-//! *Attained.* `x` is scaled into the capacities, then into the caps; the logarithms of what is left are added up.
+//! *Lower bound.* `x` is scaled into the capacities, then into the caps; the logarithms of the utilities are added up.
 //!
 //! *Upper bound.* For any `p ≥ 0`,
 //!
@@ -13,16 +13,19 @@
 //! idle, one resource, or a mix of two. So the inner maximum is that of `π log(d y) − d·hull(y)`, concave in one
 //! variable, on a chain of at most `k` segments: it lies where `π/y = d·slope`, or at a corner. Exact, no iteration.
 
-use super::{Division, Nash};
-use crate::market::Welfare;
+use super::{Nash, Solution};
+use crate::Certificate;
+use crate::certificate::usable;
+use crate::maxmin::{MaxMin, attain};
 
-/// Makes `division` feasible, and sets its bound and the rents of the caps at its prices.
-pub(super) fn certify(problem: &Nash<'_>, division: &mut Division) {
+/// Makes `solution` feasible, and sets its certificate and the rents of the caps at its prices.
+pub(super) fn certify(problem: &Nash<'_>, solution: &mut Solution) {
     let k = problem.capacity.len();
-    attain(problem, &mut division.x);
-    let Division { x, prices, rents, .. } = division;
+    let Nash { w, weight, caps, capacity } = *problem;
+    attain(&MaxMin { w, beta: weight, caps, capacity }, &mut solution.x, &mut Vec::new());
+    let Solution { x, prices, rents, .. } = solution;
     for (p, &m) in prices.iter_mut().zip(problem.capacity) {
-        *p = if *p > 0.0 && p.is_finite() && m > 0.0 { *p } else { 0.0 };
+        *p = if m > 0.0 { usable(*p) } else { 0.0 };
     }
     rents.clear();
     let (mut total, mut welfare) = (0.0, 0.0);
@@ -37,32 +40,11 @@ pub(super) fn certify(problem: &Nash<'_>, division: &mut Division) {
         rents.push(best.rent);
     }
     let (lower, gap) = (welfare / total, excess / total);
-    division.welfare = Welfare { lower, upper: if gap.is_finite() { lower + gap } else { f64::INFINITY } };
-    price_out(problem, &division.rents, &mut division.prices);
+    solution.welfare = Certificate::of_maximum(lower, lower + gap);
+    price_out(problem, &solution.rents, &mut solution.prices);
 }
 
-/// Scales `x` into capacities and caps.
-fn attain(problem: &Nash<'_>, x: &mut [f64]) {
-    let k = problem.capacity.len();
-    let mut used = vec![0.0; k];
-    for (x, w) in x.chunks_exact_mut(k).zip(problem.w.chunks_exact(k)) {
-        for j in 0..k {
-            x[j] = if w[j] > 0.0 && x[j] > 0.0 && x[j].is_finite() { x[j] } else { 0.0 };
-            used[j] += x[j];
-        }
-    }
-    let fit: Vec<f64> =
-        used.iter().zip(problem.capacity).map(|(&used, &m)| if used > m { m / used } else { 1.0 }).collect();
-    for (x, &cap) in x.chunks_exact_mut(k).zip(problem.caps) {
-        x.iter_mut().zip(&fit).for_each(|(x, fit)| *x *= fit);
-        let sum: f64 = x.iter().sum();
-        if sum > cap {
-            x.iter_mut().for_each(|x| *x *= cap / sum);
-        }
-    }
-}
-
-/// What a user would best do at given prices.
+/// A user's optimum at given prices.
 struct Best {
     utility: f64,
     cost: f64,
@@ -90,7 +72,7 @@ fn best(problem: &Nash<'_>, w: &[f64], prices: &[f64], weight: f64, cap: f64) ->
             }
             Some((_, far, price)) if at > far => (y, cost) = (far, price),
             Some((slope, ..)) if at > y => {
-                // Not `at` itself: the price of what is had is what its corner says.
+                // By the segment, not by `at · slope`: the hull need not pass through the origin.
                 let paid = cost + (at - y) * slope;
                 return Best { utility: cap * at, cost: cap * paid, rent: weight / cap - paid };
             }
@@ -99,7 +81,7 @@ fn best(problem: &Nash<'_>, w: &[f64], prices: &[f64], weight: f64, cap: f64) ->
     }
 }
 
-/// A resource of nothing costs as much as keeps everybody from wanting it.
+/// A resource of capacity 0 costs so much that no user profits from it.
 fn price_out(problem: &Nash<'_>, rents: &[f64], prices: &mut [f64]) {
     let k = problem.capacity.len();
     if problem.capacity.iter().all(|&m| m > 0.0) {
@@ -120,7 +102,7 @@ mod tests {
     use super::certify;
     use crate::Budget;
     use crate::families::{Family, Instance, Recipe};
-    use crate::nash::{self, Division, Nash};
+    use crate::nash::{self, Nash, Solution};
     use proptest::prelude::*;
 
     proptest! {
@@ -138,11 +120,11 @@ mod tests {
             let problem = Nash { w: &w, weight: &beta, caps: &caps, capacity: &capacity };
             let mut number = numbers.into_iter().cycle();
             let mut take = |count: usize| number.by_ref().take(count).collect::<Vec<f64>>();
-            let mut division = Division { x: take(users * resources), prices: take(resources), ..Division::default() };
-            certify(&problem, &mut division);
+            let mut solution = Solution { x: take(users * resources), prices: take(resources), ..Solution::default() };
+            certify(&problem, &mut solution);
             let best = nash::solve(&problem, Budget::default()).unwrap().welfare;
-            prop_assert!(division.welfare.lower <= best.upper + 1e-12);
-            prop_assert!(best.lower <= division.welfare.upper + 1e-12);
+            prop_assert!(solution.welfare.lower <= best.upper + 1e-12);
+            prop_assert!(best.lower <= solution.welfare.upper + 1e-12);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A small symmetric system, scaled to a unit diagonal: prices may lie many decades apart.
 
 use super::MOST_RESOURCES;
-use super::interior::Row;
+use super::interior::PerResource;
 
 /// A pivot below this has nothing but rounding in it.
 const LEAST_PIVOT: f64 = 1e-14;
@@ -9,13 +9,13 @@ const LEAST_PIVOT: f64 = 1e-14;
 /// `N = D L Lᵀ D`.
 pub(super) struct Cholesky {
     k: usize,
-    l: [Row; MOST_RESOURCES],
-    d: Row,
+    l: [PerResource; MOST_RESOURCES],
+    d: PerResource,
 }
 
 impl Cholesky {
     /// Factors the lower half of `n`; nothing if it is not a number. Directions without curvature are left alone.
-    pub(super) fn new(k: usize, n: [Row; MOST_RESOURCES]) -> Option<Self> {
+    pub(super) fn new(k: usize, n: [PerResource; MOST_RESOURCES]) -> Option<Self> {
         let mut d = [0.0; MOST_RESOURCES];
         for j in 0..k {
             d[j] = n[j][j].sqrt();
@@ -42,7 +42,7 @@ impl Cholesky {
     }
 
     /// `N⁻¹ a`
-    pub(super) fn solve(&self, mut a: Row) -> Row {
+    pub(super) fn solve(&self, mut a: PerResource) -> PerResource {
         let Self { k, l, d } = self;
         for j in 0..*k {
             a[j] /= d[j];

@@ -7,73 +7,73 @@
 //! p·x_l + μ_l d_l = π_l            μ_l the rent of l's cap
 //! ```
 //!
-//! so a capped user spends only a part of what it has, while others spend all, and may well want what they bought. Fair
-//! is that everybody *spends* up to π_l, within its cap, on what it likes best:
+//! so a capped user spends only part of its income while others spend all of theirs, and it may well envy them. With
+//! equal incomes everybody *spends* up to π_l, within its cap, on its best bundle:
 //!
 //! ```text
 //! x_l maximises w_l·x   subject to   p·x ≤ π_l,   1·x ≤ d_l,   x ≥ 0        and     Σ_l x_lj ≤ m_j, = where p_j > 0
 //! ```
 //!
-//! At such prices nobody envies anybody: what another bought per unit of weight, as far as l can use it, was within l's
-//! means. And nobody is below an equal division: an equal part of everything costs p·m π_l/Σπ ≤ π_l.
+//! At such prices nobody envies anybody: what another bought per unit of weight, as far as l can use it, was affordable to
+//! l. And nobody is below an equal division: an equal part of everything costs p·m π_l/Σπ ≤ π_l.
 //!
-//! It is found by giving capped users the rent back: with weights `π'_l = π_l + μ_l d_l` the program's user spends π_l. As
-//! long as a user mixes the same two resources its μ does not depend on its weight, so a turn or two settle it and
-//! the rest is prices following; that can take long, and is given up in time. Users who have all of their cap on what they like best have no use for more money.
-//! What was reached is measured apart from all this: the [`Incomes::regret`].
+//! It is found by a fixed-point iteration that gives capped users the rent back: with weights `π'_l = π_l + μ_l d_l` the
+//! program's user spends π_l. As long as a user mixes the same two resources its μ does not depend on its weight, so one or
+//! two iterations settle it; prices may take longer, and the number of iterations is limited. Users who have all of their
+//! cap on their best resource cannot use more income. How near the result is, is measured independently:
+//! [`Incomes::regret`].
 
 use super::{Nash, Workspace};
-use crate::Budget;
-use crate::market::Refusal;
+use crate::{Budget, InputError};
 
-/// Enough turns for most; `tests/nash.rs` prints how near they come.
+/// Enough programs for most problems; `tests/nash.rs` prints how near they come.
 pub const TURNS: u32 = 60;
-/// A regret that is none.
-const CONTENT: f64 = 1e-6;
+/// The regret at which the iteration stops.
+const ENOUGH: f64 = 1e-6;
 
-/// An answer.
+/// An approximate equilibrium.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Incomes {
     /// Shares, users × resources, row by row. Feasible to rounding.
     pub x: Vec<f64>,
     /// Per resource, in units of weight.
     pub prices: Vec<f64>,
-    /// π': the weights at which the program gives this; a start for a question that is much the same.
+    /// π': the weights at which the program gives this; a start for a similar problem.
     pub money: Vec<f64>,
-    /// How much better off, relatively, anybody could be with what the one who overspends most has to spend: nobody's
-    /// envy, and nobody's shortfall from an equal division, is larger.
+    /// The largest relative gain of any user that may spend as much per weight as the user who overspends most: no
+    /// envy, and no shortfall from an equal division, is larger.
     pub regret: f64,
-    /// Whether anybody has all that it can use.
+    /// Whether a cap binds.
     pub capped: bool,
     /// Programs solved.
     pub turns: u32,
 }
 
 impl Workspace {
-    /// The equilibrium of equal incomes under caps, as near as `turns` programs come; [`TURNS`] is a good number.
-    /// `start` is [`Incomes::money`] of a similar question: asked again and again, a few turns each time do. `budget`
-    /// counts iterations of each program.
+    /// The equilibrium of equal incomes under caps, as near as `turns` programs come; [`TURNS`] is a good number. `start`
+    /// is [`Incomes::money`] of a similar problem: for a slowly changing one, a few programs each time are enough.
+    /// `budget` counts iterations of each program.
     pub fn equal_incomes(
         &mut self,
         problem: &Nash<'_>,
         start: Option<&[f64]>,
         turns: u32,
         budget: Budget,
-    ) -> Result<Incomes, Refusal> {
+    ) -> Result<Incomes, InputError> {
         let known = start.filter(|start| start.len() == problem.weight.len());
         let mut money = known.unwrap_or(problem.weight).to_vec();
         let mut best: Option<Incomes> = None;
         for turn in 1..=turns.max(1) {
-            let division = self.solve(&Nash { weight: &money, ..*problem }, budget)?;
-            let regret = regret(problem, &division.x, &division.prices);
+            let solution = self.solve(&Nash { weight: &money, ..*problem }, budget)?;
+            let regret = regret(problem, &solution.x, &solution.prices);
             if best.as_ref().is_none_or(|best| regret < best.regret) {
-                let (x, prices, money) = (division.x.clone(), division.prices.clone(), money.clone());
-                best = Some(Incomes { x, prices, money, regret, capped: division.iterations > 0, turns: turn });
+                let (x, prices, money) = (solution.x.clone(), solution.prices.clone(), money.clone());
+                best = Some(Incomes { x, prices, money, regret, capped: solution.iterations > 0, turns: turn });
             }
-            if regret <= CONTENT {
+            if regret <= ENOUGH {
                 break;
             }
-            let (x, prices, rents) = (division.x.clone(), division.prices.clone(), division.rents.clone());
+            let (x, prices, rents) = (solution.x.clone(), solution.prices.clone(), solution.rents.clone());
             for (l, money) in money.iter_mut().enumerate() {
                 if let Some(rent) = returned(problem, &x, &prices, rents[l], l) {
                     *money = problem.weight[l] + rent;
@@ -84,7 +84,7 @@ impl Workspace {
     }
 }
 
-/// The rent that a user gets back; `None` where it has no use for more money.
+/// The rent that a user gets back; `None` where it cannot use more income.
 fn returned(problem: &Nash<'_>, x: &[f64], prices: &[f64], rent: f64, l: usize) -> Option<f64> {
     let k = problem.capacity.len();
     let cap = problem.caps[l];
@@ -114,7 +114,7 @@ fn regret(problem: &Nash<'_>, x: &[f64], prices: &[f64]) -> f64 {
 }
 
 /// max { w·x : p·x ≤ income, 1·x ≤ cap, x ≥ 0 }, by its dual: the least of `income λ + cap max(0, max_j w_j − λ p_j)` over
-/// λ ≥ 0, which lies where two of these lines meet.
+/// λ ≥ 0, attained where two of these lines meet.
 fn affordable(w: &[f64], prices: &[f64], income: f64, cap: f64) -> f64 {
     let lines: Vec<(f64, f64)> = w.iter().copied().zip(prices.iter().copied()).filter(|(w, _)| *w > 0.0).collect();
     if cap.is_infinite() {

@@ -34,16 +34,16 @@ use super::cholesky::Cholesky;
 use super::{MOST_RESOURCES, Nash};
 
 /// Numbers per resource.
-pub(super) type Row = [f64; MOST_RESOURCES];
+pub(super) type PerResource = [f64; MOST_RESOURCES];
 
-/// The part of the way to the nearest wall that a step goes at most.
+/// The largest fraction of the step to the boundary that is taken.
 const SHARE: f64 = 0.995;
-/// A step shorter than this is none.
+/// A shorter step is a stall.
 const LEAST_STEP: f64 = 1e-7;
 
-/// A corrector that gets no further than this is aimed again, without its bend...
+/// A corrector with a shorter step is computed again, without the second-order term...
 const SHORT: f64 = 0.1;
-/// ...at so much of the gap: a step back to the centre.
+/// ...aimed at this fraction of the gap: a centring step.
 const HUMBLE: f64 = 0.5;
 /// A product `u λ` stays within this factor of its π.
 const NEAR: f64 = 4.0;
@@ -233,7 +233,7 @@ impl Iterate {
     }
 
     /// Eliminates every user; returns N.
-    fn weigh(&mut self) -> [Row; MOST_RESOURCES] {
+    fn weigh(&mut self) -> [PerResource; MOST_RESOURCES] {
         let k = self.resources.len();
         let mut n = [[0.0; MOST_RESOURCES]; MOST_RESOURCES];
         let (mut theta, mut z) = ([0.0; MOST_RESOURCES], [0.0; MOST_RESOURCES]);
@@ -273,7 +273,7 @@ impl Iterate {
     }
 
     /// A, for an aim; leaves every user's e and a₂.
-    fn right(&mut self, aim: Aim) -> Row {
+    fn right(&mut self, aim: Aim) -> PerResource {
         let k = self.resources.len();
         let mut a = [0.0; MOST_RESOURCES];
         for (j, at) in self.resources.iter().enumerate() {
@@ -303,7 +303,7 @@ impl Iterate {
     }
 
     /// All steps, given those of the prices.
-    fn steps(&mut self, dp: &Row, aim: Aim) {
+    fn steps(&mut self, dp: &PerResource, aim: Aim) {
         let k = self.resources.len();
         for (user, shares) in self.users.iter_mut().zip(self.shares.chunks_exact_mut(k)) {
             let target = aim.tau * user.weight;

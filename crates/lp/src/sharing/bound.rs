@@ -1,17 +1,18 @@
-//! Proves how good an answer is, from the problem as it was asked, over all columns: any shares and duals may come in.
+//! Certifies a solution from the problem as given, over all columns; the bounds hold for any shares and duals.
 //!
-//! *Lower.* Shares are scaled into units, then into jobs.
+//! *Lower bound.* Shares are scaled into the capacities, then into the jobs.
 //!
-//! *Upper.* For `λ, μ, p ≥ 0` such that no column is wanted, whatever can be had at once satisfies
+//! *Upper bound.* For `λ, μ, p ≥ 0` such that no column has a positive reduced cost, every feasible point satisfies
 //!
 //! ```text
 //! Σ_i λ_i rate_i ≤ R,      R = m·p + Σ_i d_i μ_i
 //! ```
 //!
-//! A column that is still wanted by `v` raises `p_j` by `v` over the units it takes: then nobody wants it.
+//! A column with a reduced cost `v > 0` raises `p_j` by `v` over the units it takes, which makes it 0.
 
-use super::master::Way;
+use super::master::Activity;
 use super::{Group, Sharing};
+use crate::certificate::fit;
 
 /// Duals, and what they prove.
 #[derive(Clone, Debug)]
@@ -24,49 +25,54 @@ pub(super) struct Duals {
 }
 
 /// Scales `x` into units and jobs; returns the least rate over `b`.
-pub(super) fn attain(problem: &Sharing<'_>, groups: &[Group], ways: &[Way], x: &mut [f64], b: &[f64]) -> f64 {
+pub(super) fn attain(
+    problem: &Sharing<'_>,
+    groups: &[Group],
+    activities: &[Activity],
+    x: &mut [f64],
+    b: &[f64],
+) -> f64 {
     let mut units = vec![0.0; problem.capacity.len()];
-    for (way, x) in ways.iter().zip(x.iter()) {
-        units[way.resource] += x * need(groups, way);
+    for (activity, x) in activities.iter().zip(x.iter()) {
+        units[activity.resource] += x * need(groups, activity);
     }
-    let fit = |used: f64, limit: f64| if used > limit { limit / used } else { 1.0 };
     let mut jobs = vec![0.0; groups.len()];
-    for (way, x) in ways.iter().zip(x.iter_mut()) {
-        *x *= fit(units[way.resource], problem.capacity[way.resource]);
-        each(way, |g, _| jobs[g] += *x);
+    for (activity, x) in activities.iter().zip(x.iter_mut()) {
+        *x *= fit(units[activity.resource], problem.capacity[activity.resource]);
+        each(activity, |g, _| jobs[g] += *x);
     }
     let mut served = vec![0.0; groups.len()];
-    for (way, x) in ways.iter().zip(x.iter_mut()) {
+    for (activity, x) in activities.iter().zip(x.iter_mut()) {
         let mut least = 1.0;
-        each(way, |g, _| least = f64::min(least, fit(jobs[g], groups[g].jobs)));
+        each(activity, |g, _| least = f64::min(least, fit(jobs[g], groups[g].jobs)));
         *x *= least;
-        each(way, |g, rate| served[g] += rate * *x);
+        each(activity, |g, rate| served[g] += rate * *x);
     }
     served.iter().zip(b).map(|(served, b)| served / b).fold(f64::INFINITY, f64::min)
 }
 
 /// What every group gets done.
-pub(super) fn served(groups: &[Group], ways: &[Way], x: &[f64]) -> Vec<f64> {
+pub(super) fn served(groups: &[Group], activities: &[Activity], x: &[f64]) -> Vec<f64> {
     let mut served = vec![0.0; groups.len()];
-    for (way, x) in ways.iter().zip(x) {
-        each(way, |g, rate| served[g] += rate * x);
+    for (activity, x) in activities.iter().zip(x) {
+        each(activity, |g, rate| served[g] += rate * x);
     }
     served
 }
 
 /// Calls for both sides of a column.
-fn each(way: &Way, mut call: impl FnMut(usize, f64)) {
-    call(way.first, way.rates.0);
-    if let Some(second) = way.second {
-        call(second, way.rates.1);
+fn each(activity: &Activity, mut call: impl FnMut(usize, f64)) {
+    call(activity.first, activity.rates.0);
+    if let Some(second) = activity.second {
+        call(second, activity.rates.1);
     }
 }
 
-fn need(groups: &[Group], way: &Way) -> f64 {
-    if way.second.is_none() { groups[way.first].need } else { 1.0 }
+fn need(groups: &[Group], activity: &Activity) -> f64 {
+    if activity.second.is_none() { groups[activity.first].need } else { 1.0 }
 }
 
-/// Raises prices until no column of the problem is wanted, and computes `R`.
+/// Raises prices until no column of the problem has a positive reduced cost, and computes `R`.
 pub(super) fn repair(problem: &Sharing<'_>, groups: &[Group], duals: &mut Duals) {
     let k = problem.capacity.len();
     let Duals { lambda, mu, p, right } = duals;
@@ -96,7 +102,7 @@ pub(super) fn repair(problem: &Sharing<'_>, groups: &[Group], duals: &mut Duals)
     }
     *right = groups.iter().zip(mu.iter()).map(|(group, mu)| group.jobs * mu).sum();
     for j in 0..k {
-        // What there is nothing of costs nothing, however it is priced.
+        // A resource of capacity 0 adds nothing, whatever its price.
         p[j] += more[j];
         *right += problem.capacity[j] * p[j];
     }

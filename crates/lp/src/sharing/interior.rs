@@ -24,13 +24,13 @@
 
 use super::normal::Normal;
 
-/// How much of the way to the boundary a step goes.
+/// The fraction of the step to the boundary that is taken.
 const STRIDE: f64 = 0.995;
 /// δ, relative to what the column costs for a job.
 const DAMPING: f64 = 1e-7;
-/// The gap below which it does not aim: there the normal matrix is all rounding.
+/// The least gap that is aimed at: below it the normal matrix is rounding.
 const FAR: f64 = 1e-8;
-/// How often a solution is refined.
+/// Iterative refinements of a solve.
 const REFINEMENTS: u32 = 1;
 /// A row may be missed by this many gaps before complementarity waits.
 const AHEAD: f64 = 10.0;
@@ -235,18 +235,18 @@ impl Interior {
         let sigma = (mu * (left / mu).powi(3).clamp(slowest, 1.0)).max(FAR * self.tau.abs() / count);
         let xi: Vec<f64> = (0..xi.len()).map(|e| xi[e] + sigma - guess.dx[e] * guess.dr[e]).collect();
         let zeta: Vec<f64> = (0..zeta.len()).map(|e| zeta[e] + sigma - guess.dw[e] * guess.dy[e]).collect();
-        let way = self.direction(&system, &xi, &zeta);
-        let (primal, dual) = self.strides(&way);
+        let activity = self.direction(&system, &xi, &zeta);
+        let (primal, dual) = self.strides(&activity);
         let (primal, dual) = ((STRIDE * primal).min(1.0), (STRIDE * dual).min(1.0));
-        if !(primal.max(dual) > 1e-6 && way.dtau.is_finite()) {
+        if !(primal.max(dual) > 1e-6 && activity.dtau.is_finite()) {
             return false;
         }
         let go = |v: &mut [f64], dv: &[f64], s: f64| v.iter_mut().zip(dv).for_each(|(v, dv)| *v += s * dv);
-        go(&mut self.x, &way.dx, primal);
-        go(&mut self.w, &way.dw, primal);
-        go(&mut self.r, &way.dr, dual);
-        go(&mut self.y, &way.dy, dual);
-        self.tau += primal * way.dtau;
+        go(&mut self.x, &activity.dx, primal);
+        go(&mut self.w, &activity.dw, primal);
+        go(&mut self.r, &activity.dr, dual);
+        go(&mut self.y, &activity.dy, dual);
+        self.tau += primal * activity.dtau;
         true
     }
 
@@ -291,11 +291,14 @@ impl Interior {
     }
 
     /// How far the direction goes before something is 0, at most 1/[`STRIDE`].
-    fn strides(&self, way: &Direction) -> (f64, f64) {
+    fn strides(&self, activity: &Direction) -> (f64, f64) {
         let reach = |v: &[f64], dv: &[f64]| {
             let least = v.iter().zip(dv).map(|(v, dv)| if *dv < 0.0 { -v / dv } else { f64::INFINITY });
             least.fold(1.0 / STRIDE, f64::min)
         };
-        (reach(&self.x, &way.dx).min(reach(&self.w, &way.dw)), reach(&self.r, &way.dr).min(reach(&self.y, &way.dy)))
+        (
+            reach(&self.x, &activity.dx).min(reach(&self.w, &activity.dw)),
+            reach(&self.r, &activity.dr).min(reach(&self.y, &activity.dy)),
+        )
     }
 }

@@ -1,79 +1,80 @@
-//! The program over some of the columns, and the search for those it lacks.
+//! The restricted master program and its pricing.
 //!
-//! With duals `λ` (rates), `μ` (jobs) and `p` (units) of the restricted program, a column is wanted by
+//! With duals `λ` (rates), `μ` (jobs) and `p` (units) of the restricted program, the reduced cost of a column is
 //!
 //! ```text
 //! alone   λ_i r_ij − μ_i − need_i p_j              pair   λ_i a + λ_h b − μ_i − μ_h − p_j
 //! ```
 //!
-//! All columns of single users are always in. Of the pairs those come in that are wanted most, few for any one group;
-//! those that are far from wanted leave. What is solved is `maximise τ : rates ≥ b τ`, the same scaled program as in
+//! All columns of single users are always in. Of the pairs, those with the largest reduced costs enter, few for any one
+//! group; those with very negative ones leave. The program is `maximise τ : rates ≥ b τ`, scaled as in
 //! [`crate::maxmin::fill`].
 //!
-//! It is not solved again whenever columns come in: one interior point ([`super::interior`]) goes on while they come and
-//! go. On the central path a column with reduced cost `c` has `σ/c`: those that would have a noticeable part of a job
-//! come in, those that have next to nothing leave, and as `σ` falls the two sets shrink to what the answer uses. While
-//! prices are still vague every iteration sees another eighth of the pairs, or all would choose the same few partners.
-//! Nor is it solved to the end when its targets prove too high: lower ones go on from the same iterate.
+//! It is not solved again whenever columns enter: one interior point ([`super::interior`]) goes on while columns enter and
+//! leave. On the central path a column with reduced cost `−c` has the value `σ/c`: those that would have a noticeable part
+//! of a job enter, those that have next to nothing leave, and as `σ` falls the two sets shrink to the support of the
+//! solution. While prices are still inaccurate every iteration prices another eighth of the pairs, or all groups would
+//! choose the same few partners. Nor is it solved to the end when its targets are proved too high: lower targets continue
+//! from the same iterate.
 //!
-//! Where the interior point gets stuck, or there are too many groups for it, the general solver is asked, program by
-//! program; the better of the answers counts.
+//! Where the interior point stalls, or there are too many groups for it, the general solver solves the restricted programs
+//! one by one; the better of the solutions is kept.
 
 use super::bound::{self, Duals};
 use super::interior::{Column, Interior};
 use super::normal::Normal;
-use super::{Group, Pair, Refusal, Sharing, TOLERANCE};
-use crate::maxmin::Bound;
-use crate::{Budget, Clarabel, ColumnId, Model, ModelError, Outcome, Solver};
+use super::{Group, Pair, Sharing, TOLERANCE};
+use crate::certificate::usable;
+use crate::{Budget, Certificate, Clarabel, ColumnId, InputError, Model, ModelError, Outcome, Solver};
 
 /// Rounds of column generation per program.
 const MOST_ROUNDS: u32 = 40;
-/// The pairs of greatest worth that are looked at, per group, in one round of the general solver...
+/// The pairs of largest reduced cost that are considered, per group, in one round of the general solver...
 const MANY: usize = 8;
-/// ...and those that may come in for one group.
+/// ...and those that may enter for one group.
 const EACH: u32 = 8;
-/// With more columns than this per group, those that are not wanted leave.
+/// With more columns than this per group, unused ones leave.
 const PLENTY: usize = 10;
 
-/// With more groups than this the dense storage of the interior point is too much, and the general solver is asked.
+/// With more groups than this the dense storage of the interior point is too large, and the general solver is used.
 const MOST_GROUPS: usize = 3_000;
 /// Iterations of the interior point for one program.
 const MOST_ITERATIONS: u32 = 80;
-/// The next stage begins from the last iterate with a gap above this.
+/// The next bottleneck starts from the last iterate with a gap above this.
 const WARM: f64 = 1e-2;
-/// Below this gap columns do not go any more: what they had would be missed.
+/// Below this gap columns no longer leave: removing them would spoil the iterate.
 const SETTLED: f64 = 1e-4;
-/// Once it is proved that the targets are too high by this many gaps, that is enough.
+/// The solve ends once it is proved that the targets are too high by this many gaps.
 const PROVED: f64 = 5.0;
-/// Pairs to begin with, per group.
+/// Starting pairs per group.
 const SEEDS: u32 = 3;
-/// The gap from which the interior point is measured.
+/// The gap from which the iterate is certified.
 const NEAR: f64 = 1e-6;
-/// A pair may come in if it would get this part of a job on the central path...
+/// A pair may enter if it would get this part of a job on the central path...
 const NOTICED: f64 = 0.5;
-/// ...of which it begins with this part...
+/// ...starts with this part of that...
 const MODEST: f64 = 0.2;
 /// ...and leaves when it has less than this.
 const FORGOTTEN: f64 = 0.01;
-/// Pairs that may come in for one group between two iterations.
+/// Pairs that may enter for one group between two iterations.
 const FEW: u32 = 3;
-/// More of them at first, while the gap is above...
+/// The same at first, while the gap is above...
 const MORE: u32 = 4;
 /// ...this.
 const EARLY: f64 = 0.05;
 
-/// A column: one group, or two.
+/// A column: one group alone, or two together.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Way {
+pub(super) struct Activity {
     pub(super) first: usize,
     pub(super) second: Option<usize>,
     pub(super) resource: usize,
     pub(super) rates: (f64, f64),
-    /// Which pair of groups it is.
+    /// Position among the candidates, for a pair.
     candidate: Option<usize>,
 }
 
-/// A pair of groups that is better than taking turns.
+/// A pair of groups that is better than time-sharing.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     first: u32,
@@ -82,7 +83,7 @@ struct Candidate {
     rates: (f64, f64),
 }
 
-/// The candidates of greatest worth for one group, the least of them first.
+/// The candidates of largest reduced cost for one group, in ascending order.
 #[derive(Clone)]
 struct Top {
     worth: [f64; MANY],
@@ -103,46 +104,52 @@ impl Top {
     }
 }
 
-/// The program and what is known about it.
+/// The restricted program.
 pub(super) struct Master<'a> {
     problem: &'a Sharing<'a>,
     pub(super) groups: &'a [Group],
     candidates: Vec<Candidate>,
-    pub(super) ways: Vec<Way>,
-    /// Which candidates are among them.
+    pub(super) activities: Vec<Activity>,
+    /// Which candidates are among the activities.
     has: Vec<bool>,
     /// Where the interior point began to converge last time, with its columns.
-    warm: Option<(Interior, Vec<Way>)>,
-    /// Where it stands.
-    now: Option<(Interior, Vec<Way>)>,
+    warm: Option<(Interior, Vec<Activity>)>,
+    /// The current iterate.
+    now: Option<(Interior, Vec<Activity>)>,
     normal: Normal,
     pub(super) iterations: u32,
     pub(super) rounds: u32,
 }
 
-/// An answer of the program: ways and shares of them, the level, duals that prove it.
-pub(super) struct Answer {
-    pub(super) ways: Vec<Way>,
+/// A solution of the program: activities and their values, the bounds of `τ`, and the duals that prove it.
+pub(super) struct Solution {
+    pub(super) activities: Vec<Activity>,
     pub(super) x: Vec<f64>,
-    pub(super) bound: Bound,
+    pub(super) bound: Certificate,
     pub(super) duals: Duals,
 }
 
 impl<'a> Master<'a> {
-    /// Writes the columns to begin with.
+    /// The starting columns.
     pub(super) fn new(problem: &'a Sharing<'a>, groups: &'a [Group]) -> Self {
         let k = problem.capacity.len();
         let candidates = candidates(problem, groups);
         let has = vec![false; candidates.len()];
         let normal = Normal::default();
-        let (ways, iterations, rounds) = (Vec::new(), 0, 0);
+        let (activities, iterations, rounds) = (Vec::new(), 0, 0);
         let mut master =
-            Self { problem, groups, candidates, ways, has, warm: None, now: None, normal, iterations, rounds };
+            Self { problem, groups, candidates, activities, has, warm: None, now: None, normal, iterations, rounds };
         for (g, group) in groups.iter().enumerate() {
             for j in (0..k).filter(|&j| problem.capacity[j] > 0.0) {
                 let rate = problem.rates[group.class * k + j];
                 if rate > 0.0 {
-                    master.ways.push(Way { first: g, second: None, resource: j, rates: (rate, 0.0), candidate: None });
+                    master.activities.push(Activity {
+                        first: g,
+                        second: None,
+                        resource: j,
+                        rates: (rate, 0.0),
+                        candidate: None,
+                    });
                 }
             }
         }
@@ -152,8 +159,8 @@ impl<'a> Master<'a> {
         master
     }
 
-    /// Pairs of great `worth`, above `least`, such that no group is in many of them: were everybody to bring its own
-    /// favourite, all would bring the same few, who have no jobs for all of them.
+    /// Pairs of large `worth`, above `least`, such that no group is in many of them: if every group entered with its
+    /// best partner, all would choose the same few, who do not have enough jobs.
     fn search(
         &self,
         worth: impl Fn(&Candidate, usize, usize) -> f64,
@@ -193,25 +200,25 @@ impl<'a> Master<'a> {
         found.into_iter().map(|(_, at)| at as usize).collect()
     }
 
-    /// Notes which pairs are in.
+    /// Updates `has`.
     fn mark(&mut self) {
         self.has.fill(false);
-        for way in &self.ways {
-            if let Some(at) = way.candidate {
+        for activity in &self.activities {
+            if let Some(at) = activity.candidate {
                 self.has[at] = true;
             }
         }
     }
 
     fn admit(&mut self, found: &[usize]) {
-        let ways: Vec<Way> = found.iter().map(|&at| self.way(at)).collect();
-        self.ways.extend(ways);
+        let activities: Vec<Activity> = found.iter().map(|&at| self.activity(at)).collect();
+        self.activities.extend(activities);
         self.mark();
     }
 
-    fn way(&self, at: usize) -> Way {
+    fn activity(&self, at: usize) -> Activity {
         let Candidate { first, second, resource, rates, .. } = self.candidates[at];
-        Way {
+        Activity {
             first: first as usize,
             second: Some(second as usize),
             resource: resource as usize,
@@ -221,38 +228,38 @@ impl<'a> Master<'a> {
     }
 
     /// `maximise τ : rates ≥ b τ` over all columns, to [`TOLERANCE`] or as near as the budget allows.
-    pub(super) fn solve(&mut self, b: &[f64], budget: Budget) -> Result<Answer, Refusal> {
-        let mut best: Option<Answer> = None;
+    pub(super) fn solve(&mut self, b: &[f64], budget: Budget) -> Result<Solution, InputError> {
+        let mut best: Option<Solution> = None;
         if self.groups.len() <= MOST_GROUPS {
             for warm in [true, false] {
                 let start = if warm { self.now.take() } else { Some(self.cold(b)) };
-                if let Some((start, ways)) = start {
-                    let (answer, enough) = self.inside(start, ways, b, budget);
+                if let Some((start, activities)) = start {
+                    let (solution, enough) = self.inside(start, activities, b, budget);
                     if enough || self.iterations >= budget.iterations {
-                        return Ok(answer);
+                        return Ok(solution);
                     }
-                    best = Some(best.into_iter().fold(answer, better));
+                    best = Some(best.into_iter().fold(solution, better));
                 }
             }
         }
-        let answer = self.generate(b, budget)?;
-        Ok(best.into_iter().fold(answer, better))
+        let solution = self.generate(b, budget)?;
+        Ok(best.into_iter().fold(solution, better))
     }
 
-    fn cold(&self, b: &[f64]) -> (Interior, Vec<Way>) {
+    fn cold(&self, b: &[f64]) -> (Interior, Vec<Activity>) {
         let (n, k) = (self.groups.len(), self.problem.capacity.len());
-        let columns = self.ways.iter().map(|way| self.column(way)).collect();
-        (Interior::new(n, k, columns, &self.scaled(b)), self.ways.clone())
+        let columns = self.activities.iter().map(|activity| self.column(activity)).collect();
+        (Interior::new(n, k, columns, &self.scaled(b)), self.activities.clone())
     }
 
     fn scaled(&self, b: &[f64]) -> Vec<f64> {
         b.iter().enumerate().map(|(g, b)| b / self.unit(g)).collect()
     }
 
-    /// The interior point, with columns that come and go as it goes on.
-    fn inside(&mut self, mut at: Interior, ways: Vec<Way>, b: &[f64], budget: Budget) -> (Answer, bool) {
+    /// The interior point, with columns that enter and leave between iterations.
+    fn inside(&mut self, mut at: Interior, activities: Vec<Activity>, b: &[f64], budget: Budget) -> (Solution, bool) {
         at.stale = true;
-        self.ways = ways;
+        self.activities = activities;
         self.mark();
         at.aim(&self.scaled(b));
         self.rounds += 1;
@@ -266,7 +273,7 @@ impl<'a> Master<'a> {
             let moved = at.step(&mut self.normal);
             let gap = at.gap();
             if gap > WARM || self.warm.is_none() {
-                self.warm = Some((at.clone(), self.ways.clone()));
+                self.warm = Some((at.clone(), self.activities.clone()));
             }
             let over = gap < 1.0 && at.tau * (1.0 + PROVED * gap) < 1.0;
             let last = !moved || self.iterations >= budget.iterations || iteration == MOST_ITERATIONS;
@@ -284,17 +291,17 @@ impl<'a> Master<'a> {
             }
         }
         if enough {
-            self.now = Some((at, self.ways.clone()));
+            self.now = Some((at, self.activities.clone()));
         }
         (best, enough)
     }
 
-    /// Another stage begins.
+    /// Prepares for the next bottleneck.
     pub(super) fn step_back(&mut self) {
         self.now = self.warm.take();
     }
 
-    /// Lets pairs in that the iterate would use, and those go that it does not.
+    /// Pairs that the iterate would use enter, and those that it does not use leave.
     fn exchange(&mut self, at: &mut Interior) {
         let sigma = at.complementarity();
         let duals = self.duals(&at.y);
@@ -305,75 +312,79 @@ impl<'a> Master<'a> {
         };
         let (each, draw) = if at.gap() > EARLY { (MORE, Some(self.iterations + 1)) } else { (FEW, None) };
         let found = self.search(worth, -sigma / NOTICED, each, draw);
-        let keep: Vec<bool> = (self.ways.iter().zip(&at.x))
-            .map(|(way, &x)| {
-                way.second.is_none_or(|h| x > FORGOTTEN * self.groups[way.first].jobs.min(self.groups[h].jobs))
+        let keep: Vec<bool> = (self.activities.iter().zip(&at.x))
+            .map(|(activity, &x)| {
+                activity
+                    .second
+                    .is_none_or(|h| x > FORGOTTEN * self.groups[activity.first].jobs.min(self.groups[h].jobs))
             })
             .collect();
         let gone = keep.iter().filter(|keep| !**keep).count();
-        if gone > self.ways.len() / 8 && at.gap() > SETTLED {
+        if gone > self.activities.len() / 8 && at.gap() > SETTLED {
             at.retain(&keep);
             let mut keep = keep.iter();
-            self.ways.retain(|_| *keep.next().unwrap_or(&true));
+            self.activities.retain(|_| *keep.next().unwrap_or(&true));
         }
-        for way in found.iter().map(|&at| self.way(at)) {
-            let jobs = self.groups[way.first].jobs.min(self.groups[way.second.unwrap_or(way.first)].jobs);
-            at.enter(self.column(&way), sigma, MODEST * NOTICED * jobs);
+        for activity in found.iter().map(|&at| self.activity(at)) {
+            let jobs =
+                self.groups[activity.first].jobs.min(self.groups[activity.second.unwrap_or(activity.first)].jobs);
+            at.enter(self.column(&activity), sigma, MODEST * NOTICED * jobs);
         }
         self.admit(&found);
     }
 
-    /// A way as a column of the scaled program.
-    fn column(&self, way: &Way) -> Column {
-        let (n, g) = (self.groups.len(), way.first);
+    /// An activity as a column of the scaled program.
+    fn column(&self, activity: &Activity) -> Column {
+        let (n, g) = (self.groups.len(), activity.first);
         let job = |g: usize| 1.0 / self.groups[g].jobs;
-        let need = if way.second.is_none() { self.groups[g].need } else { 1.0 };
-        let units = (2 * n + way.resource, need / self.problem.capacity[way.resource]);
-        match way.second {
+        let need = if activity.second.is_none() { self.groups[g].need } else { 1.0 };
+        let units = (2 * n + activity.resource, need / self.problem.capacity[activity.resource]);
+        match activity.second {
             Some(h) if h != g => Column::new(
                 [g, h],
                 &[
-                    (g, -way.rates.0 / self.unit(g)),
+                    (g, -activity.rates.0 / self.unit(g)),
                     (n + g, job(g)),
-                    (h, -way.rates.1 / self.unit(h)),
+                    (h, -activity.rates.1 / self.unit(h)),
                     (n + h, job(h)),
                     units,
                 ],
             ),
-            Some(_) => {
-                Column::new([g, g], &[(g, -(way.rates.0 + way.rates.1) / self.unit(g)), (n + g, 2.0 * job(g)), units])
-            }
-            None => Column::new([g, g], &[(g, -way.rates.0 / self.unit(g)), (n + g, job(g)), units]),
+            Some(_) => Column::new(
+                [g, g],
+                &[(g, -(activity.rates.0 + activity.rates.1) / self.unit(g)), (n + g, 2.0 * job(g)), units],
+            ),
+            None => Column::new([g, g], &[(g, -activity.rates.0 / self.unit(g)), (n + g, job(g)), units]),
         }
     }
 
     /// The same by the general solver, program by program.
-    fn generate(&mut self, b: &[f64], budget: Budget) -> Result<Answer, Refusal> {
+    fn generate(&mut self, b: &[f64], budget: Budget) -> Result<Solution, InputError> {
         self.mark();
-        let mut best: Option<Answer> = None;
+        let mut best: Option<Solution> = None;
         for _ in 0..MOST_ROUNDS {
-            let outcome = self.restricted(b, budget).map_err(Refusal::Scale)?;
+            let outcome = self.restricted(b, budget).map_err(InputError::Scale)?;
             self.rounds += 1;
             let duals = self.duals(&outcome.row_duals);
-            let mut answer = self.read(b, &outcome.x[1..], &outcome.row_duals);
+            let mut solution = self.read(b, &outcome.x[1..], &outcome.row_duals);
             if let Some(best) = best.take() {
-                answer = better(best, answer);
+                solution = better(best, solution);
             }
-            let done = answer.bound.gap() <= TOLERANCE || self.iterations >= budget.iterations;
+            let done = solution.bound.gap() <= TOLERANCE || self.iterations >= budget.iterations;
             let wanted = if done { Vec::new() } else { self.wanted(&duals) };
             let last = done || wanted.is_empty();
             if !last {
-                self.replace(&answer.x, &duals, &wanted);
+                self.replace(&solution.x, &duals, &wanted);
             }
-            best = Some(answer);
+            best = Some(solution);
             if last {
                 break;
             }
         }
-        best.ok_or(Refusal::Empty)
+        best.ok_or(InputError::Empty)
     }
 
-    /// The pairs that come in.
+    /// The pairs that enter.
     fn wanted(&self, duals: &Duals) -> Vec<usize> {
         let Duals { lambda, mu, p, .. } = duals;
         let scale: f64 = p.iter().zip(self.problem.capacity).map(|(p, m)| p * m).sum();
@@ -385,40 +396,41 @@ impl<'a> Master<'a> {
         self.search(worth, least, EACH, None)
     }
 
-    /// Lets the wanted in, and lets those that nobody uses leave where there are many.
+    /// The wanted pairs enter; unused ones leave where there are many.
     fn replace(&mut self, x: &[f64], duals: &Duals, wanted: &[usize]) {
-        if self.ways.len() + wanted.len() > PLENTY * self.groups.len() {
+        if self.activities.len() + wanted.len() > PLENTY * self.groups.len() {
             let Duals { lambda, mu, p, .. } = duals;
             let mut at = 0;
-            self.ways.retain(|way| {
-                let cost = mu[way.first] + way.second.map_or(0.0, |h| mu[h]) + p[way.resource];
-                let gain = lambda[way.first] * way.rates.0 + way.second.map_or(0.0, |h| lambda[h] * way.rates.1);
+            self.activities.retain(|activity| {
+                let cost = mu[activity.first] + activity.second.map_or(0.0, |h| mu[h]) + p[activity.resource];
+                let gain = lambda[activity.first] * activity.rates.0
+                    + activity.second.map_or(0.0, |h| lambda[h] * activity.rates.1);
                 at += 1;
-                way.second.is_none() || x[at - 1] > 1e-7 || gain > 0.95 * cost
+                activity.second.is_none() || x[at - 1] > 1e-7 || gain > 0.95 * cost
             });
         }
         self.admit(wanted);
     }
 
-    /// Solves the program over `ways`; its columns are τ and the ways, its rows rates, jobs, units.
+    /// Solves the program over `activities`; its columns are τ and the activities, its rows rates, jobs, units.
     fn restricted(&mut self, b: &[f64], budget: Budget) -> Result<Outcome, ModelError> {
         let (n, k) = (self.groups.len(), self.problem.capacity.len());
         let mut model = Model::maximise();
         let tau = model.add_column(f64::NEG_INFINITY, f64::INFINITY, 1.0)?;
         let mut rates: Vec<Vec<(ColumnId, f64)>> = (0..n).map(|g| vec![(tau, -b[g] / self.unit(g))]).collect();
         let (mut jobs, mut units) = (vec![Vec::new(); n], vec![Vec::new(); k]);
-        for way in &self.ways {
+        for activity in &self.activities {
             let x = model.add_column(0.0, f64::INFINITY, 0.0)?;
             let mut add = |g: usize, rate: f64| {
                 rates[g].push((x, rate / self.problem.best(self.groups[g].class) / self.groups[g].jobs));
                 jobs[g].push((x, 1.0 / self.groups[g].jobs));
             };
-            add(way.first, way.rates.0);
-            if let Some(second) = way.second {
-                add(second, way.rates.1);
+            add(activity.first, activity.rates.0);
+            if let Some(second) = activity.second {
+                add(second, activity.rates.1);
             }
-            let need = if way.second.is_none() { self.groups[way.first].need } else { 1.0 };
-            units[way.resource].push((x, need / self.problem.capacity[way.resource]));
+            let need = if activity.second.is_none() { self.groups[activity.first].need } else { 1.0 };
+            units[activity.resource].push((x, need / self.problem.capacity[activity.resource]));
         }
         for terms in &rates {
             model.add_row(0.0, f64::INFINITY, terms)?;
@@ -435,7 +447,7 @@ impl<'a> Master<'a> {
         Ok(outcome)
     }
 
-    /// What a group's rate is counted in: all of its jobs at their best.
+    /// The unit of a group's rate: all of its jobs alone on their best resource.
     fn unit(&self, g: usize) -> f64 {
         self.problem.best(self.groups[g].class) * self.groups[g].jobs
     }
@@ -455,34 +467,33 @@ impl<'a> Master<'a> {
         }
     }
 
-    /// Reads an answer, in the problem's own units, with what it proves.
-    fn read(&self, b: &[f64], x: &[f64], rows: &[f64]) -> Answer {
+    /// Reads a point, in the problem's units, and certifies it.
+    fn read(&self, b: &[f64], x: &[f64], rows: &[f64]) -> Solution {
         let mut duals = self.duals(rows);
-        let mut x: Vec<f64> = x.iter().map(|&x| if x > 0.0 && x.is_finite() { x } else { 0.0 }).collect();
-        let lower = bound::attain(self.problem, self.groups, &self.ways, &mut x, b);
+        let mut x: Vec<f64> = x.iter().map(|&x| usable(x)).collect();
+        let lower = bound::attain(self.problem, self.groups, &self.activities, &mut x, b);
         bound::repair(self.problem, self.groups, &mut duals);
         let weight: f64 = duals.lambda.iter().zip(b).map(|(lambda, b)| lambda * b).sum();
-        let upper = duals.right / weight;
-        let upper = if upper.is_finite() { upper } else { f64::INFINITY };
-        Answer { ways: self.ways.clone(), x, bound: Bound { lower, upper }, duals }
+        let bound = Certificate::of_maximum(lower, duals.right / weight);
+        Solution { activities: self.activities.clone(), x, bound, duals }
     }
 }
 
-/// The better shares and the better duals of two answers.
-fn better(one: Answer, other: Answer) -> Answer {
+/// The better shares and the better duals of two solutions.
+fn better(one: Solution, other: Solution) -> Solution {
     let (had, proved) = if one.bound.lower > other.bound.lower { (one, other) } else { (other, one) };
     if proved.bound.upper < had.bound.upper {
-        return Answer { bound: Bound { upper: proved.bound.upper, ..had.bound }, duals: proved.duals, ..had };
+        return Solution { bound: Certificate { upper: proved.bound.upper, ..had.bound }, duals: proved.duals, ..had };
     }
     had
 }
 
-/// Whether a candidate is left out of a draw: seven of eight are. At first all would choose the same few partners.
+/// Whether a candidate is left out of a sample: seven of eight are.
 fn hidden(at: usize, draw: u32) -> bool {
     (at as u32).wrapping_mul(0x9E37_79B1).wrapping_add(draw.wrapping_mul(0x85EB_CA6B)) >> 29 != 0
 }
 
-/// All pairs of groups that are better than taking turns.
+/// All pairs of groups that are better than time-sharing.
 fn candidates(problem: &Sharing<'_>, groups: &[Group]) -> Vec<Candidate> {
     let k = problem.capacity.len();
     let mut of_class = vec![Vec::new(); problem.rates.len() / k];
@@ -507,7 +518,7 @@ fn candidates(problem: &Sharing<'_>, groups: &[Group]) -> Vec<Candidate> {
     candidates
 }
 
-/// What a pair gains over its two jobs taking turns on the unit: `a/r_ij + b/r_hj − 1`.
+/// The gain of a pair over time-sharing the unit: `a/r_ij + b/r_hj − 1`.
 fn synergy(problem: &Sharing<'_>, groups: &[Group], (g, h): (usize, usize), pair: &Candidate) -> f64 {
     let part = |group: &Group, rate: f64| {
         let alone = problem.rates[group.class * problem.capacity.len() + pair.resource as usize];

@@ -1,12 +1,12 @@
-//! Proves how good a filling is, from the problem as it was asked: any shares, prices and duals may come in, and what
-//! comes out is true of them. For all `λ, p ≥ 0` and whatever can be had at once,
+//! Certifies a filling from the problem as given; the bounds hold for any shares, prices and duals. For all `λ, p ≥ 0` and
+//! every feasible point,
 //!
 //! ```text
 //! Σ_l λ_l β_l u_l ≤ R,      R = m·p + Σ_l d_l max(0, max_j (λ_l w_lj − p_j))
 //! ```
 //!
-//! (a user without a cap has its λ lowered to `min_j p_j/w_lj`, so that it finds nothing worth having). Hence, if those
-//! below a level `t` keep what they have and the others are to be equal, they cannot exceed
+//! (the λ of a user without a cap is lowered to `min_j p_j/w_lj`, so that its maximum is 0). Hence, if those below a level
+//! `t` keep what they have and the others are to be equal, the common level is at most
 //!
 //! ```text
 //! ( R − Σ_{u_l < t} λ_l β_l u_l ) / Σ_{u_l ≥ t} λ_l β_l
@@ -15,20 +15,22 @@
 //! and one user of a level `u_i ≥ t` cannot exceed `u_i + (R − Σ_l λ_l β_l min(u_l, t) − λ_i β_i (u_i − t))/(λ_i β_i)` unless
 //! somebody below `t` loses, or somebody above falls below it.
 //!
-//! The prices of a late stage alone prove nothing: they are zero on what went earlier. So every stage is proved with
-//! its prices plus a multiple of those that proved the stage before, large enough that going back does not pay.
+//! The prices of a late bottleneck alone prove nothing: they are zero on resources exhausted earlier. So every bottleneck
+//! is proved with its prices plus a multiple of those that proved the one before, large enough that using exhausted
+//! resources does not pay.
 
-use super::Reservoir;
-use crate::maxmin::{Bound, Filled, MaxMin};
+use super::FillWorkspace;
+use crate::Certificate;
+use crate::maxmin::{Filling, MaxMin};
 
-/// Multiples of the earlier prices that are tried, in this order, until one is good.
+/// Multiples of the earlier prices, tried in this order until one is good enough.
 const MULTIPLES: [f64; 8] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 0.0];
-/// A gap at which no other multiple is tried.
+/// The gap at which no other multiple is tried.
 const GOOD: f64 = 1e-8;
-/// Slopes are read this little above a level, past the corner that a level may stand on.
+/// Slopes are read this much above a level, past the breakpoint that the level may be on.
 const ABOVE: f64 = 1e-9;
 
-/// What a choice of prices and duals proves.
+/// The bounds of one choice of prices and duals.
 #[derive(Clone, Debug)]
 struct Proof {
     upper: f64,
@@ -38,48 +40,49 @@ struct Proof {
     lambda: Vec<f64>,
 }
 
-impl Reservoir {
-    /// Fills in the bounds of the stages, the ceilings of the users and the gap, given shares, levels and
-    /// prices. If the last stage was not `reached`, what it froze is not as high as it goes.
-    pub(super) fn prove(&mut self, problem: &MaxMin<'_>, filled: &mut Filled, reached: bool) {
+impl FillWorkspace {
+    /// Computes the bounds of the bottlenecks, the ceilings of the users and the gap, given shares, levels and prices. If
+    /// the last bottleneck was not `reached`, its frozen users may not be at their optimal level.
+    pub(super) fn prove(&mut self, problem: &MaxMin<'_>, filling: &mut Filling, reached: bool) {
         let k = problem.capacity.len();
-        // Alone: all of its cap at its best, or all there is.
+        // Alone: all of its cap on its best resource, or all capacity.
         let alone = |(l, w): (usize, &[f64])| {
             let rates = || w.iter().zip(problem.capacity).filter(|&(_, &m)| m > 0.0);
             let best = rates().map(|(&w, _)| w).fold(0.0, f64::max);
             let all: f64 = rates().map(|(w, m)| w * m).sum();
             (problem.caps[l] * (best / problem.beta[l])).min(all / problem.beta[l])
         };
-        filled.ceilings = problem.w.chunks_exact(k).enumerate().map(alone).collect();
-        self.everything(problem);
+        filling.ceilings = problem.w.chunks_exact(k).enumerate().map(alone).collect();
+        self.open_all(problem);
         let mut earlier: Option<Vec<f64>> = None;
-        for s in 0..filled.stages.len() {
-            let stage = &filled.stages[s];
-            let of = |users: &[usize]| users.iter().map(|&l| filled.levels[l]).fold(f64::INFINITY, f64::min);
-            let t = if stage.frozen.is_empty() { of(&stage.full) } else { of(&stage.frozen) };
-            let proof = self.best_proof(problem, &filled.levels, t, &stage.prices, earlier.as_deref());
-            filled.stages[s].bound = Bound { lower: t, upper: proof.upper };
+        for s in 0..filling.bottlenecks.len() {
+            let bottleneck = &filling.bottlenecks[s];
+            let of = |users: &[usize]| users.iter().map(|&l| filling.levels[l]).fold(f64::INFINITY, f64::min);
+            let t = if bottleneck.frozen.is_empty() { of(&bottleneck.full) } else { of(&bottleneck.frozen) };
+            let proof = self.best_proof(problem, &filling.levels, t, &bottleneck.prices, earlier.as_deref());
+            filling.bottlenecks[s].bound = Certificate::of_maximum(t, proof.upper);
             self.curves.draw(problem, &self.order, &self.open, &proof.prices);
-            self.ceilings(problem, filled, t, s, &proof);
+            self.ceilings(problem, filling, t, s, &proof);
             earlier = Some(proof.prices);
         }
-        let count = filled.stages.len();
-        filled.gap = 0.0;
-        for (s, stage) in filled.stages.iter_mut().enumerate() {
-            let highest = |users: &[usize]| users.iter().map(|&l| filled.ceilings[l]).fold(0.0, f64::max);
-            if stage.frozen.is_empty() {
-                stage.bound.upper = highest(&stage.full);
-                stage.bound.lower = stage.full.iter().map(|&l| filled.levels[l]).fold(0.0, f64::max);
+        let count = filling.bottlenecks.len();
+        filling.gap = 0.0;
+        for (s, bottleneck) in filling.bottlenecks.iter_mut().enumerate() {
+            let highest = |users: &[usize]| users.iter().map(|&l| filling.ceilings[l]).fold(0.0, f64::max);
+            if bottleneck.frozen.is_empty() {
+                bottleneck.bound.upper = highest(&bottleneck.full);
+                bottleneck.bound.lower = bottleneck.full.iter().map(|&l| filling.levels[l]).fold(0.0, f64::max);
             }
-            filled.gap = filled.gap.max(stage.bound.gap());
-            let stopped = if reached || s + 1 < count { &[][..] } else { &stage.frozen };
-            for &l in stage.full.iter().chain(stopped) {
-                filled.gap = filled.gap.max(Bound { lower: filled.levels[l], upper: filled.ceilings[l] }.gap());
+            filling.gap = filling.gap.max(bottleneck.bound.gap());
+            let stopped = if reached || s + 1 < count { &[][..] } else { &bottleneck.frozen };
+            for &l in bottleneck.full.iter().chain(stopped) {
+                filling.gap =
+                    filling.gap.max(Certificate { lower: filling.levels[l], upper: filling.ceilings[l] }.gap());
             }
         }
     }
 
-    /// The proof of one stage, with the multiple of `earlier` that proves most.
+    /// The proof of one bottleneck, with the best multiple of `earlier`.
     fn best_proof(
         &mut self,
         problem: &MaxMin<'_>,
@@ -106,7 +109,7 @@ impl Reservoir {
         best.unwrap_or(Proof { upper: f64::INFINITY, room: f64::INFINITY, prices: p.to_vec(), lambda: Vec::new() })
     }
 
-    /// Reads duals off the curves and weighs them.
+    /// Reads duals off the cost curves and computes their bound.
     fn proof(&mut self, problem: &MaxMin<'_>, levels: &[f64], t: f64, prices: Vec<f64>) -> Proof {
         let k = problem.capacity.len();
         self.curves.draw(problem, &self.order, &self.open, &prices);
@@ -124,22 +127,22 @@ impl Reservoir {
         Proof { upper: (right - fixed) / rising, room: (right - kept).max(0.0), prices, lambda }
     }
 
-    /// Opens everything again: proofs are about the problem as asked.
-    fn everything(&mut self, problem: &MaxMin<'_>) {
+    /// Opens all resources again: proofs are about the problem as given.
+    fn open_all(&mut self, problem: &MaxMin<'_>) {
         let k = problem.capacity.len();
         for (open, w) in self.open.iter_mut().zip(problem.w.chunks_exact(k)) {
             *open = (0..k).filter(|&j| w[j] > 0.0 && problem.capacity[j] > 0.0).fold(0, |set, j| set | 1 << j);
         }
     }
 
-    /// Lowers the ceilings of those whom stage `s` stopped, or kept from what they would have liked later.
-    fn ceilings(&self, problem: &MaxMin<'_>, filled: &mut Filled, t: f64, s: usize, proof: &Proof) {
+    /// Lowers the ceilings of the users that bottleneck `s` stopped, or limits later.
+    fn ceilings(&self, problem: &MaxMin<'_>, filling: &mut Filling, t: f64, s: usize, proof: &Proof) {
         let k = problem.capacity.len();
-        for later in s..filled.stages.len() {
-            let Filled { stages, ceilings, levels, .. } = filled;
-            for &l in stages[later].frozen.iter().filter(|_| later == s).chain(&stages[later].full) {
+        for later in s..filling.bottlenecks.len() {
+            let Filling { bottlenecks, ceilings, levels, .. } = filling;
+            for &l in bottlenecks[later].frozen.iter().filter(|_| later == s).chain(&bottlenecks[later].full) {
                 let (u, beta) = (levels[l], problem.beta[l]);
-                // Only this user's dual is read at its own level; its part of the room changes with it.
+                // Only this user's dual is read at its own level; its share of the slack changes with it.
                 let slope = self.curves.cost(l, problem.caps[l], beta * u * (1.0 + ABOVE)).1;
                 let (dual, gain) = profit(problem, l, k, slope, &proof.prices);
                 let (_, old) = profit(problem, l, k, proof.lambda[l], &proof.prices);
@@ -151,7 +154,7 @@ impl Reservoir {
     }
 }
 
-/// A dual that the user may have, and what its cap is worth at it.
+/// A feasible dual of the user, and the profit of its cap at it.
 fn profit(problem: &MaxMin<'_>, l: usize, k: usize, lambda: f64, p: &[f64]) -> (f64, f64) {
     let rates = || (0..k).filter(|&j| problem.capacity[j] > 0.0).map(|j| (problem.w[l * k + j], p[j]));
     if problem.caps[l].is_finite() {

@@ -1,10 +1,10 @@
-//! One stage: the greatest common level, from above. See [`super`] for the mathematics.
+//! The greatest common level, from above. See [`super`] for the mathematics.
 
-use super::{Crest, Life, Reservoir, SAME, fastest, fastest_ones, resources};
-use crate::Budget;
-use crate::maxmin::{Bound, MaxMin, Refusal};
+use super::{FillWorkspace, Raised, SAME, UserState, fastest, fastest_ones, resources};
+use crate::maxmin::MaxMin;
+use crate::{Budget, Certificate, InputError};
 
-/// How exactly a program is solved whose only purpose are prices for a lower `t`...
+/// The tolerance of a program that only has to give prices for a lower `t`...
 const COARSE: f64 = 1e-3;
 /// ...and one whose `t` may be the last.
 const FINE: f64 = 1e-10;
@@ -12,34 +12,34 @@ const FINE: f64 = 1e-10;
 const NEAR: f64 = 1e-2;
 /// `τ` this near to 1 is 1.
 const REACHED: f64 = 1e-9;
-/// `τ` this near to 1 will do if the solver cannot do better.
+/// `τ` this near to 1 is accepted if the solver cannot do better.
 const WELL: f64 = 1e-6;
-/// Programs per stage; four are usual.
+/// Programs per bottleneck; four are usual.
 const MOST_STEPS: u32 = 60;
 
-/// Where a program starts: anew, from the middle of the last one, or where that one ended.
+/// Where a program starts: from scratch, from the middle of the last one, or where that one ended.
 #[derive(PartialEq)]
 enum Start {
-    Anew,
+    Scratch,
     Near,
     Same,
 }
 
-impl Reservoir {
+impl FillWorkspace {
     /// Finds the greatest common level; returns it with its prices, and leaves everybody's shares in `x`.
-    pub(super) fn stage(&mut self, problem: &MaxMin<'_>, number: usize, left: &mut u32) -> Result<Crest, Refusal> {
+    pub(super) fn raise(&mut self, problem: &MaxMin<'_>, number: usize, left: &mut u32) -> Result<Raised, InputError> {
         let mut p = self.guess(problem);
         let mut t = self.highest(problem, &p, f64::INFINITY);
         if let Some(known) = self.memory.get(number).filter(|known| known.len() == p.len()).cloned() {
             t = self.highest(problem, &known, t);
         }
         let (mut tolerance, mut whole, mut reached) = (COARSE, false, false);
-        let mut start = Start::Anew;
-        // Whether the question as last posed has an answer; where rates are too far apart it may never be posed right.
-        let mut answered = false;
+        let mut start = Start::Scratch;
+        // Whether the last program is feasible; where rates are too far apart none may be.
+        let mut feasible = false;
         for step in 1..=MOST_STEPS {
             let oversold = self.pose(problem, t, whole);
-            answered = oversold == 0;
+            feasible = oversold == 0;
             if oversold != 0 {
                 p.iter_mut().enumerate().for_each(|(j, p)| *p = if oversold & (1 << j) != 0 { 1.0 } else { 0.0 });
                 t = self.highest(problem, &p, t);
@@ -51,21 +51,21 @@ impl Reservoir {
                 break;
             }
             if start == Start::Near && self.members != self.before {
-                start = Start::Anew;
+                start = Start::Scratch;
             }
             self.before.clone_from(&self.members);
-            let question = MaxMin { w: &self.w, beta: &self.b, caps: &self.d, capacity: &self.spare };
+            let program = MaxMin { w: &self.w, beta: &self.b, caps: &self.d, capacity: &self.spare };
             let budget = Budget::iterations(*left);
-            let level = match start {
-                Start::Anew => self.solver.solve(&question, budget, tolerance)?,
-                Start::Near => self.solver.solve_near(&question, budget, tolerance)?,
-                Start::Same => self.solver.resume(&question, budget, tolerance)?,
+            let solution = match start {
+                Start::Scratch => self.solver.solve(&program, budget, tolerance)?,
+                Start::Near => self.solver.solve_near(&program, budget, tolerance)?,
+                Start::Same => self.solver.resume(&program, budget, tolerance)?,
             };
             start = Start::Near;
-            *left -= level.iterations.min(*left);
-            let Bound { lower: tau, upper } = level.bound;
-            p.copy_from_slice(&level.prices);
-            // Prices that a spent budget left half-way freeze the wrong users, however good the level is.
+            *left -= solution.iterations.min(*left);
+            let Certificate { lower: tau, upper } = solution.bound;
+            p.copy_from_slice(&solution.prices);
+            // Prices of a spent budget may freeze the wrong users, however good the level is.
             reached = tau >= 1.0 - WELL && (*left > 0 || upper - tau <= REACHED);
             if tau >= 1.0 - REACHED || *left == 0 || step == MOST_STEPS {
                 break;
@@ -73,11 +73,11 @@ impl Reservoir {
             let next = self.highest(problem, &p, t);
             let still = next >= t * (1.0 - SAME);
             if still && (tolerance == FINE || upper - tau > 10.0 * tolerance) {
-                // The solver is at its end. With those at their limits in the program it may see further.
+                // The solver can do no more. With users at their limits in the program it may.
                 if whole {
                     break;
                 }
-                (whole, start) = (true, Start::Anew);
+                (whole, start) = (true, Start::Scratch);
             } else if still {
                 start = Start::Same;
             }
@@ -86,20 +86,20 @@ impl Reservoir {
             }
             t = next;
         }
-        if answered {
+        if feasible {
             self.take(problem, t);
         }
-        reached &= answered;
+        reached &= feasible;
         self.memory.resize(self.memory.len().max(number + 1), Vec::new());
         self.memory[number].clone_from(&p);
-        Ok(Crest { t, p, reached })
+        Ok(Raised { t, p, reached })
     }
 
-    /// Prices to begin with: what a resource does for the users that rise, on average.
+    /// Starting prices: the mean relative rate of the rising users on a resource.
     fn guess(&self, problem: &MaxMin<'_>) -> Vec<f64> {
         let k = problem.capacity.len();
         let mut p = vec![0.0; k];
-        for l in (0..self.life.len()).filter(|&l| self.life[l] == Life::Rising) {
+        for l in (0..self.state.len()).filter(|&l| self.state[l] == UserState::Rising) {
             let fastest = fastest(problem, l, self.open[l]);
             for j in resources(self.open[l]) {
                 p[j] += problem.w[l * k + j] / fastest;
@@ -112,7 +112,7 @@ impl Reservoir {
     fn highest(&mut self, problem: &MaxMin<'_>, p: &[f64], ceiling: f64) -> f64 {
         self.curves.draw(problem, &self.order, &self.open, p);
         let budget: f64 = p.iter().zip(&self.left).map(|(p, m)| p * m).sum();
-        let paying = || (0..self.life.len()).filter(|&l| self.life[l] != Life::Settled);
+        let paying = || (0..self.state.len()).filter(|&l| self.state[l] != UserState::Settled);
         let cost = |t: f64| {
             let (mut cost, mut slope) = (0.0, 0.0);
             for l in paying() {
@@ -123,7 +123,7 @@ impl Reservoir {
             }
             (cost, slope)
         };
-        let limits = paying().filter(|&l| self.life[l] == Life::Rising).map(|l| self.limit[l]);
+        let limits = paying().filter(|&l| self.state[l] == UserState::Rising).map(|l| self.limit[l]);
         let mut top = limits.fold(0.0, f64::max).min(ceiling);
         if top.is_infinite() {
             top = 2.0 * budget / cost(0.0).1;
@@ -137,19 +137,19 @@ impl Reservoir {
         root(top, budget, cost)
     }
 
-    /// Writes the question "by which factor can everybody have `b(t)`?". A user at its limit holds its fastest
-    /// resource, all of its cap: it is subtracted, unless the program is to be `whole`. If it has several that are
-    /// equally fast it takes part with those alone, and its cap follows from its level. Returns resources, a bit
-    /// each, that cannot serve those who have no other way to `b(t)`.
+    /// Writes the program "by which factor can everybody have `b(t)`?". A user at its limit holds its fastest resource,
+    /// all of its cap: it is subtracted, unless the program is to be `whole`. If several are equally fast it takes part
+    /// with those alone, and its cap follows from its level. Returns resources, a bit each, that cannot serve the users
+    /// who have no other way to reach `b(t)`.
     fn pose(&mut self, problem: &MaxMin<'_>, t: f64, whole: bool) -> u32 {
         self.members.clear();
         self.w.clear();
         self.b.clear();
         self.d.clear();
         self.spare.clone_from(&self.left);
-        for l in 0..self.life.len() {
+        for l in 0..self.state.len() {
             let (open, f, cap) = (self.open[l], self.limit[l], self.caps[l]);
-            if self.life[l] == Life::Settled {
+            if self.state[l] == UserState::Settled {
                 continue;
             }
             if !self.is_full(l, t) {
@@ -178,7 +178,7 @@ impl Reservoir {
 
     /// Does user `l` reach its limit at `t`?
     fn is_full(&self, l: usize, t: f64) -> bool {
-        self.life[l] == Life::Rising && self.limit[l] <= t * (1.0 + SAME) && self.caps[l].is_finite()
+        self.state[l] == UserState::Rising && self.limit[l] <= t * (1.0 + SAME) && self.caps[l].is_finite()
     }
 
     fn join(&mut self, problem: &MaxMin<'_>, l: usize, open: u32, level: f64, cap: f64) {
@@ -190,10 +190,10 @@ impl Reservoir {
         self.d.push(cap);
     }
 
-    /// Copies the shares out, nobody's above what it was to have.
+    /// Copies the shares out, scaled down to `b(t)`.
     fn take(&mut self, problem: &MaxMin<'_>, t: f64) {
         let k = problem.capacity.len();
-        for l in 0..self.life.len() {
+        for l in 0..self.state.len() {
             if self.is_full(l, t) {
                 let fast = fastest_ones(problem, l, self.open[l]).trailing_zeros() as usize;
                 self.x[l * k..][..k].fill(0.0);
@@ -201,7 +201,7 @@ impl Reservoir {
             }
         }
         for (at, &l) in self.members.iter().enumerate() {
-            let x = &self.solver.level.x[at * k..][..k];
+            let x = &self.solver.solution.x[at * k..][..k];
             let served: f64 = x.iter().zip(&self.w[at * k..]).map(|(x, w)| x * w).sum();
             let fit = (self.b[at] / served).min(1.0);
             (0..k).for_each(|j| self.x[l * k + j] = x[j] * fit);

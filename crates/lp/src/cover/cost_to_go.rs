@@ -1,7 +1,7 @@
-//! The cheapest way on from anywhere: a table per class.
+//! The least cost of completing a pattern, by dynamic programming: a table per class.
 //!
-//! Parts are counted in cells of `1/G`, rounded up, so that nothing here is dearer than in truth. With `v_q` the least price
-//! of a slot of `q` cells, what a demand that lacks `g` cells and may still have `i` slots costs at least is
+//! Parts are counted in cells of `1/G`, rounded up, so that all costs here are lower bounds. With `v_q` the least price of a
+//! slot of `q` cells, a demand that lacks `g` cells and may still have `i` slots costs at least
 //!
 //! ```text
 //! F_0(g) = short_price · g / G         F_i(g) = min( F_0(g),  min_q v_q + F_{i−1}(max(0, g − q)) )
@@ -22,7 +22,7 @@ pub(super) fn cells(part: f64) -> u8 {
 
 /// F and S of one class.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ladder {
+pub(super) struct CostToGo {
     rest: Vec<f64>,
     layers: usize,
     /// S.
@@ -31,7 +31,7 @@ pub(super) struct Ladder {
     pub(super) frontier: Vec<(u8, f64, u32)>,
 }
 
-impl Ladder {
+impl CostToGo {
     /// From the slots of a class, as cells, price and a number of their own.
     pub(super) fn rebuild(&mut self, cover: &Cover, class: usize, slots: impl Iterator<Item = (u8, f64, u32)>) {
         let mut best = [(f64::INFINITY, 0u32); GRID + 1];
@@ -73,7 +73,7 @@ impl Ladder {
         }
     }
 
-    /// F: at least this is still to come with so many slots left and so many cells lacking.
+    /// F: the least cost to come, with so many slots left and so many cells lacking.
     pub(super) fn rest(&self, slots: usize, lacking: usize) -> f64 {
         self.rest[slots.min(self.layers - 1) * (GRID + 1) + lacking]
     }

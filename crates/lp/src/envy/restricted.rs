@@ -1,0 +1,237 @@
+//! A block's program restricted to a partition: everybody in a part gets the same bundle, so there are `k` columns per
+//! part instead of per user, and of all the rows from one part to another only that of the most envious member binds.
+//! Rows are added when they are violated.
+
+use super::block::Block;
+use super::scaled::{Scaled, dot};
+use crate::Status;
+use crate::simplex::Simplex;
+use std::collections::HashSet;
+
+/// Relative violation of a user's envy row before it is added.
+const ENVY: f64 = 1e-10;
+/// Absolute violation, as a fraction of the user's largest rate; matters where it holds nothing.
+const NOTHING: f64 = 1e-13;
+/// Of a part of fewer users than this only the most violated rows are added at a time.
+const FEW: usize = 3;
+
+/// The best bundles for a partition, with duals. Users are named by their position in the block, parts by number.
+#[derive(Debug)]
+pub(super) struct Restricted {
+    pub(super) parts: Vec<Vec<u32>>,
+    /// Parts × resources.
+    pub(super) bundles: Vec<f64>,
+    pub(super) objective: f64,
+    pub(super) prices: Vec<f64>,
+    /// `(user, part, y)`.
+    pub(super) envy: Vec<(u32, u32, f64)>,
+    /// `(outsider, part, y)`; outsiders by their place in [`Block::inflow`].
+    pub(super) inflow: Vec<(u32, u32, f64)>,
+    /// Whether this is the optimum. If not, the bundles are those of the last basis, and the objective is the upper
+    /// bound of its duals, which the dual simplex keeps feasible.
+    pub(super) exact: bool,
+    pub(super) pivots: u32,
+}
+
+struct Builder<'a> {
+    scaled: &'a Scaled,
+    block: &'a Block,
+    parts: Vec<Vec<u32>>,
+    part_of: Vec<u32>,
+    /// Column of (part, resource), or none where a member has no use for it; the `t_i` follow.
+    column: Vec<Option<u32>>,
+    first_t: u32,
+    simplex: Simplex,
+    rows: Vec<RowKind>,
+    known: HashSet<(u32, u32)>,
+}
+
+/// What a row of the simplex says.
+#[derive(Clone, Copy, Debug)]
+enum RowKind {
+    Capacity,
+    Envy(u32, u32),
+    Inflow(u32, u32),
+}
+
+/// Solves for these parts; `hints` are rows (user against user) that are likely to bind.
+pub(super) fn solve(
+    scaled: &Scaled,
+    block: &Block,
+    parts: Vec<Vec<u32>>,
+    hints: &[(u32, u32)],
+    pivots: u32,
+) -> Restricted {
+    let mut builder = Builder::new(scaled, block, parts);
+    for &(l, i) in hints {
+        builder.add_envy(l, builder.part_of[i as usize]);
+    }
+    loop {
+        let exact = builder.simplex.solve(pivots) == Status::Optimal;
+        let bundles = builder.bundles();
+        if !exact || !builder.separate(&bundles) {
+            return builder.read(bundles, exact);
+        }
+    }
+}
+
+impl<'a> Builder<'a> {
+    fn new(scaled: &'a Scaled, block: &'a Block, parts: Vec<Vec<u32>>) -> Self {
+        let k = scaled.k;
+        let mut part_of = vec![0; block.members.len()];
+        let (mut column, mut costs) = (Vec::with_capacity(parts.len() * k), Vec::with_capacity(parts.len() * k));
+        let mut capacity: Vec<Vec<(u32, f64)>> = vec![Vec::with_capacity(parts.len()); k];
+        let (mut value, mut useful) = (vec![0.0; k], vec![true; k]);
+        for (g, part) in parts.iter().enumerate() {
+            let mut total = 0.0;
+            value.fill(0.0);
+            useful.fill(true);
+            for &at in part {
+                part_of[at as usize] = g as u32;
+                let l = block.members[at as usize] as usize;
+                let (weight, outflow) = (scaled.weight[l], block.outflow[at as usize]);
+                total += weight;
+                for (j, &w) in scaled.rates(l).iter().enumerate() {
+                    value[j] += (weight + outflow) * w - weight * block.prices[j];
+                    useful[j] &= w > 0.0;
+                }
+            }
+            for j in 0..k {
+                column.push(useful[j].then_some(costs.len() as u32));
+                if useful[j] {
+                    capacity[j].push((costs.len() as u32, total));
+                    costs.push(value[j]);
+                }
+            }
+        }
+        let first_t = costs.len() as u32;
+        // `t_i` is measured in `top_i`.
+        costs.extend(block.inflow.iter().map(|&(i, y)| -y * scaled.top[i as usize]));
+        let mut simplex = Simplex::new(&costs);
+        for terms in &capacity {
+            simplex.add_row(terms, 1.0);
+        }
+        let rows = vec![RowKind::Capacity; k];
+        Self { scaled, block, parts, part_of, column, first_t, simplex, rows, known: HashSet::new() }
+    }
+
+    fn rates(&self, at: u32) -> &'a [f64] {
+        self.scaled.rates(self.block.members[at as usize] as usize)
+    }
+
+    fn top(&self, at: u32) -> f64 {
+        self.scaled.top[self.block.members[at as usize] as usize]
+    }
+
+    /// Terms `factor · rates · z_part`.
+    fn terms(&self, rates: &[f64], factor: f64, part: u32, out: &mut Vec<(u32, f64)>) {
+        let columns = &self.column[part as usize * self.scaled.k..];
+        for (&w, &column) in rates.iter().zip(columns) {
+            if let (true, Some(column)) = (w > 0.0, column) {
+                out.push((column, factor * w));
+            }
+        }
+    }
+
+    /// `w_l·(z_h − z_g) ≤ 0` for `g` the part of `l`.
+    fn add_envy(&mut self, l: u32, h: u32) -> bool {
+        let g = self.part_of[l as usize];
+        if g == h || !self.known.insert((l, h)) {
+            return false;
+        }
+        let mut terms = Vec::with_capacity(2 * self.scaled.k);
+        self.terms(self.rates(l), -1.0, g, &mut terms);
+        self.terms(self.rates(l), 1.0, h, &mut terms);
+        self.simplex.add_row(&terms, 0.0);
+        self.rows.push(RowKind::Envy(l, h));
+        true
+    }
+
+    /// `w_i·z_h ≤ t_i` for outsider number `o`.
+    fn add_inflow(&mut self, o: u32, h: u32) -> bool {
+        if !self.known.insert((self.block.members.len() as u32 + o, h)) {
+            return false;
+        }
+        let i = self.block.inflow[o as usize].0 as usize;
+        let mut terms = vec![(self.first_t + o, -self.scaled.top[i])];
+        self.terms(self.scaled.rates(i), 1.0, h, &mut terms);
+        self.simplex.add_row(&terms, 0.0);
+        self.rows.push(RowKind::Inflow(o, h));
+        true
+    }
+
+    fn bundles(&self) -> Vec<f64> {
+        let v = self.simplex.values();
+        self.column.iter().map(|c| c.map_or(0.0, |c| v[c as usize].max(0.0))).collect()
+    }
+
+    /// Adds rows that the bundles violate; false if there are none.
+    fn separate(&mut self, bundles: &[f64]) -> bool {
+        let k = self.scaled.k;
+        let mut added = false;
+        for g in 0..self.parts.len() {
+            for (l, h) in self.most_envious(g, bundles) {
+                added |= self.add_envy(l, h);
+            }
+        }
+        for o in 0..self.block.inflow.len() {
+            let i = self.block.inflow[o].0 as usize;
+            let t = self.simplex.values()[self.first_t as usize + o] * self.scaled.top[i];
+            let worth = bundles.chunks_exact(k).map(|bundle| self.scaled.worth(i, bundle));
+            if let Some((h, worth)) = worth.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
+                && worth > t * (1.0 + ENVY) + NOTHING * self.scaled.top[i]
+            {
+                added |= self.add_inflow(o as u32, h as u32);
+            }
+        }
+        added
+    }
+
+    /// Per bundle the most envious member of the part; of a part of few only the worst rows.
+    fn most_envious(&self, g: usize, bundles: &[f64]) -> Vec<(u32, u32)> {
+        let k = self.scaled.k;
+        let part = &self.parts[g];
+        let mut worst: Vec<(f64, u32)> = vec![(0.0, 0); self.parts.len()];
+        for &l in part {
+            let (rates, top) = (self.rates(l), self.top(l));
+            let own = dot(rates, &bundles[g * k..][..k]);
+            let limit = own * (1.0 + ENVY) + NOTHING * top;
+            for (bundle, worst) in bundles.chunks_exact(k).zip(&mut worst) {
+                let worth = dot(rates, bundle);
+                if worth > limit && (worth - own) / top > worst.0 {
+                    *worst = ((worth - own) / top, l);
+                }
+            }
+        }
+        let mut found: Vec<(f64, u32, u32)> =
+            worst.iter().enumerate().filter(|t| t.1.0 > 0.0).map(|(h, t)| (t.0, t.1, h as u32)).collect();
+        if part.len() < FEW {
+            found.sort_by(|a, b| b.0.total_cmp(&a.0));
+            found.truncate(2);
+        }
+        found.into_iter().map(|(_, l, h)| (l, h)).collect()
+    }
+
+    fn read(self, bundles: Vec<f64>, exact: bool) -> Restricted {
+        let mut restricted = Restricted {
+            bundles,
+            objective: if exact { self.simplex.objective() } else { self.simplex.dual_objective() },
+            exact,
+            prices: Vec::with_capacity(self.scaled.k),
+            envy: Vec::new(),
+            inflow: Vec::new(),
+            pivots: self.simplex.pivots(),
+            parts: self.parts,
+        };
+        for (r, &kind) in self.rows.iter().enumerate() {
+            let dual = self.simplex.dual(r);
+            match kind {
+                RowKind::Capacity => restricted.prices.push(dual),
+                _ if dual <= 0.0 => {}
+                RowKind::Envy(l, h) => restricted.envy.push((l, h, dual)),
+                RowKind::Inflow(o, h) => restricted.inflow.push((o, h, dual)),
+            }
+        }
+        restricted
+    }
+}
