@@ -77,7 +77,7 @@ pub struct User {
     pub class: ClassId,
     /// Whose jobs they are.
     pub tenant: TenantId,
-    /// The tenant's weight.
+    /// What its tenant is owed relative to other tenants.
     pub tenant_weight: f64,
     /// What they run.
     pub workload: WorkloadId,
@@ -110,7 +110,7 @@ pub struct PairRates {
     pub a: WorkloadId,
     /// The other (or the same).
     pub b: WorkloadId,
-    /// Where.
+    /// One GPU of this kind holds both.
     pub kind: KindId,
     /// Steps per second of `a`.
     pub rate_a: f64,
@@ -340,7 +340,7 @@ pub enum Members {
 pub struct Grant {
     /// On which kind.
     pub kind: KindId,
-    /// Who.
+    /// Whose gang, or which two jobs on one GPU.
     pub members: Members,
     /// How many gangs at once; fractions are shares of time.
     pub gangs: f64,
@@ -393,20 +393,20 @@ impl TryFrom<Recorded> for Allocation {
 pub enum AllocateError {
     /// More GPUs granted than there are.
     OverCapacity {
-        /// Of which kind.
+        /// The kind that was promised more than once.
         kind: KindId,
-        /// Granted.
+        /// GPUs granted, all grants together.
         granted: f64,
-        /// There.
+        /// GPUs that the problem has.
         capacity: f64,
     },
     /// A user was granted more gangs than it has jobs.
     MoreThanJobs {
         /// Index of the user.
         user: u32,
-        /// Granted.
+        /// Gangs granted, all kinds together.
         granted: f64,
-        /// There.
+        /// Gangs that the user could have at most.
         jobs: u32,
     },
     /// A grant that is negative, not a number, or names something that is not there.

@@ -49,9 +49,9 @@ pub enum AuditError {
     },
     /// A holding that is no amount.
     Holding {
-        /// Whose.
+        /// Index of the user that holds it.
         user: usize,
-        /// Of which kind.
+        /// Index of the kind.
         kind: usize,
         /// What was given.
         gpus: f64,

@@ -151,7 +151,7 @@ impl Placement {
 /// What a class is owed on one kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Standing {
-    /// Where.
+    /// The kind that the class was granted.
     pub kind: KindId,
     /// Gangs at once, on average.
     pub gangs: f64,

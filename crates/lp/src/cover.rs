@@ -83,7 +83,7 @@ pub struct Pair {
     pub a: usize,
     /// ...and of the other; no less than `a`.
     pub b: usize,
-    /// Where.
+    /// The unit that holds both is of this resource.
     pub resource: usize,
     /// What the unit costs.
     pub cost: f64,
@@ -96,9 +96,9 @@ pub struct Pair {
 /// Demands that are there already.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stay {
-    /// Whose.
+    /// The class of the demand that is there already.
     pub class: usize,
-    /// Where.
+    /// The resource that it holds.
     pub resource: usize,
     /// How many slots of the class on the resource save something.
     pub held: u32,
@@ -112,7 +112,7 @@ pub struct Stay {
 pub struct Cover {
     /// m: units of each resource.
     pub capacity: Vec<u32>,
-    /// The classes.
+    /// Demands that are alike.
     pub classes: Vec<Class>,
     /// Classes × resources, row by row; `None` where a class cannot be alone.
     pub alone: Vec<Option<Alone>>,
@@ -150,14 +150,14 @@ pub enum Slot {
     Alone(usize),
     /// The first of a pair, by its position in the problem.
     First(usize),
-    /// The second of it.
+    /// The second of a pair, by its index.
     Second(usize),
 }
 
 /// Demands of one class that hold the same slots.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Pattern {
-    /// Whose.
+    /// The class whose demand is served this way.
     pub class: usize,
     /// Sorted; a slot that is held twice is listed twice. Empty where the demands get nothing.
     pub slots: Vec<Slot>,
@@ -165,7 +165,7 @@ pub struct Pattern {
     pub demands: u32,
 }
 
-/// A solution.
+/// Who is served by what, and what it costs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Solution {
     /// Slots alone, classes × resources.
@@ -178,7 +178,7 @@ pub struct Solution {
     pub short: Vec<f64>,
     /// Per class, how many demands have no slot.
     pub unserved: Vec<u32>,
-    /// What it all costs.
+    /// Of columns, of demands left unserved, less the savings of stays.
     pub cost: f64,
     /// No solution costs less.
     pub bound: f64,
@@ -195,9 +195,9 @@ pub struct Solution {
 pub struct Spent {
     /// Linear programs.
     pub programs: u32,
-    /// Ruins.
+    /// Times that a part of the solution was torn down and rebuilt.
     pub ruins: u32,
-    /// Nodes.
+    /// Nodes of the search tree.
     pub nodes: u32,
     /// Columns in the last program.
     pub columns: usize,

@@ -83,7 +83,7 @@ pub struct EnvyDual {
     pub dual: f64,
 }
 
-/// A solution.
+/// Who holds what, with a proof of how good that is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Solution {
     /// The menu, bundles × resources, row by row: amounts per unit of weight.

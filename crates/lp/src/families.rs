@@ -20,7 +20,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them.
+    /// Every family, for benches that try them all.
     pub const ALL: [Self; 6] = [Self::Rand, Self::Iid, Self::Zeros, Self::Ord, Self::Mixed, Self::Few];
 }
 
@@ -29,9 +29,9 @@ impl Family {
 pub struct Recipe {
     /// How the rates look.
     pub family: Family,
-    /// Users.
+    /// Rows of the instance.
     pub users: usize,
-    /// Resources.
+    /// Columns of the instance.
     pub resources: usize,
     /// Capacity per unit demanded: 1 is about 0.6, 0.1 about 0.06.
     pub load: f64,

@@ -25,9 +25,9 @@ pub enum Domain {
     ModerateLimit,
 }
 
-/// The least positive number of [`Domain::Moderate`]...
+/// The least positive number of [`Domain::Moderate`].
 const LEAST: f64 = 1e-60;
-/// ...and the greatest.
+/// The largest number of [`Domain::Moderate`].
 const GREATEST: f64 = 1e60;
 
 impl Domain {
@@ -74,7 +74,7 @@ pub enum InputError {
     Shape {
         /// Which list.
         what: &'static str,
-        /// Its length.
+        /// Entries that it has.
         length: usize,
         /// The length that fits.
         expected: usize,
@@ -101,7 +101,7 @@ pub enum InputError {
         what: &'static str,
         /// The least positive number in it.
         least: f64,
-        /// The greatest.
+        /// Inclusive.
         greatest: f64,
         /// The largest ratio that is allowed.
         widest: f64,
@@ -109,13 +109,13 @@ pub enum InputError {
     /// A user who cannot use any resource that has capacity: no solution would give it anything.
     #[error("user {user} has no positive rate on any resource with capacity; leave such users out")]
     Unservable {
-        /// Which user.
+        /// Its row has no positive rate on a resource that there is.
         user: usize,
     },
     /// More of something than the solver takes.
     #[error("{count} {what} are more than {most}; merge some that are alike")]
     TooMany {
-        /// Of what.
+        /// The noun that is counted, in the plural.
         what: &'static str,
         /// How many there are.
         count: u64,

@@ -67,7 +67,7 @@ impl MaxMin<'_> {
     }
 }
 
-/// A solution.
+/// A division with a proven bound on the least level.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Solution {
     /// Shares, users × resources, row by row. Feasible to rounding.

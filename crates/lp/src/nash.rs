@@ -44,7 +44,7 @@ pub struct Nash<'a> {
     pub capacity: &'a [f64],
 }
 
-/// A solution.
+/// A division with its prices and a proven bound on the welfare.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Solution {
     /// Shares, users × resources, row by row. Feasible to rounding.

@@ -32,7 +32,7 @@ use crate::{Budget, InputError};
 /// The relative gap at which a program is solved.
 pub const TOLERANCE: f64 = 2e-7;
 
-/// A user.
+/// Jobs of one class that count as one in the objective.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct User {
     /// Which row of the rates is its own.
@@ -52,7 +52,7 @@ pub struct Pair {
     pub first: usize,
     /// ...and of the other; no less than `first`.
     pub second: usize,
-    /// Where.
+    /// One unit of this resource holds both.
     pub resource: usize,
     /// What the two jobs get done.
     pub rates: (f64, f64),
@@ -61,7 +61,7 @@ pub struct Pair {
 /// A problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing<'a> {
-    /// The users.
+    /// Each belongs to a class, which has the rates.
     pub users: &'a [User],
     /// Rates of a job alone, classes × resources, row by row; 0 means "cannot use".
     pub rates: &'a [f64],
@@ -78,7 +78,7 @@ pub struct Share {
     pub first: usize,
     /// The other group, which may be the same.
     pub second: Option<usize>,
-    /// Where.
+    /// The resource of these units.
     pub resource: usize,
     /// How many at once.
     pub amount: f64,

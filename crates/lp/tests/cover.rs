@@ -37,6 +37,60 @@ fn judge(question: &Cover, answer: &Solution) {
     assert!(proved <= answer.cost + near, "the prices prove {proved}, yet {} is possible", answer.cost);
 }
 
+/// Resource, units, cost, and whom it covers by how much.
+type Column = (usize, u32, f64, Vec<(usize, f64)>);
+
+/// Tries all multisets of columns.
+struct Walk<'a> {
+    question: &'a Cover,
+    demands: &'a [usize],
+    ways: &'a [Column],
+    best: f64,
+}
+
+impl Walk<'_> {
+    fn cost(&self, chosen: &[usize]) -> f64 {
+        let k = self.question.capacity.len();
+        let mut covered = vec![(0.0, 0u32); self.demands.len()];
+        let mut slots = vec![0u32; self.question.classes.len() * k];
+        let mut cost = 0.0;
+        for &way in chosen {
+            let (j, _, price, sides) = &self.ways[way];
+            cost += price;
+            for &(d, part) in sides {
+                covered[d] = (covered[d].0 + part, covered[d].1 + 1);
+                slots[self.demands[d] * k + j] += 1;
+            }
+        }
+        for (d, &l) in self.demands.iter().enumerate() {
+            let class = &self.question.classes[l];
+            let short = f64::max(0.0, 1.0 - covered[d].0) * class.short_price;
+            cost += short + if covered[d].1 == 0 { class.unserved_price } else { 0.0 };
+        }
+        for stay in &self.question.stays {
+            cost -= stay.saving * f64::from(stay.held.min(slots[stay.class * k + stay.resource]));
+        }
+        cost
+    }
+
+    fn go(&mut self, from: usize, chosen: &mut Vec<usize>, free: &mut [u32], room: &mut [u32]) {
+        self.best = self.best.min(self.cost(chosen));
+        for way in from..self.ways.len() {
+            let (j, units, _, sides) = &self.ways[way];
+            if free[*j] < *units || sides.iter().any(|side| room[side.0] == 0) {
+                continue;
+            }
+            free[*j] -= units;
+            sides.iter().for_each(|side| room[side.0] -= 1);
+            chosen.push(way);
+            self.go(way, chosen, free, room);
+            chosen.pop();
+            sides.iter().for_each(|side| room[side.0] += 1);
+            free[*j] += units;
+        }
+    }
+}
+
 /// The least cost, by trying all multisets of (column, demands).
 fn brute(question: &Cover) -> f64 {
     let k = question.capacity.len();
@@ -44,9 +98,7 @@ fn brute(question: &Cover) -> f64 {
     for (l, class) in question.classes.iter().enumerate() {
         demands.extend(std::iter::repeat_n(l, class.count as usize));
     }
-    // Resource, units, cost, and whom it covers by how much.
-    type Way = (usize, u32, f64, Vec<(usize, f64)>);
-    let mut ways: Vec<Way> = Vec::new();
+    let mut ways: Vec<Column> = Vec::new();
     for (d, &l) in demands.iter().enumerate() {
         for j in 0..k {
             if let Some(slot) = question.alone[l * k + j] {
@@ -56,54 +108,6 @@ fn brute(question: &Cover) -> f64 {
         for (e, &m) in demands.iter().enumerate().filter(|(e, _)| *e != d) {
             for pair in question.pairs.iter().filter(|pair| (pair.a, pair.b) == (l, m)) {
                 ways.push((pair.resource, 1, pair.cost, vec![(d, pair.part_a), (e, pair.part_b)]));
-            }
-        }
-    }
-    struct Walk<'a> {
-        question: &'a Cover,
-        demands: &'a [usize],
-        ways: &'a [Way],
-        best: f64,
-    }
-    impl Walk<'_> {
-        fn cost(&self, chosen: &[usize]) -> f64 {
-            let k = self.question.capacity.len();
-            let mut covered = vec![(0.0, 0u32); self.demands.len()];
-            let mut slots = vec![0u32; self.question.classes.len() * k];
-            let mut cost = 0.0;
-            for &way in chosen {
-                let (j, _, price, sides) = &self.ways[way];
-                cost += price;
-                for &(d, part) in sides {
-                    covered[d] = (covered[d].0 + part, covered[d].1 + 1);
-                    slots[self.demands[d] * k + j] += 1;
-                }
-            }
-            for (d, &l) in self.demands.iter().enumerate() {
-                let class = &self.question.classes[l];
-                let short = f64::max(0.0, 1.0 - covered[d].0) * class.short_price;
-                cost += short + if covered[d].1 == 0 { class.unserved_price } else { 0.0 };
-            }
-            for stay in &self.question.stays {
-                cost -= stay.saving * f64::from(stay.held.min(slots[stay.class * k + stay.resource]));
-            }
-            cost
-        }
-
-        fn go(&mut self, from: usize, chosen: &mut Vec<usize>, free: &mut [u32], room: &mut [u32]) {
-            self.best = self.best.min(self.cost(chosen));
-            for way in from..self.ways.len() {
-                let (j, units, _, sides) = &self.ways[way];
-                if free[*j] < *units || sides.iter().any(|side| room[side.0] == 0) {
-                    continue;
-                }
-                free[*j] -= units;
-                sides.iter().for_each(|side| room[side.0] -= 1);
-                chosen.push(way);
-                self.go(way, chosen, free, room);
-                chosen.pop();
-                sides.iter().for_each(|side| room[side.0] += 1);
-                free[*j] += units;
             }
         }
     }

@@ -19,7 +19,7 @@ pub struct Power {
     pub couples: Vec<(u32, u32, KindId)>,
 }
 
-/// One user's.
+/// Power of one user, by kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct UserPower {
     /// Draw of one GPU of a gang alone, idle power included, by kind; 0 where it does not fit.
@@ -34,7 +34,7 @@ pub struct UserPower {
     pub by_the_clock: bool,
 }
 
-/// One pair's.
+/// Power of two workloads on one GPU.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PairPower {
     /// Draw of the GPU with both on it, idle power included.

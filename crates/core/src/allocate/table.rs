@@ -99,9 +99,9 @@ pub struct PolicyEntry {
     /// times s, a gang's rate as before, an hour of a part 1/s of the cost) multiplies it by s to this power, and prices,
     /// which are then per part, by s to one power less. `None` without an objective, and where GPUs have no parts.
     pub objective_degree: Option<i32>,
-    /// What it promises.
+    /// Each is checked by the conformance suite on random problems.
     pub promises: &'static [Promise],
-    /// Makes one.
+    /// A fresh one, without memory of earlier answers.
     pub make: fn() -> Box<dyn Policy>,
 }
 

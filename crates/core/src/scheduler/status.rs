@@ -21,7 +21,7 @@ pub enum JobPhase {
 pub struct HeldGpus<'a> {
     /// Which gang of the job.
     pub fence: Fence,
-    /// The kind of all of them.
+    /// A gang is on one kind.
     pub kind: KindId,
     /// As many as the job's gang has.
     pub gpus: &'a [GpuId],

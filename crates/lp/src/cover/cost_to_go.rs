@@ -25,7 +25,7 @@ pub(super) fn cells(part: f64) -> u8 {
 pub(super) struct CostToGo {
     rest: Vec<f64>,
     layers: usize,
-    /// S.
+    /// S of the formula above.
     pub(super) base: f64,
     /// Slots that are cheaper than all larger ones: cells, price, and whose it is.
     pub(super) frontier: Vec<(u8, f64, u32)>,

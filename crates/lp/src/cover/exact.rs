@@ -7,7 +7,7 @@ use super::columns::NONE;
 use super::reduced_costs::{Candidate, ReducedCosts};
 use super::state::State;
 
-/// The enumeration.
+/// A depth-first search over all ways to settle the demands, in a fixed order.
 struct Enumeration<'s, 'a> {
     state: &'s mut State<'a>,
     costs: &'s ReducedCosts<'a>,

@@ -30,7 +30,7 @@ struct PackedColumn {
     cells: [u8; 2],
 }
 
-/// The state of a demand.
+/// What a demand holds so far, and what it still lacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DemandState {
     /// Σ V of what it holds.

@@ -12,7 +12,7 @@ pub enum Violation {
     /// More units than there are.
     #[error("{used} units of resource {resource} are used, more than exist")]
     Units {
-        /// Of which resource.
+        /// The resource that is oversold.
         resource: usize,
         /// How many are used.
         used: u64,

@@ -37,7 +37,7 @@ pub(super) enum Rule {
     },
 }
 
-/// Where they stop.
+/// Where a search for the next price ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stop {
     /// At the candidate with this index; those before it have gone.

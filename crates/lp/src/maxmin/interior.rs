@@ -121,7 +121,7 @@ pub(super) struct Resources {
     pub(super) slack: Pair,
 }
 
-/// An iterate.
+/// Primal and dual variables at one step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Iterate {
     /// Blocks × K.

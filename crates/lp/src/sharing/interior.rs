@@ -67,7 +67,7 @@ impl Column {
 pub(super) struct Interior {
     n: usize,
     columns: Vec<Column>,
-    /// B
+    /// Right-hand sides of the rows.
     b: Vec<f64>,
     pub(super) x: Vec<f64>,
     r: Vec<f64>,
@@ -78,7 +78,7 @@ pub(super) struct Interior {
     pub(super) stale: bool,
 }
 
-/// A direction.
+/// A Newton step in primal and dual variables.
 struct Direction {
     dx: Vec<f64>,
     dr: Vec<f64>,

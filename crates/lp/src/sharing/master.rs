@@ -58,9 +58,9 @@ const MODEST: f64 = 0.2;
 const FORGOTTEN: f64 = 0.01;
 /// Pairs that may enter for one group between two iterations.
 const FEW: u32 = 3;
-/// The same at first, while the gap is above...
+/// The same at first, while the relative gap is above [`EARLY`].
 const MORE: u32 = 4;
-/// ...this.
+/// Relative gap down to which [`MORE`] pairs may enter.
 const EARLY: f64 = 0.05;
 
 /// A column: one group alone, or two together.

@@ -25,7 +25,7 @@ pub(super) struct Normal {
     place: Vec<usize>,
     /// For every place before the core, the places below it where `L` is not zero.
     below: Vec<Vec<usize>>,
-    /// What it is there.
+    /// Values at these places.
     low: Vec<Vec<f64>>,
     /// Row by row; only the lower triangle means anything.
     a: Vec<f64>,
