@@ -24,7 +24,7 @@ const WIDTH: usize = RANK + 1;
 /// Ridge of every regression, in squared ln.
 const RIDGE: f64 = 0.3;
 const ROUNDS: usize = 12;
-const DOUBT: f64 = 0.25;
+const STANDARD_ERROR: f64 = 0.25;
 
 type Factors = [f64; WIDTH];
 
@@ -138,7 +138,7 @@ impl Method for Completion {
         let (b, v) = self.columns[(role.index() * kinds + kind) * n + partner];
         let inner: f64 = self.rows[newcomer].iter().zip(&v).map(|(u, v)| u * v).sum();
         let ln = if b.is_finite() { b + inner } else { UNKNOWN_PART.ln() };
-        Belief { ln, doubt: DOUBT, refined: ground.met(newcomer) > 0 }
+        Belief { ln, standard_error: STANDARD_ERROR, refined: ground.met(newcomer) > 0 }
     }
 
     fn learn(&mut self, ground: &Ground, seen: &Seen) {

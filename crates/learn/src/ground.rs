@@ -47,8 +47,8 @@ pub(crate) struct Ground {
     recent: Catalog,
     /// ln rate alone on one GPU by (kind, thing).
     alone: Vec<f64>,
-    /// Its doubt, and the power drawn where that was measured, the same way.
-    alone_doubt: Vec<f64>,
+    /// Its standard error, and the power drawn where that was measured, the same way.
+    alone_standard_error: Vec<f64>,
     alone_watts: Vec<f64>,
     /// ln rate of one thing beside another by (kind, thing, other); −∞ where they are known not to fit.
     beside: Arc<Vec<f32>>,
@@ -104,7 +104,7 @@ impl Ground {
             fixed: Arc::new(fixed),
             recent: Catalog::default(),
             alone: vec![f64::NAN; n * k],
-            alone_doubt: vec![f64::NAN; n * k],
+            alone_standard_error: vec![f64::NAN; n * k],
             alone_watts: vec![f64::NAN; n * k],
             beside: Arc::new(vec![f32::NAN; n * n * k]),
             met: vec![0; n],
@@ -151,9 +151,9 @@ impl Ground {
         self.alone[kind * self.things().len() + thing]
     }
 
-    /// Doubt of that rate; NaN where it was not measured.
-    pub(crate) fn alone_doubt(&self, thing: usize, kind: usize) -> f64 {
-        self.alone_doubt[kind * self.things().len() + thing]
+    /// Standard error of that rate; NaN where it was not measured.
+    pub(crate) fn alone_standard_error(&self, thing: usize, kind: usize) -> f64 {
+        self.alone_standard_error[kind * self.things().len() + thing]
     }
 
     /// Power measured alone on one GPU; NaN where it was not.
@@ -236,7 +236,7 @@ impl Ground {
             None if seen.gang == 1 => {
                 let at = seen.kind * n + seen.thing;
                 self.alone[at] = rate.ln();
-                self.alone_doubt[at] = cell.doubt;
+                self.alone_standard_error[at] = cell.standard_error;
                 self.alone_watts[at] = cell.watts.unwrap_or(f64::NAN);
             }
             None => {

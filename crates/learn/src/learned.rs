@@ -1,12 +1,12 @@
-//! What ships: attention over the catalog (P1), a bounded gain for what is observed (P2), and a calibrated doubt.
+//! What ships: attention over the catalog (P1), a bounded gain for what is observed (P2), and a calibrated standard error.
 //!
 //! `attention` says what a newcomer does beside a partner from what like workloads do beside it; `gain` corrects that by what
-//! was measured of the newcomer itself; `train` fits the 166 numbers behind both, and the doubt, on `episodes` in which every
+//! was measured of the newcomer itself; `train` fits the 166 numbers behind both, and the standard error, on `episodes` in which every
 //! known workload is hidden in turn; `alone` does rates alone. A pair has a newcomer, the one with fewer measured pairs, and two
 //! roles: its own rate, and its partner's beside it. Measured cells are never touched, and what fits is not decided here.
 //!
 //! Where little is known it falls back by degrees: nobody alike, the partner's mean; one or two known beside that partner, mostly the
-//! performance model; nothing measured on a kind, half the model and half what other kinds say, with twice the doubt; a
+//! performance model; nothing measured on a kind, half the model and half what other kinds say, with twice the standard error; a
 //! partner of which nothing was measured, the nearest one that was. Fewer than six workloads with measured pairs cannot teach
 //! what "alike" means: the numbers are then trained on [`prior`], the library as the performance model sees it.
 //!
@@ -24,7 +24,7 @@
 //! does nothing here. Steps of training, rates and shrinkage were set once and not searched. The level of the conformal
 //! quantile for new families (0.94) and the halving of the variance in `alone` were chosen after a look at these folds.
 //!
-//! An observation moves the measured cell, the sums and residuals that rest on it, and ln doubt by at most 0.01; the other
+//! An observation moves the measured cell, the sums and residuals that rest on it, and ln standard error by at most 0.01; the other
 //! numbers wait for the next training. So order does not matter, and a bad measurement cannot run away with anything.
 
 mod alone;
@@ -50,7 +50,7 @@ pub use numbers::Numbers;
 use numbers::{PerKind, Plain, ROLES};
 use std::sync::Arc;
 pub use train::Trained;
-use train::{LEAST_DOUBT, ln_doubt};
+use train::{LEAST_STANDARD_ERROR, ln_standard_error};
 
 /// Fewer measured workloads than this cannot teach what "alike" means; the model's world does.
 const LEAST_KNOWN: usize = 6;
@@ -116,8 +116,8 @@ struct KindNumbers {
     attention: f64,
     slope: f64,
     model: f64,
-    doubt: f64,
-    /// Unseen in training: twice the doubt.
+    standard_error: f64,
+    /// Unseen in training: twice the standard error.
     known: bool,
 }
 
@@ -143,7 +143,7 @@ struct Learned {
     sums: Vec<(f64, f64)>,
     /// By thing.
     residuals: Vec<Vec<Residual>>,
-    /// By role: what is added to ln doubt for how surprising observations were.
+    /// By role: what is added to ln standard error for how surprising observations were.
     surprise: [f64; ROLES],
     alone: Alone,
 }
@@ -294,7 +294,7 @@ impl Learned {
         self.residuals[thing] = residuals;
     }
 
-    /// One step of the doubt's own numbers, along the slope of Laplace's likelihood: |error|/β − 1, bounded.
+    /// One step of the standard error's own numbers, along the slope of Laplace's likelihood: |error|/β − 1, bounded.
     fn be_surprised(&mut self, ground: &Ground, thing: usize, other: usize, kind: usize) {
         let measured = ground.relative(thing, other, kind);
         let (role, newcomer, partner) = shift::roles(ground, thing, other);
@@ -303,8 +303,10 @@ impl Learned {
         if measured.is_finite() {
             let numbers = &self.fixed.numbers;
             let likeness = 0.5 * (numbers.get(r, Plain::Need).exp() + said.likeness).ln();
-            let sigma = self.fixed.per_kind[r * ground.kinds().len() + kind].doubt;
-            let sd = ln_doubt(sigma, numbers.get(r, Plain::Likeness), likeness, 0.0, 0.0).exp().max(LEAST_DOUBT);
+            let sigma = self.fixed.per_kind[r * ground.kinds().len() + kind].standard_error;
+            let sd = ln_standard_error(sigma, numbers.get(r, Plain::Likeness), likeness, 0.0, 0.0)
+                .exp()
+                .max(LEAST_STANDARD_ERROR);
             let step = ((measured - said.ln).abs() / (sd / 2f64.sqrt()) - 1.0).clamp(-1.0, 1.0);
             self.surprise[r] += SURPRISE_STEP * step;
         }
@@ -342,9 +344,9 @@ impl Fixed {
         for role in 0..ROLES {
             for (a, kind) in kinds.iter().enumerate() {
                 let of = |f: PerKind| numbers.of_any(role, f, kind);
-                let (doubt, known) = of(PerKind::Doubt);
+                let (standard_error, known) = of(PerKind::StandardError);
                 let (attention, slope) = (of(PerKind::Attention).0, of(PerKind::Slope).0);
-                per_kind.push(KindNumbers { attention, slope, model: of(PerKind::Model).0, doubt, known });
+                per_kind.push(KindNumbers { attention, slope, model: of(PerKind::Model).0, standard_error, known });
                 for b in 0..kinds.len() {
                     passed.push(transfers(&numbers, role, &specs[a], &specs[b], a == b).map(|t| t.value));
                 }
@@ -389,19 +391,21 @@ impl Method for Learned {
         let stand_in = self.stand_in(ground, newcomer, partner);
         let r = role.index();
         let Some(said) = self.say(ground, r, newcomer, stand_in, kind) else {
-            return Belief { ln: UNKNOWN_PART.ln(), doubt: 0.6, refined: false };
+            return Belief { ln: UNKNOWN_PART.ln(), standard_error: 0.6, refined: false };
         };
         let (moved, gains) = self.correct(ground, r, newcomer, stand_in, kind);
         let numbers = &self.fixed.numbers;
         let k = &self.fixed.per_kind[r * ground.kinds().len() + kind];
         let likeness = 0.5 * (numbers.get(r, Plain::Need).exp() + said.likeness).ln();
         let observed = numbers.get(r, Plain::Observed).exp();
-        let doubt = ln_doubt(k.doubt, numbers.get(r, Plain::Likeness), likeness, observed, gains).exp();
-        let doubt = doubt * self.surprise[r].clamp(-MOST_SURPRISE, MOST_SURPRISE).exp();
+        let standard_error =
+            ln_standard_error(k.standard_error, numbers.get(r, Plain::Likeness), likeness, observed, gains).exp();
+        let standard_error = standard_error * self.surprise[r].clamp(-MOST_SURPRISE, MOST_SURPRISE).exp();
         let unsure = if k.known { 1.0 } else { 2.0 } * if stand_in == partner { 1.0 } else { 1.5 };
         let at_home = self.fixed.likes[newcomer].iter().any(|l| l.step.is_some() && ground.met(l.thing) > 0);
-        let doubt = doubt.max(LEAST_DOUBT) * numbers.conformal[usize::from(at_home)] * unsure;
-        Belief { ln: (said.ln + moved).min(0.0), doubt, refined: gains > 0.0 }
+        let standard_error =
+            standard_error.max(LEAST_STANDARD_ERROR) * numbers.conformal[usize::from(at_home)] * unsure;
+        Belief { ln: (said.ln + moved).min(0.0), standard_error, refined: gains > 0.0 }
     }
 
     fn learn(&mut self, ground: &Ground, seen: &Seen) {

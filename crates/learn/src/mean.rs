@@ -17,11 +17,11 @@ pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
 #[derive(Clone)]
 struct Mean;
 
-/// Doubt of a rate alone before anything was measured of a workload: a factor of e².
-const ABSOLUTE_DOUBT: f64 = 2.0;
+/// Standard error of a rate alone before anything was measured of a workload: a factor of e².
+const ABSOLUTE_STANDARD_ERROR: f64 = 2.0;
 /// And after.
-const SHIFTED_DOUBT: f64 = 0.6;
-const LEAST_DOUBT: f64 = 0.1;
+const SHIFTED_STANDARD_ERROR: f64 = 0.6;
+const LEAST_STANDARD_ERROR: f64 = 0.1;
 
 impl Method for Mean {
     fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
@@ -32,7 +32,11 @@ impl Method for Mean {
         let (role, newcomer, other) = shift::roles(ground, thing, other);
         let (mean, sd) = partner_mean(ground, role, newcomer, other, kind);
         let shift = shift::beside(ground, role, newcomer, kind, |p, a| partner_mean(ground, role, newcomer, p, a).0);
-        Belief { ln: mean + shift.unwrap_or(0.0), doubt: sd.max(LEAST_DOUBT), refined: shift.is_some() }
+        Belief {
+            ln: mean + shift.unwrap_or(0.0),
+            standard_error: sd.max(LEAST_STANDARD_ERROR),
+            refined: shift.is_some(),
+        }
     }
 }
 
@@ -50,6 +54,6 @@ pub(crate) fn alone(ground: &Ground, thing: usize, kind: usize) -> Belief {
         moments(others).map_or(0.0, |(mean, _)| mean)
     };
     let shift = shift::alone(ground, thing, mean);
-    let doubt = if shift.is_some() { SHIFTED_DOUBT } else { ABSOLUTE_DOUBT };
-    Belief { ln: mean(kind) + shift.unwrap_or(0.0), doubt, refined: shift.is_some() }
+    let standard_error = if shift.is_some() { SHIFTED_STANDARD_ERROR } else { ABSOLUTE_STANDARD_ERROR };
+    Belief { ln: mean(kind) + shift.unwrap_or(0.0), standard_error, refined: shift.is_some() }
 }

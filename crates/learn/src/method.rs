@@ -2,7 +2,7 @@
 //! gangs scale, watts follow, and a [`Method`] says the two things that differ, how fast alone and how fast beside.
 //!
 //! A [`Belief`] is the logarithm of a rate with a standard error. With r the rate alone and t the part of it left beside a
-//! partner, the rate together is r·t and its doubt √(doubt_r² + doubt_t²).
+//! partner, the rate together is r·t and its standard error √(σ_r² + σ_t²).
 //!
 //! **Gangs.** rate(g) = rate(1) · model(g)/model(1) · e^c, c the correction that the measured gang nearest in size asks for.
 //!
@@ -20,7 +20,7 @@ pub(crate) struct Belief {
     /// Its logarithm.
     pub(crate) ln: f64,
     /// Standard error of the logarithm.
-    pub(crate) doubt: f64,
+    pub(crate) standard_error: f64,
     /// Whether measurements of this very workload went in.
     pub(crate) refined: bool,
 }
@@ -46,8 +46,8 @@ pub(crate) struct Shell<M> {
     pub(crate) method: M,
 }
 
-/// Doubt of a gang's scaling that nobody measured.
-const GANG_DOUBT: f64 = 0.15;
+/// Standard error of a gang's scaling that nobody measured.
+const GANG_STANDARD_ERROR: f64 = 0.15;
 /// The least that a partner leaves.
 const LEAST_RELATIVE: f64 = 0.02;
 /// Rows of so many like workloads are called changed with a row that was measured.
@@ -60,8 +60,12 @@ impl<M: Method> Shell<M> {
 
     /// Alone on one GPU, measured or not.
     fn alone(&self, thing: usize, kind: usize) -> Belief {
-        let (ln, doubt) = (self.ground.alone(thing, kind), self.ground.alone_doubt(thing, kind));
-        if ln.is_finite() { Belief { ln, doubt, refined: true } } else { self.method.alone(&self.ground, thing, kind) }
+        let (ln, standard_error) = (self.ground.alone(thing, kind), self.ground.alone_standard_error(thing, kind));
+        if ln.is_finite() {
+            Belief { ln, standard_error, refined: true }
+        } else {
+            self.method.alone(&self.ground, thing, kind)
+        }
     }
 
     fn alone_cell(&self, thing: usize, kind: usize, gang: u32) -> Option<Estimate> {
@@ -73,44 +77,51 @@ impl<M: Method> Shell<M> {
         if let Some(cell) = self.ground.measured(&Seen { thing, partner: None, kind, gang }) {
             let (rate, watts) = (cell.rate, cell.watts.unwrap_or(watts));
             let spread_rate = rate * spread;
-            let doubt = cell.doubt;
-            return Some(Estimate { rate, spread_rate, partner_rate: 0.0, watts, doubt, source: Source::Measured });
+            let standard_error = cell.standard_error;
+            return Some(Estimate {
+                rate,
+                spread_rate,
+                partner_rate: 0.0,
+                watts,
+                standard_error,
+                source: Source::Measured,
+            });
         }
         let one = self.alone(thing, kind);
         let gangs = if gang > 1 { scaling(&self.ground, thing, kind, gang) } else { (0.0, 0.0) };
         let rate = bounded(one.ln + gangs.0).exp();
-        let doubt = one.doubt.hypot(gangs.1);
+        let standard_error = one.standard_error.hypot(gangs.1);
         Some(Estimate {
             rate,
             spread_rate: rate * spread,
             partner_rate: 0.0,
             watts,
-            doubt,
+            standard_error,
             source: if one.refined { Source::Refined } else { Source::Initial },
         })
     }
 
-    /// The rate of `thing` beside `other`: (rate, doubt, source).
+    /// The rate of `thing` beside `other`: (rate, standard error, source).
     fn together(&self, thing: usize, other: usize, kind: usize) -> (f64, f64, Source) {
         if let Some(cell) = self.ground.measured(&Seen { thing, partner: Some(other), kind, gang: 1 }) {
-            return (cell.rate, cell.doubt, Source::Measured);
+            return (cell.rate, cell.standard_error, Source::Measured);
         }
         let (alone, part) = (self.alone(thing, kind), self.method.beside(&self.ground, thing, other, kind));
         let ln = part.ln.clamp(LEAST_RELATIVE.ln(), 0.0);
         let source = if part.refined { Source::Refined } else { Source::Initial };
-        (bounded(alone.ln + ln).exp(), alone.doubt.hypot(part.doubt), source)
+        (bounded(alone.ln + ln).exp(), alone.standard_error.hypot(part.standard_error), source)
     }
 
     fn pair_cell(&self, thing: usize, other: usize, kind: usize) -> Option<Estimate> {
         if !self.method.pairs() || !self.ground.fits(thing, Some(other), kind) {
             return None;
         }
-        let (rate, doubt, source) = self.together(thing, other, kind);
+        let (rate, standard_error, source) = self.together(thing, other, kind);
         let (partner_rate, _, _) = self.together(other, thing, kind);
         let measured = |one, two| self.ground.measured(&Seen { thing: one, partner: Some(two), kind, gang: 1 });
         let seen = measured(thing, other).and_then(|c| c.watts).or(measured(other, thing).and_then(|c| c.watts));
         let watts = seen.unwrap_or_else(|| watts::beside(&self.ground, thing, other, kind));
-        Some(Estimate { rate, spread_rate: rate, partner_rate, watts, doubt, source })
+        Some(Estimate { rate, spread_rate: rate, partner_rate, watts, standard_error, source })
     }
 }
 
@@ -158,7 +169,7 @@ fn changed(ground: &Ground, seen: &Seen) -> Vec<RateQuery> {
     asks
 }
 
-/// ln of a gang's rate over that of one GPU, and its doubt.
+/// ln of a gang's rate over that of one GPU, and its standard error.
 fn scaling(ground: &Ground, thing: usize, kind: usize, gang: u32) -> (f64, f64) {
     let modelled = |g: u32| modelled_scaling(ground, thing, kind, g);
     let one = ground.alone(thing, kind);
@@ -170,9 +181,9 @@ fn scaling(ground: &Ground, thing: usize, kind: usize, gang: u32) -> (f64, f64) 
     match seen {
         Some((g, correction)) => {
             let steps = (f64::from(gang) / f64::from(g)).log2().abs();
-            (modelled(gang) + correction, MEASUREMENT_ERROR.hypot(GANG_DOUBT * steps / (1.0 + steps)))
+            (modelled(gang) + correction, MEASUREMENT_ERROR.hypot(GANG_STANDARD_ERROR * steps / (1.0 + steps)))
         }
-        None => (modelled(gang), GANG_DOUBT),
+        None => (modelled(gang), GANG_STANDARD_ERROR),
     }
 }
 

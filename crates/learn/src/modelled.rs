@@ -16,18 +16,18 @@ pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
 struct Modelled;
 
 /// How far the model is from measured rates alone, as a rule.
-pub(crate) const ALONE_DOUBT: f64 = 0.6;
+pub(crate) const ALONE_STANDARD_ERROR: f64 = 0.6;
 /// And beside a partner.
-const PAIR_DOUBT: f64 = 0.35;
+const PAIR_STANDARD_ERROR: f64 = 0.35;
 
 impl Method for Modelled {
     fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
-        Belief { ln: alone(ground, thing, kind).unwrap_or(0.0), doubt: ALONE_DOUBT, refined: false }
+        Belief { ln: alone(ground, thing, kind).unwrap_or(0.0), standard_error: ALONE_STANDARD_ERROR, refined: false }
     }
 
     fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
         let ln = beside(ground, thing, other, kind).unwrap_or(UNKNOWN_PART.ln());
-        Belief { ln, doubt: PAIR_DOUBT, refined: false }
+        Belief { ln, standard_error: PAIR_STANDARD_ERROR, refined: false }
     }
 }
 

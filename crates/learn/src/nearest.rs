@@ -16,7 +16,7 @@ pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
 #[derive(Clone)]
 struct Nearest;
 
-const PAIR_DOUBT: f64 = 0.25;
+const PAIR_STANDARD_ERROR: f64 = 0.25;
 
 impl Method for Nearest {
     fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
@@ -24,15 +24,15 @@ impl Method for Nearest {
             ground.near(thing).iter().map(|&(k, _)| ground.alone(k, a)).find(|ln| ln.is_finite()).unwrap_or(0.0)
         };
         let shift = shift::alone(ground, thing, copy);
-        let doubt = if shift.is_some() { 0.3 } else { 0.7 };
-        Belief { ln: copy(kind) + shift.unwrap_or(0.0), doubt, refined: shift.is_some() }
+        let standard_error = if shift.is_some() { 0.3 } else { 0.7 };
+        Belief { ln: copy(kind) + shift.unwrap_or(0.0), standard_error, refined: shift.is_some() }
     }
 
     fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
         let (role, newcomer, other) = shift::roles(ground, thing, other);
         let copied = copy(ground, role, newcomer, other, kind);
         let shift = shift::beside(ground, role, newcomer, kind, |p, a| copy(ground, role, newcomer, p, a));
-        Belief { ln: copied + shift.unwrap_or(0.0), doubt: PAIR_DOUBT, refined: shift.is_some() }
+        Belief { ln: copied + shift.unwrap_or(0.0), standard_error: PAIR_STANDARD_ERROR, refined: shift.is_some() }
     }
 }
 

@@ -15,8 +15,8 @@ const MOST: usize = 24;
 /// Spread (ln) of a family's factors, and of a workload's own.
 const FAMILY_SPREAD: f64 = 0.5;
 const OWN_SPREAD: f64 = 0.1;
-/// Doubt of such a cell.
-const DOUBT: f64 = 0.5;
+/// Standard error of such a cell.
+const STANDARD_ERROR: f64 = 0.5;
 
 /// The catalog of a world that is like the model's. The same seed, the same world.
 #[must_use]
@@ -29,7 +29,8 @@ pub fn catalog(kinds: &[Kind], library: &Library, seed: u64) -> Catalog {
         let key = Key { workload: workload.name.clone(), partner, kind: kind.name.clone(), gang: 1 };
         let (source, at) = (Source::Initial, Time::ZERO);
         // A model's rate is a positive number, so nothing is refused.
-        let _ = catalog.put(key, Cell { rate, watts: Some(watts), source, observations: 0, at, doubt: DOUBT });
+        let _ = catalog
+            .put(key, Cell { rate, watts: Some(watts), source, observations: 0, at, standard_error: STANDARD_ERROR });
     };
     for kind in kinds {
         for one in &real {

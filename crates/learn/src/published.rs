@@ -7,11 +7,11 @@
 //! ```
 //!
 //! All T are logarithms of rates together over rates alone, at most 0. `first.rs` has P1, feed-forward or recurrent (a GRU over the four most
-//! similar), `second.rs` P2; `witness.rs` says who speaks for whom, `doubt.rs` how far to trust it. Kinds enter by their specifications,
+//! similar), `second.rs` P2; `witness.rs` says who speaks for whom, `standard_error.rs` how far to trust it. Kinds enter by their specifications,
 //! never by name. Rates alone are everybody's (`solo.rs`); what does not fit, what was measured, gangs and watts are the shell's (`method.rs`).
 //!
-//! Nothing here may look at held-out cells twice: the beliefs that P2 and the doubts learn from come from networks that did not see the
-//! case's family. Where nobody speaks for a pair the performance model does, and is doubted.
+//! Nothing here may look at held-out cells twice: the beliefs that P2 and the standard errors learn from come from networks that did not see the
+//! case's family. Where nobody speaks for a pair the performance model does, with a large standard error.
 //!
 //! **Why candle.** Measured on two cores that other builds shared, hence CPU time; the table is in `docs/learning-networks.md`. Compiling from
 //! nothing: candle 0.9.2 258 s, burn 0.18 (ndarray) 144 s. A training step on one core, six rounds of each in turn: 48-48 on 512 rows 2.0–2.5
@@ -22,8 +22,6 @@
 //! the feature `networks`; only training uses it, and tensors are met in `net.rs` alone.
 
 #[cfg(feature = "networks")]
-mod doubt;
-#[cfg(feature = "networks")]
 mod first;
 #[cfg(feature = "networks")]
 mod frozen;
@@ -33,6 +31,8 @@ mod net;
 mod pair;
 #[cfg(feature = "networks")]
 mod second;
+#[cfg(feature = "networks")]
+mod standard_error;
 #[cfg(feature = "networks")]
 mod witness;
 

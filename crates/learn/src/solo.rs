@@ -21,18 +21,22 @@ const PROFILES: usize = 3;
 /// ln steps/s alone where it was not measured.
 pub(crate) fn alone(ground: &Ground, thing: usize, kind: usize) -> Belief {
     let seen: Vec<usize> = (0..ground.kinds().len()).filter(|&a| ground.alone(thing, a).is_finite()).collect();
-    if let Some((line, doubt)) = along_batch(ground, thing, kind) {
+    if let Some((line, standard_error)) = along_batch(ground, thing, kind) {
         let residuals = seen.iter().filter_map(|&a| Some(ground.alone(thing, a) - along_batch(ground, thing, a)?.0));
         let (sum, count) = residuals.fold((0.0, 0.0), |(s, n), r| (s + r, n + 1.0));
         let shift = if count > 0.0 { sum / (count + 1.0) } else { 0.0 };
-        return Belief { ln: line + shift, doubt, refined: count > 0.0 };
+        return Belief { ln: line + shift, standard_error, refined: count > 0.0 };
     }
     let modelled = |a: usize| modelled::alone(ground, thing, a);
     if seen.is_empty() {
-        return Belief { ln: modelled(kind).unwrap_or(0.0), doubt: modelled::ALONE_DOUBT * 2.0, refined: false };
+        return Belief {
+            ln: modelled(kind).unwrap_or(0.0),
+            standard_error: modelled::ALONE_STANDARD_ERROR * 2.0,
+            refined: false,
+        };
     }
     let carried = seen.iter().map(|&from| ground.alone(thing, from) + profile(ground, thing, from, kind));
-    Belief { ln: carried.sum::<f64>() / seen.len() as f64, doubt: 0.45, refined: true }
+    Belief { ln: carried.sum::<f64>() / seen.len() as f64, standard_error: 0.45, refined: true }
 }
 
 fn ln_batch(thing: &Thing) -> Option<f64> {
@@ -46,7 +50,7 @@ pub(crate) fn related(ground: &Ground, one: usize, two: usize) -> bool {
     one != two && alike.is_some_and(|(a, b)| a.family == b.family && a.mode == b.mode && a.precision == b.precision)
 }
 
-/// The line in ln batch, and how much it is doubted.
+/// The line in ln batch, and its standard error.
 fn along_batch(ground: &Ground, thing: usize, kind: usize) -> Option<(f64, f64)> {
     let own = ln_batch(&ground.things()[thing])?;
     let relatives = ground.near(thing).iter().map(|&(k, _)| k).filter(|&k| related(ground, thing, k));

@@ -23,11 +23,11 @@ impl Method for Stated {
             (cell.rate > 0.0).then(|| cell.rate.ln())
         };
         let any = || (0..ground.kinds().len()).find_map(stated);
-        Belief { ln: stated(kind).or_else(any).unwrap_or(0.0), doubt: 1.0, refined: false }
+        Belief { ln: stated(kind).or_else(any).unwrap_or(0.0), standard_error: 1.0, refined: false }
     }
 
     fn beside(&self, _: &Ground, _: usize, _: usize, _: usize) -> Belief {
-        Belief { ln: UNKNOWN_PART.ln(), doubt: 0.6, refined: false }
+        Belief { ln: UNKNOWN_PART.ln(), standard_error: 0.6, refined: false }
     }
 
     fn pairs(&self) -> bool {

@@ -89,7 +89,7 @@ pub static ESTIMATORS: &[EstimatorEntry] = &[
     },
     EstimatorEntry {
         name: "learned",
-        summary: "attention over the catalog, a bounded gain for what is observed, and a calibrated doubt: what ships",
+        summary: "attention over the catalog, a bounded gain for what is observed, and a calibrated standard error: what ships",
         make: learned::make,
     },
 ];

@@ -248,7 +248,7 @@ impl Estimator for Oracle {
             spread_rate,
             partner_rate,
             watts,
-            doubt: 0.0,
+            standard_error: 0.0,
             source: Source::Measured,
         };
         let cells = match ask.partner {

@@ -211,7 +211,7 @@ fn tabled(answer: &Answer<'_>) -> Table {
         };
         let partner =
             line.figures.map_or(f64::NAN, |f| if answer.beside.is_some() { f.partner_rate } else { f64::NAN });
-        let doubt = line.figures.map_or(f64::NAN, |f| f.doubt);
+        let doubt = line.figures.map_or(f64::NAN, |f| f.standard_error);
         let source = line.figures.map_or("-".to_owned(), |f| format!("{:?}", f.source).to_lowercase());
         table.row(vec![
             line.kind.as_str().into(),

@@ -140,7 +140,7 @@ fn read_cell(line: &Line<'_>, names: &Names<'_>, now: Time) -> Result<(Key, Cell
     if let (None, Some(n @ 1..)) = (source, observations) {
         return Err(format!("observations is '{n}' where no source is given; say measured, or leave it empty"));
     }
-    let (observed, doubt) = match source {
+    let (observed, standard_error) = match source {
         Some(Source::Measured) => (1, MEASUREMENT_ERROR),
         _ => (0, MOST_VARIANCE.sqrt()),
     };
@@ -151,9 +151,9 @@ fn read_cell(line: &Line<'_>, names: &Names<'_>, now: Time) -> Result<(Key, Cell
         source: source.unwrap_or(Source::Stated),
         observations: observations.unwrap_or(observed),
         at: line.get("at").map(moment::parse).transpose().map_err(|e| format!("at: {e}"))?.unwrap_or(now),
-        doubt: line.number("doubt", 0.0, "a relative error, 0 or more")?.unwrap_or(doubt),
+        standard_error: line.number("doubt", 0.0, "a relative error, 0 or more")?.unwrap_or(standard_error),
     };
-    check(&key, cell.rate, cell.watts, cell.doubt, cell.at).map_err(|error| error.0)?;
+    check(&key, cell.rate, cell.watts, cell.standard_error, cell.at).map_err(|error| error.0)?;
     Ok((key, cell))
 }
 
@@ -194,7 +194,7 @@ pub fn write<'c>(mut out: impl Write, cells: impl IntoIterator<Item = (&'c Key, 
             word(&cell.source, &SOURCES),
             cell.observations,
             moment::text(cell.at),
-            cell.doubt
+            cell.standard_error
         )?;
     }
     Ok(())

@@ -140,7 +140,7 @@ impl Exam<'_> {
         for a in kinds.clone().filter(|a| !watched.alone.contains(a)) {
             let Some(truth) = self.truth(newcomer, None, a) else { continue };
             let measured = alone[a].map(|e| {
-                let (error, _, covered) = compare(e.rate, truth, e.doubt);
+                let (error, _, covered) = compare(e.rate, truth, e.standard_error);
                 (error, (e.rate / best_said - truth / best).abs(), covered)
             });
             samples.push(Sample { measured, ..blank(Cells::Solo, a) });
@@ -157,11 +157,15 @@ impl Exam<'_> {
                 };
                 let both = own[a].zip(alone[a]).zip(mirrored[a].zip(partner_alone[a]));
                 let own = both.map(|((e, solo), _)| {
-                    compare(e.rate / solo.rate, own_truth / own_alone, relative_doubt(&e, &solo))
+                    compare(e.rate / solo.rate, own_truth / own_alone, relative_standard_error(&e, &solo))
                 });
-                // The partner's doubt is that of the same question asked from its side.
+                // The partner's standard error is that of the same question asked from its side.
                 let partner = both.map(|((e, _), (mirror, solo))| {
-                    compare(e.partner_rate / other_alone, partner_truth / other_alone, relative_doubt(&mirror, &solo))
+                    compare(
+                        e.partner_rate / other_alone,
+                        partner_truth / other_alone,
+                        relative_standard_error(&mirror, &solo),
+                    )
                 });
                 samples.push(Sample { measured: own, ..blank(Cells::Own, a) });
                 samples.push(Sample { measured: partner, ..blank(Cells::Partner, a) });
@@ -174,13 +178,13 @@ fn ask(subject: usize, partner: Option<usize>) -> RateQuery {
     RateQuery { workload: WorkloadId(subject as u32), gang: 1, partner: partner.map(|p| WorkloadId(p as u32)) }
 }
 
-/// Doubt of the quotient: an estimator states the doubt of the rate itself, which holds that of the rate alone.
-fn relative_doubt(together: &Estimate, alone: &Estimate) -> f64 {
-    (together.doubt * together.doubt - alone.doubt * alone.doubt).max(0.0).sqrt()
+/// Standard error of the quotient: an estimator states the standard error of the rate itself, which holds that of the rate alone.
+fn relative_standard_error(together: &Estimate, alone: &Estimate) -> f64 {
+    (together.standard_error * together.standard_error - alone.standard_error * alone.standard_error).max(0.0).sqrt()
 }
 
 /// (relative error, absolute error, whether a 90 % interval holds the truth).
-fn compare(estimate: f64, truth: f64, doubt: f64) -> (f64, f64, bool) {
-    let covered = (estimate / truth).ln().abs() <= NINETY * doubt;
+fn compare(estimate: f64, truth: f64, standard_error: f64) -> (f64, f64, bool) {
+    let covered = (estimate / truth).ln().abs() <= NINETY * standard_error;
     ((estimate / truth - 1.0).abs(), (estimate - truth).abs(), covered)
 }

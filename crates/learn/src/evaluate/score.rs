@@ -48,7 +48,7 @@ pub struct Score {
     pub mae: f64,
     /// Mean error by kind.
     pub by_kind: BTreeMap<String, f64>,
-    /// Share of cells inside the 90 % interval that the estimator's doubt spans.
+    /// Share of cells inside the 90 % interval that the estimator's standard error spans.
     pub coverage90_ratio: f64,
     /// Mean error by the newcomer's family.
     pub by_family: BTreeMap<String, f64>,

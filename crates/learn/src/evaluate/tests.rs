@@ -16,7 +16,8 @@ pub(crate) fn small() -> (Catalog, Vec<Kind>) {
     let mut put = |workload: &str, partner: Option<&str>, kind: &str, rate: f64| {
         let key = Key { workload: workload.into(), partner: partner.map(Into::into), kind: kind.into(), gang: 1 };
         let source = Source::Measured;
-        let cell = Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, doubt: MEASUREMENT_ERROR };
+        let cell =
+            Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, standard_error: MEASUREMENT_ERROR };
         catalog.put(key, cell).unwrap();
     };
     for kind in &kinds {

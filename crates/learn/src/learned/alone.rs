@@ -54,7 +54,7 @@ const START: Variances = [0.1, 0.05, 0.1, 0.03, 0.3, 0.05, 0.1, 0.03, 0.01, 0.00
 #[derive(Clone, Debug)]
 pub(super) struct Alone {
     variances: Variances,
-    /// What doubts are multiplied by, without and with a relative known.
+    /// What standard errors are multiplied by, without and with a relative known.
     conformal: [f64; 2],
     specs: Vec<Spec>,
     /// By (subject, kind).
@@ -86,7 +86,7 @@ impl Alone {
 
     pub(super) fn belief(&self, thing: usize, kind: usize) -> Belief {
         let at = thing * self.specs.len() + kind;
-        self.beliefs.get(at).copied().unwrap_or(Belief { ln: 0.0, doubt: UNKNOWN, refined: false })
+        self.beliefs.get(at).copied().unwrap_or(Belief { ln: 0.0, standard_error: UNKNOWN, refined: false })
     }
 
     /// Something was measured of `thing`: it and its nearest are thought over.
@@ -105,8 +105,8 @@ impl Alone {
         if known.is_empty() {
             let modelled = |kind: usize| modelled::alone(ground, thing, kind);
             let belief = |ln: Option<f64>| {
-                let doubt = if ln.is_some() { modelled::ALONE_DOUBT } else { UNKNOWN };
-                Belief { ln: ln.unwrap_or(0.0), doubt, refined: false }
+                let standard_error = if ln.is_some() { modelled::ALONE_STANDARD_ERROR } else { UNKNOWN };
+                Belief { ln: ln.unwrap_or(0.0), standard_error, refined: false }
             };
             return (0..self.specs.len()).map(|kind| belief(modelled(kind))).collect();
         }
@@ -114,7 +114,7 @@ impl Alone {
         let factor = self.conformal[usize::from(at_home)];
         let mut beliefs = self.beliefs_from(ground, thing, &known);
         for belief in &mut beliefs {
-            belief.doubt *= factor;
+            belief.standard_error *= factor;
         }
         beliefs
     }
@@ -136,19 +136,19 @@ impl Alone {
             let process = modelled::alone(ground, thing, kind).unwrap_or(0.0) + mean;
             let plain = if stranger { carried(ground, thing, kind, known) } else { None };
             let ln = plain.map_or(process, |plain| (process + plain) / 2.0);
-            Belief { ln, doubt: variance.sqrt(), refined }
+            Belief { ln, standard_error: variance.sqrt(), refined }
         };
         let mut beliefs: Vec<Belief> = (0..self.specs.len()).map(belief).collect();
         // One shade for all kinds that were not measured: it must not tilt the profile.
         let open = (0..self.specs.len()).filter(|&a| !known.iter().any(|k| k.thing == thing && k.kind == a));
-        let variance = crate::shift::moments(open.map(|a| beliefs[a].doubt * beliefs[a].doubt));
+        let variance = crate::shift::moments(open.map(|a| beliefs[a].standard_error * beliefs[a].standard_error));
         for belief in &mut beliefs {
             belief.ln -= SHADE * variance.map_or(0.0, |(mean, _)| mean);
         }
         beliefs
     }
 
-    /// What doubts must be multiplied by so that 90 % intervals hold 90 % of what is known, each workload hidden in turn:
+    /// What standard errors must be multiplied by so that 90 % intervals hold 90 % of what is known, each workload hidden in turn:
     /// with its family, before and after a first measurement, and without.
     fn calibrate(&mut self, ground: &Ground) {
         let mut ratios: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
@@ -165,7 +165,8 @@ impl Alone {
                 let beliefs = self.beliefs_from(ground, thing, known);
                 for cell in own.iter().filter(|c| !known.iter().any(|k| k.thing == thing && k.kind == c.kind)) {
                     let truth = ground.alone(thing, cell.kind);
-                    ratios[group].push((truth - beliefs[cell.kind].ln).abs() / (NINETY * beliefs[cell.kind].doubt));
+                    ratios[group]
+                        .push((truth - beliefs[cell.kind].ln).abs() / (NINETY * beliefs[cell.kind].standard_error));
                 }
             };
             score(&strangers, 0);

@@ -1,7 +1,7 @@
 //! What training looks at: every known workload hidden in turn, alone or with its whole family, as if it had just come.
 //!
 //! The cells of a hidden workload beside everybody who is not hidden are what P1 must say from the rest. Nothing about the
-//! hidden ones is in an episode's evidence, so residuals are honest: P2 and the doubt are trained on the errors that newcomers
+//! hidden ones is in an episode's evidence, so residuals are honest: P2 and the standard error are trained on the errors that newcomers
 //! will really meet.
 
 use super::attention::slope;

@@ -25,8 +25,8 @@ pub(super) enum PerKind {
     Slope,
     /// v: how far the performance model is.
     Model,
-    /// σ: ln of the doubt.
-    Doubt,
+    /// σ: ln of the standard error.
+    StandardError,
 }
 
 /// A number of a role.
@@ -50,9 +50,9 @@ pub(super) enum Plain {
     SharedApart,
     /// c: what the other role's residual says.
     Cross,
-    /// b: how doubt falls with likeness.
+    /// b: how standard error falls with likeness.
     Likeness,
-    /// ln e: how doubt falls with what was observed.
+    /// ln e: how standard error falls with what was observed.
     Observed,
 }
 
@@ -65,7 +65,7 @@ pub struct Numbers {
     /// Whether anything was measured on them.
     pub(super) seen: Vec<bool>,
     pub(super) flat: Vec<f64>,
-    /// What the doubt is multiplied by, so that intervals hold what they say: without and with a relative known.
+    /// What the standard error is multiplied by, so that intervals hold what they say: without and with a relative known.
     pub(super) conformal: [f64; 2],
 }
 
@@ -121,7 +121,7 @@ impl Numbers {
                 (PerKind::Attention, 0.9),
                 (PerKind::Slope, 0.5),
                 (PerKind::Model, model),
-                (PerKind::Doubt, 0.2f64.ln()),
+                (PerKind::StandardError, 0.2f64.ln()),
             ] {
                 let at = numbers.function_at(r, function);
                 numbers.flat[at] = base;
@@ -203,7 +203,7 @@ impl Numbers {
     pub(super) fn shrunk(&self) -> Vec<(usize, f64)> {
         let mut shrunk = Vec::new();
         for r in 0..ROLES {
-            for f in [PerKind::Attention, PerKind::Slope, PerKind::Model, PerKind::Doubt] {
+            for f in [PerKind::Attention, PerKind::Slope, PerKind::Model, PerKind::StandardError] {
                 let at = self.function_at(r, f);
                 shrunk.extend((at + 1..at + SMOOTH).map(|i| (i, 3e-2)));
                 shrunk.extend((at + SMOOTH..at + SMOOTH + self.kinds.len()).map(|i| (i, 3e-3)));

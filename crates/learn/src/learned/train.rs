@@ -1,8 +1,8 @@
-//! Training: P1, then P2 on P1's honest residuals, then the doubt on what is left; each by Adam on the full batch.
+//! Training: P1, then P2 on P1's honest residuals, then the standard error on what is left; each by Adam on the full batch.
 //!
 //! ```text
 //! P1, P2:  Σ Huber_δ(ln T̂ − ln T) / cells + shrinkage          δ = 0.3
-//! doubt:   Σ (|ln T̂ − ln T|/β + ln 2β) / cells                 Laplace, β = sd/√2
+//! standard error:   Σ (|ln T̂ − ln T|/β + ln 2β) / cells                 Laplace, β = sd/√2
 //!          ln sd = σ_ar − ½ b_r·ln(λ + Σw) − ½ ln(1 + e_r·Σg)
 //! ```
 //!
@@ -20,8 +20,8 @@ use crate::features::{PSI, Spec};
 const HUBER: f64 = 0.3;
 /// A 90 % interval is so many standard errors wide, to either side.
 const NINETY: f64 = 1.645;
-/// The doubt of a relative rate never falls below this.
-pub(super) const LEAST_DOUBT: f64 = 0.02;
+/// The standard error of a relative rate never falls below this.
+pub(super) const LEAST_STANDARD_ERROR: f64 = 0.02;
 /// A family that training has seen hidden is still better known than one that is really new; a little more for that.
 const STRANGER_LEVEL: f64 = 0.94;
 /// θ and η are held this strongly to where they began: few families cannot say which dimension matters.
@@ -58,7 +58,7 @@ pub(super) fn train(
     hold_model: bool,
     progress: &dyn Fn(f64),
 ) -> (Numbers, Trained) {
-    let steps = [STEPS_FIRST, STEPS_SECOND, STEPS_DOUBT];
+    let steps = [STEPS_FIRST, STEPS_SECOND, STEPS_STANDARD_ERROR];
     if school.episodes.is_empty() {
         return (numbers, Trained::default());
     }
@@ -85,14 +85,14 @@ pub(super) fn train(
         adam.step(&mut numbers, &gradient, step, steps[1]);
         progress(0.7 + 0.2 * step as f64 / steps[1] as f64);
     }
-    // The doubt sees half of the episodes before anything was observed.
+    // The standard error sees half of the episodes before anything was observed.
     let draws: Vec<Draws> =
         (0..4).map(|d| if d < 2 { none(school) } else { observe(school, &left, &mut random) }).collect();
     let errors: Vec<Vec<Error>> = draws.iter().map(|d| errors(&numbers, school, &left, d, specs)).collect();
     let errors: Vec<Error> = errors.concat();
     let mut adam = Adam::new(&numbers);
     for step in 0..steps[2] {
-        let (_, gradient) = doubt(&numbers, &errors);
+        let (_, gradient) = standard_error(&numbers, &errors);
         adam.step(&mut numbers, &gradient, step, steps[2]);
     }
     numbers.conformal = conformal(&numbers, &errors);
@@ -103,7 +103,7 @@ pub(super) fn train(
 
 const STEPS_FIRST: usize = 200;
 const STEPS_SECOND: usize = 120;
-const STEPS_DOUBT: usize = 150;
+const STEPS_STANDARD_ERROR: usize = 150;
 
 /// Adam with a rate that falls to nothing.
 struct Adam {
@@ -261,7 +261,7 @@ fn shrink(numbers: &Numbers, gradient: &mut [f64]) -> f64 {
     loss
 }
 
-/// P1's residuals: what P2 and the doubt are trained on.
+/// P1's residuals: what P2 and the standard error are trained on.
 pub(super) fn leave(numbers: &Numbers, school: &School) -> Vec<[Left; ROLES]> {
     let of = |scene: &Scene| {
         let frame = Frame::new(numbers, school, scene);
@@ -368,7 +368,7 @@ pub(super) fn second(
     (loss, gradient)
 }
 
-/// What is left of a cell after both networks, and what its doubt may depend on.
+/// What is left of a cell after both networks, and what its standard error may depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Error {
     role: usize,
@@ -415,22 +415,22 @@ pub(super) fn errors(
 }
 
 /// ln sd of a cell.
-pub(super) fn ln_doubt(sigma: f64, likeness_weight: f64, likeness: f64, observed: f64, gains: f64) -> f64 {
+pub(super) fn ln_standard_error(sigma: f64, likeness_weight: f64, likeness: f64, observed: f64, gains: f64) -> f64 {
     sigma - likeness_weight * likeness - 0.5 * (1.0 + observed * gains).ln()
 }
 
-/// The doubt's loss (Laplace) and gradient.
-pub(super) fn doubt(numbers: &Numbers, errors: &[Error]) -> (f64, Vec<f64>) {
+/// The standard error's loss (Laplace) and gradient.
+pub(super) fn standard_error(numbers: &Numbers, errors: &[Error]) -> (f64, Vec<f64>) {
     let mut gradient = vec![0.0; numbers.len()];
     let (mut loss, scale) = (0.0, 1.0 / errors.len().max(1) as f64);
     for e in errors {
         let (b, observed) = (numbers.get(e.role, Plain::Likeness), numbers.get(e.role, Plain::Observed).exp());
-        let sigma = numbers.of_kind(e.role, PerKind::Doubt, e.kind);
-        let ln = ln_doubt(sigma, b, e.likeness, observed, e.gains);
+        let sigma = numbers.of_kind(e.role, PerKind::StandardError, e.kind);
+        let ln = ln_standard_error(sigma, b, e.likeness, observed, e.gains);
         let beta = ln.exp() / 2f64.sqrt();
         loss += scale * (e.size / beta + (2.0 * beta).ln());
         let by_ln = scale * (1.0 - e.size / beta);
-        numbers.push(&mut gradient, e.role, PerKind::Doubt, e.kind, by_ln);
+        numbers.push(&mut gradient, e.role, PerKind::StandardError, e.kind, by_ln);
         gradient[numbers.index(e.role, Plain::Likeness)] -= by_ln * e.likeness;
         gradient[numbers.index(e.role, Plain::Observed)] -=
             by_ln * 0.5 * observed * e.gains / (1.0 + observed * e.gains);
@@ -445,8 +445,14 @@ fn conformal(numbers: &Numbers, errors: &[Error]) -> [f64; 2] {
         let group = errors.iter().filter(|e| e.at_home == at_home);
         let ratio = |e: &Error| {
             let (b, observed) = (numbers.get(e.role, Plain::Likeness), numbers.get(e.role, Plain::Observed).exp());
-            let ln = ln_doubt(numbers.of_kind(e.role, PerKind::Doubt, e.kind), b, e.likeness, observed, e.gains);
-            e.size / (NINETY * ln.exp().max(LEAST_DOUBT))
+            let ln = ln_standard_error(
+                numbers.of_kind(e.role, PerKind::StandardError, e.kind),
+                b,
+                e.likeness,
+                observed,
+                e.gains,
+            );
+            e.size / (NINETY * ln.exp().max(LEAST_STANDARD_ERROR))
         };
         let mut ratios: Vec<f64> = group.map(ratio).collect();
         ratios.sort_by(f64::total_cmp);
@@ -496,6 +502,6 @@ mod tests {
         let draws = observe(&school, &left, &mut Draw::new(3, "test"));
         close("second", &numbers, |n| second(n, &school, &left, &draws, &specs));
         let errors = errors(&numbers, &school, &left, &draws, &specs);
-        close("doubt", &numbers, |n| doubt(n, &errors));
+        close("standard error", &numbers, |n| standard_error(n, &errors));
     }
 }

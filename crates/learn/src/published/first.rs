@@ -10,7 +10,7 @@
 //! **Training is by masking.** Every measured cell is a case twice: once with its workload hidden and once with its whole family
 //! hidden, so that the witnesses are as far as they will be in use. **Folds.** Families are dealt into three; a member is trained for
 //! each on the cases that name none of its families on either side. A case is believed by the member that has not seen it (this is
-//! what P2 and the doubt learn from), a new one by the mean of all. γ, one number for workloads whose family was heard and one for
+//! what P2 and the standard error learn from), a new one by the mean of all. γ, one number for workloads whose family was heard and one for
 //! strangers, by role, is the part of the moves that was right for cases not seen: without it the networks are further off than
 //! the copy they start from (Gavel, a workload new, nothing observed: 13.6 and 14.3 % instead of 11.1 and 11.5, the copy 11.6).
 

@@ -1,9 +1,9 @@
 //! The two networks as an estimator.
 
-use super::doubt::Doubts;
 use super::first::{First, RECURRENT};
 use super::net::Shape;
 use super::second::{Second, Seen as Measured, telling};
+use super::standard_error::StandardErrors;
 use super::witness::{Case, Likeness};
 use crate::draw::Draw;
 use crate::ground::Ground;
@@ -15,15 +15,15 @@ use crate::table::{Setting, Unfit};
 use arles_core::estimate::Estimator;
 use std::sync::Arc;
 
-/// Doubt of the performance model, which speaks where nobody else can.
-const MODEL_DOUBT: f64 = 0.6;
+/// Standard error of the performance model, which speaks where nobody else can.
+const MODEL_STANDARD_ERROR: f64 = 0.6;
 
 /// What does not change once it is trained.
 struct Networks {
     likeness: Likeness,
     first: First,
     second: Second,
-    doubts: Doubts,
+    standard_errors: StandardErrors,
 }
 
 #[derive(Clone)]
@@ -43,9 +43,9 @@ fn train(ground: &Ground, setting: &Setting<'_>, recurrent: bool) -> candle_core
     let (first, pasts) = First::train(ground, &likeness, shape, &mut draw, &|done| (setting.progress)(0.8 * done))?;
     (setting.progress)(0.8);
     let (second, after) = Second::train(&likeness, &pasts, &mut draw)?;
-    let doubts = Doubts::new(ground.kinds().len(), &pasts, &after);
+    let standard_errors = StandardErrors::new(ground.kinds().len(), &pasts, &after);
     (setting.progress)(1.0);
-    Ok(Networks { likeness, first, second, doubts })
+    Ok(Networks { likeness, first, second, standard_errors })
 }
 
 impl Networks {
@@ -90,11 +90,15 @@ impl Method for Pair {
         let case = Case { i, j, a: kind };
         let Some((believed, kin)) = nets.first(ground, case) else {
             let ln = modelled::beside(ground, thing, other, kind).unwrap_or(UNKNOWN_PART.ln());
-            return Belief { ln, doubt: MODEL_DOUBT, refined: false };
+            return Belief { ln, standard_error: MODEL_STANDARD_ERROR, refined: false };
         };
         let seen = nets.measured(ground, case);
         let here = seen.iter().any(|s| s.case.a == kind);
         let belief = nets.second.refine(&nets.likeness, case, believed, &seen);
-        Belief { ln: belief[role.index()], doubt: nets.doubts.of(here, kin, kind), refined: !seen.is_empty() }
+        Belief {
+            ln: belief[role.index()],
+            standard_error: nets.standard_errors.of(here, kin, kind),
+            refined: !seen.is_empty(),
+        }
     }
 }

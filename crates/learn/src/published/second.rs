@@ -47,7 +47,7 @@ pub(super) struct Second {
     gamma: [[f64; 2]; 2],
 }
 
-/// How far off a belief was after one measurement on the same kind: what the doubt is made of.
+/// How far off a belief was after one measurement on the same kind: what the standard error is made of.
 pub(super) struct After {
     pub(super) kin: bool,
     pub(super) kind: usize,

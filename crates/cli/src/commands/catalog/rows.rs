@@ -35,7 +35,7 @@ impl<'c> Row<'c> {
             source: cell.source,
             observations: cell.observations,
             at: moment::text(cell.at),
-            doubt: cell.doubt,
+            doubt: cell.standard_error,
         }
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn rate(cell: &Cell) -> output::Cell {
 /// Watts, source, observations, age and doubt, as of `now`.
 pub(super) fn quality(cell: &Cell, now: Time) -> [output::Cell; 5] {
     let watts = cell.watts.unwrap_or(f64::NAN);
-    let doubt = cell.doubt_at(now);
+    let doubt = cell.standard_error_at(now);
     let age_seconds = now.since(cell.at);
     [
         output::Cell::number(shown(watts, 3), watts),

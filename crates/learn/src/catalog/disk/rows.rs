@@ -90,9 +90,9 @@ fn cell(row: &Row<'_>) -> Result<(Key, Cell), Unread> {
         source: one_of(row, 6, "source", &SOURCES)?,
         observations: ranged(row, 7, "observations")?,
         at: Time(ranged(row, 8, "at")?),
-        doubt: row.get(9)?,
+        standard_error: row.get(9)?,
     };
-    check(&key, cell.rate, cell.watts, cell.doubt, cell.at).map_err(|error| Unread::Senseless(error.0))?;
+    check(&key, cell.rate, cell.watts, cell.standard_error, cell.at).map_err(|error| Unread::Senseless(error.0))?;
     Ok((key, cell))
 }
 
@@ -150,7 +150,7 @@ pub(super) fn write_cell(connection: &Connection, key: &Key, cell: &Cell) -> rus
             word(&cell.source, &SOURCES),
             cell.observations,
             u64::cast_signed(cell.at.0),
-            cell.doubt
+            cell.standard_error
         ],
     )?;
     Ok(())
@@ -233,7 +233,7 @@ pub(super) fn cell_hash(key: &Key, cell: &Cell) -> u64 {
     hash.text(word(&cell.source, &SOURCES));
     hash.number(u64::from(cell.observations));
     hash.number(cell.at.0);
-    hash.number(cell.doubt.to_bits());
+    hash.number(cell.standard_error.to_bits());
     hash.end()
 }
 

@@ -1,8 +1,8 @@
 //! How far off the beliefs of P1 and P2 are, as a rule: from beliefs of networks that had not seen the case.
 //!
-//! A doubt is the distance that nine in ten errors stay within, over 1.645, so that ±1.645 doubts cover nine in ten whatever
+//! A standard error is the distance that nine in ten errors stay within, over 1.645, so that ±1.645 standard errors cover nine in ten whatever
 //! the shape of their distribution. One number for each kind, for whether a workload of the same family was heard, and for whether a pair of the
-//! workload was measured on that kind. A group of few is doubted like all of them and a half more; a kind
+//! workload was measured on that kind. A small group gets 1.5 times the standard error of all; a kind
 //! that nobody has measured, twice as much.
 
 use super::first::Past;
@@ -15,10 +15,10 @@ const NORMAL_90: f64 = 1.645;
 /// Where nothing was ever compared.
 const UNKNOWN: f64 = 0.6;
 
-/// Doubts by [seen][kin][kind].
-pub(super) struct Doubts([[Vec<f64>; 2]; 2]);
+/// Standard errors by [seen][kin][kind].
+pub(super) struct StandardErrors([[Vec<f64>; 2]; 2]);
 
-impl Doubts {
+impl StandardErrors {
     pub(super) fn new(kinds: usize, pasts: &[Past], after: &[After]) -> Self {
         let before = pasts
             .iter()
