@@ -188,8 +188,12 @@ pub struct RunRecord {
     pub timeline: Vec<Sample>,
     /// What the estimator knew over time; empty where it is always right.
     pub learning: Vec<LearningSample>,
-    /// The first GPUs of every kind over time; bounded in number.
+    /// Nodes of the cluster.
+    pub nodes: u32,
+    /// Who held which GPU, for the GPUs in `gantt_labels`.
     pub gantt: Vec<GanttSpan>,
-    /// For each GPU number in `gantt`, its node's name.
+    /// The GPUs recorded in `gantt`, each with its node's name: all of a small cluster, the first of every kind of a large one.
     pub gantt_labels: Vec<(u32, String)>,
+    /// When recording of `gantt` stopped because it had grown too long; `None` if it covers the whole run.
+    pub gantt_until_seconds: Option<f64>,
 }

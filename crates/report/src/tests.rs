@@ -1,6 +1,6 @@
 //! The report as a whole: it loads nothing, breaks on no name and no number, and stays small.
 
-mod sample;
+pub(crate) mod sample;
 
 use proptest::prelude::*;
 
