@@ -262,6 +262,10 @@ impl Tally {
     pub(crate) fn finish(mut self, now: Time, mut world: World, estimator: &str, observations: u64) -> RunRecord {
         world.close_books(now);
         self.granted(now, None);
+        // Every joule that used GPUs drew is charged to one job.
+        let used: f64 = world.used_joules().iter().map(|draw| draw.active_joules + draw.idle_joules).sum();
+        let charged = self.charge.total() + world.lives().map(|life| life.charge.total()).sum::<f64>();
+        assert!((used - charged).abs() <= 1e-6 * used.max(1.0), "{used} J drawn, {charged} J charged");
         let seconds = now.seconds().max(f64::MIN_POSITIVE);
         let gpus: f64 = self.kinds.iter().map(|(_, n)| f64::from(*n)).sum();
         let kinds: Vec<KindRecord> = (0..self.kinds.len())
