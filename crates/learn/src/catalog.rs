@@ -17,8 +17,8 @@
 
 pub mod csv;
 pub mod disk;
-pub mod moment;
-pub mod words;
+pub mod labels;
+pub mod timestamp;
 
 use arles_core::estimate::Source;
 use arles_core::{Time, Workload};
@@ -38,11 +38,11 @@ const MOST_STANDARD_ERROR: f64 = 100.0;
 /// Which cell, by names: those of the library, or the user's own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Key {
-    /// Whose rate.
+    /// The workload whose rate it is.
     pub workload: String,
     /// The other job on the same GPU, if any.
     pub partner: Option<String>,
-    /// Where.
+    /// The GPU kind that it runs on.
     pub kind: String,
     /// GPUs held at once.
     pub gang: u32,
@@ -73,23 +73,16 @@ pub struct Measurement {
     pub rate: f64,
     /// Power of one GPU, if it was measured.
     pub watts: Option<f64>,
-    /// When.
+    /// When it was measured.
     pub at: Time,
     /// Relative standard error; [`MEASUREMENT_ERROR`] where nobody knows better.
     pub error: f64,
 }
 
 /// A number that no catalog takes in: a whole sentence.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct CatalogError(pub String);
-
-impl fmt::Display for CatalogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CatalogError {}
 
 /// What is known, in memory.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -239,7 +232,7 @@ fn check(key: &Key, rate: f64, watts: Option<f64>, standard_error: f64, at: Time
             "a standard error of {standard_error}; expected a relative error, 0 to {MOST_STANDARD_ERROR}"
         ));
     }
-    if at > moment::LATEST {
+    if at > timestamp::LATEST {
         return refuse(format!("a time {at} after the origin; expected one before the year 10000"));
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::axis::Axis;
 use super::svg::{Drawing, Figure, Panel, px};
-use super::{Owner, text, theme};
+use super::{TenantTotals, text, theme};
 use crate::record::{GanttSpan, RunRecord};
 
 const WIDTH: f64 = 960.0;
@@ -41,17 +41,17 @@ struct Block {
 const CELLS_PER_BLOCK: usize = 5;
 
 /// What the charts of all runs share, so that they compare.
-pub(super) struct Stage<'a> {
+pub(super) struct GanttScale<'a> {
     /// End of the time axis.
     pub(super) horizon: f64,
     /// Tenants by name.
-    pub(super) tenants: BTreeMap<&'a str, &'a Owner>,
+    pub(super) tenants: BTreeMap<&'a str, &'a TenantTotals>,
     /// Blocks that a chart may draw.
     pub(super) blocks: usize,
 }
 
 /// The chart of one run, or nothing if nothing was recorded.
-pub(super) fn gantt(run: &RunRecord, name: &str, stage: &Stage<'_>) -> Option<Figure> {
+pub(super) fn gantt(run: &RunRecord, name: &str, stage: &GanttScale<'_>) -> Option<Figure> {
     let mut rows = rows(run);
     rows.truncate(MOST_ROWS);
     let exact = exact(run, &rows);
@@ -86,8 +86,8 @@ pub(super) fn gantt(run: &RunRecord, name: &str, stage: &Stage<'_>) -> Option<Fi
         paths.iter().for_each(|(t, d)| drawing.path(&class(*t), d, "", tenant(*t)));
     }
     let title = format!("Who held which GPU: {}", run.summary.policy);
-    let reading = reading(run, cell, &rows);
-    Some(Figure::new(name, &title, reading, (WIDTH, layout.bottom + 42.0), drawing))
+    let caption = caption(run, cell, &rows);
+    Some(Figure::new(name, &title, caption, (WIDTH, layout.bottom + 42.0), drawing))
 }
 
 fn tip(block: &Block, who: &str) -> String {
@@ -99,7 +99,7 @@ fn tip(block: &Block, who: &str) -> String {
     }
 }
 
-fn reading(run: &RunRecord, cell: Option<f64>, rows: &[(u32, String)]) -> String {
+fn caption(run: &RunRecord, cell: Option<f64>, rows: &[(u32, String)]) -> String {
     let mut text = format!(
         "{} Row: one GPU, grouped by node. Block: a job in its tenant's colour; half a row where two jobs share a GPU. \
          Blank: idle.",
@@ -132,11 +132,11 @@ fn shown(run: &RunRecord, rows: &[(u32, String)]) -> String {
 }
 
 /// Legend: tenants that have a colour and appear in this run's rows, then the rest as one.
-fn keys(run: &RunRecord, tenants: &BTreeMap<&str, &Owner>) -> Vec<(String, String)> {
-    let mut seen: Vec<&Owner> = Vec::new();
+fn keys(run: &RunRecord, tenants: &BTreeMap<&str, &TenantTotals>) -> Vec<(String, String)> {
+    let mut seen: Vec<&TenantTotals> = Vec::new();
     for tenant in run.gantt.iter().filter_map(|s| run.summary.tenants.get(s.tenant as usize)) {
-        if let Some(owner) = tenants.get(tenant.name.as_str()).filter(|o| !seen.iter().any(|s| s.rank == o.rank)) {
-            seen.push(owner);
+        if let Some(totals) = tenants.get(tenant.name.as_str()).filter(|o| !seen.iter().any(|s| s.rank == o.rank)) {
+            seen.push(totals);
         }
     }
     seen.sort_by_key(|o| o.rank);
@@ -328,9 +328,9 @@ mod tests {
         run.nodes = 12;
         check(&run, &rows, "24 of 48 GPUs, on 6 of 12 nodes: the first of every kind, as many rows as fit.");
         check(&run, &rows[..8], "8 of 48 GPUs, on 2 of 12 nodes: the first ones, as many rows as fit.");
-        assert!(!reading(&run, None, &rows).contains("Recorded"));
+        assert!(!caption(&run, None, &rows).contains("Recorded"));
         run.gantt_until_seconds = Some(7200.0);
-        assert!(reading(&run, None, &rows).contains("Recorded for the first 2 h"), "{}", reading(&run, None, &rows));
+        assert!(caption(&run, None, &rows).contains("Recorded for the first 2 h"), "{}", caption(&run, None, &rows));
     }
 
     #[test]

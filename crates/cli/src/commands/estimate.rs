@@ -8,7 +8,7 @@ use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
 use arles_core::estimate::{Estimate as Figures, RateQuery};
 use arles_core::{Kind, Library, Workload, WorkloadId};
-use arles_learn::{Catalog, Setting, Subject, whence};
+use arles_learn::{Catalog, Setting, Subject, explain_source};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -102,7 +102,7 @@ impl Estimate {
             kind: kinds[a].name.clone(),
             fits: figures.is_some(),
             from: match figures {
-                Some(_) => whence(&setting, entry.name, &ask, a),
+                Some(_) => explain_source(&setting, entry.name, &ask, a),
                 None => unfit(workload, beside, &kinds[a], entry.name),
             },
             figures,

@@ -124,8 +124,8 @@ fn a_measured_cell_stands_and_others_of_it_are_refined() {
 
 #[test]
 fn where_nothing_is_alike_the_mean_is_left() {
-    let far = |value: f64| Voice { weight: 0.0, value, step: None };
-    let said = listen([far(-0.1), far(-0.9)].into_iter(), -0.5, 0.2);
+    let far = |value: f64| WeightedValue { weight: 0.0, value, step: None };
+    let said = attend([far(-0.1), far(-0.9)].into_iter(), -0.5, 0.2);
     assert_eq!((said.att, said.slope, said.likeness), (0.0, 0.0, 0.0));
 }
 

@@ -1,12 +1,12 @@
-//! How far off the beliefs of P1 and P2 are, as a rule: from beliefs of networks that had not seen the case.
+//! Standard errors of P1 and P2, from their out-of-fold errors.
 //!
-//! A standard error is the distance that nine in ten errors stay within, over 1.645, so that ±1.645 standard errors cover nine in ten whatever
-//! the shape of their distribution. One number for each kind, for whether a workload of the same family was heard, and for whether a pair of the
-//! workload was measured on that kind. A small group gets 1.5 times the standard error of all; a kind
-//! that nobody has measured, twice as much.
+//! A standard error is the ninth decile of the absolute errors over 1.645, so that ±1.645 standard errors cover nine in ten errors whatever
+//! the shape of their distribution. There is one value for each kind, for whether the workload's family is known, and for whether a pair of the
+//! workload was measured on that kind. A group with few errors gets 1.5 times the value of all; a kind that was never measured, twice
+//! that value.
 
-use super::first::Past;
-use super::second::After;
+use super::initial::HeldOutCase;
+use super::refinement::RefinedError;
 
 /// Fewer errors than this say nothing of their own.
 const FEW: usize = 20;
@@ -19,23 +19,23 @@ const UNKNOWN: f64 = 0.6;
 pub(super) struct StandardErrors([[Vec<f64>; 2]; 2]);
 
 impl StandardErrors {
-    pub(super) fn new(kinds: usize, pasts: &[Past], after: &[After]) -> Self {
-        let before = pasts
+    pub(super) fn new(kinds: usize, held_out: &[HeldOutCase], after: &[RefinedError]) -> Self {
+        let before = held_out
             .iter()
-            .flat_map(|p| [0, 1].map(|o| After { kin: p.kin, kind: p.case.a, off: p.truth[o] - p.believed[o] }));
-        let before: Vec<After> = before.filter(|b| b.off.is_finite()).collect();
+            .flat_map(|p| [0, 1].map(|o| RefinedError { kin: p.kin, kind: p.case.a, off: p.truth[o] - p.believed[o] }));
+        let before: Vec<RefinedError> = before.filter(|b| b.off.is_finite()).collect();
         Self([&before[..], after].map(|errors| [false, true].map(|kin| by_kind(kinds, errors, kin))))
     }
 
-    /// Of a belief on a kind: whether a pair was measured there, and whether its own family was heard.
+    /// Of a prediction on a kind: by whether a pair was measured there, and whether its own family is known.
     pub(super) fn of(&self, seen: bool, kin: bool, kind: usize) -> f64 {
         self.0[usize::from(seen)][usize::from(kin)].get(kind).copied().unwrap_or(UNKNOWN)
     }
 }
 
-fn by_kind(kinds: usize, errors: &[After], kin: bool) -> Vec<f64> {
+fn by_kind(kinds: usize, errors: &[RefinedError], kin: bool) -> Vec<f64> {
     let of = |kind: Option<usize>, kin: Option<bool>| {
-        let same = |e: &&After| kind.is_none_or(|k| k == e.kind) && kin.is_none_or(|k| k == e.kin);
+        let same = |e: &&RefinedError| kind.is_none_or(|k| k == e.kind) && kin.is_none_or(|k| k == e.kin);
         ninth_decile(errors.iter().filter(same).map(|e| e.off.abs()).collect())
     };
     let all = of(None, Some(kin)).or_else(|| of(None, None).map(|d| 1.5 * d)).unwrap_or(UNKNOWN);

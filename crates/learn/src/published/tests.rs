@@ -1,10 +1,10 @@
 use super::{forward, recurrent};
 use crate::catalog::{Catalog, Cell, Key};
-use crate::table::{Setting, Subject, Unfit};
+use crate::table::{EstimatorError, Setting, Subject};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
 
-type Make = fn(&Setting<'_>) -> Result<Box<dyn Estimator>, Unfit>;
+type Make = fn(&Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError>;
 const BOTH: [Make; 2] = [recurrent, forward];
 
 fn kinds() -> Vec<Kind> {
