@@ -10,8 +10,8 @@ use anyhow::{Result, anyhow};
 use arles_core::estimate::Estimator;
 use arles_core::library::nearest;
 use arles_core::{Fingerprint, Kind, Library};
-use arles_learn::learned::{self, Numbers};
-use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
+use arles_learn::learned::{self, Parameters};
+use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, EstimatorError, Setting, Subject, find_estimator};
 use arles_sim::measure::{EstimatorSetup, Noise};
 use arles_sim::scenario::Scenario;
 use arles_sim::truth::{Oracle, Truth};
@@ -91,11 +91,11 @@ impl Estimation {
 }
 
 /// The estimator of an entry for a setting whose catalog is empty.
-fn made(entry: &EstimatorEntry, setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
+fn made(entry: &EstimatorEntry, setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
     let described = setting.workloads.iter().all(|subject| subject.features.is_some());
     let cache = cache_file(setting).filter(|_| entry.name == "learned" && described);
     let Some(path) = cache else { return (entry.make)(setting) };
-    let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Numbers>(&text).ok());
+    let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Parameters>(&text).ok());
     let numbers = kept.unwrap_or_else(|| {
         let (numbers, _) = learned::train(setting);
         let _ = keep(&path, &numbers);
@@ -104,7 +104,7 @@ fn made(entry: &EstimatorEntry, setting: &Setting<'_>) -> Result<Box<dyn Estimat
     Ok(learned::with(setting, numbers))
 }
 
-fn keep(path: &Path, numbers: &Numbers) -> Result<()> {
+fn keep(path: &Path, numbers: &Parameters) -> Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }

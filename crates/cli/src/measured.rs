@@ -62,8 +62,8 @@ pub(crate) fn from_table(table: &RateTable) -> anyhow::Result<Measured> {
             kind: kinds[usize::from(cell.kind)].name.clone(),
             gang: cell.gang,
         };
-        let (rate, at, doubt) = (cell.rate, Time::ZERO, MEASUREMENT_ERROR);
-        catalog.put(key, Cell { rate, watts: None, source: Source::Measured, observations: 1, at, doubt })?;
+        let (rate, at, standard_error) = (cell.rate, Time::ZERO, MEASUREMENT_ERROR);
+        catalog.put(key, Cell { rate, watts: None, source: Source::Measured, observations: 1, at, standard_error })?;
     }
     Ok(Measured { catalog, kinds, left_out })
 }

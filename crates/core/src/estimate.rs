@@ -45,7 +45,8 @@ pub struct Estimate {
     /// Power of one GPU of the gang, idle power included.
     pub watts: f64,
     /// Relative standard error of the rate; 0 for certainty.
-    pub doubt: f64,
+    #[serde(rename = "doubt")]
+    pub standard_error: f64,
     /// Where it comes from.
     pub source: Source,
 }
@@ -111,7 +112,7 @@ impl From<Vec<RateRow>> for Estimates {
 
 impl Estimates {
     /// Takes a row in; `true` if it differs from what was known. Cells that are not positive numbers count as
-    /// "does not fit", and a doubt that is none as one as large as the rate: an estimator may be wrong, but it may not poison an
+    /// "does not fit", and a standard error that is none as one as large as the rate: an estimator may be wrong, but it may not poison an
     /// allocation.
     pub fn put(&mut self, mut row: RateRow) -> bool {
         for cell in &mut row.cells {
@@ -127,8 +128,8 @@ impl Estimates {
                 if !e.partner_rate.is_finite() {
                     e.partner_rate = 0.0;
                 }
-                if !e.doubt.is_finite() {
-                    e.doubt = 1.0;
+                if !e.standard_error.is_finite() {
+                    e.standard_error = 1.0;
                 }
             }
         }

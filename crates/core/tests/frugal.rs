@@ -86,13 +86,13 @@ impl Scene {
                     let (rate_a, rate_b, watts) = self.pair(a, b, j);
                     let id = |l: usize| WorkloadId(l as u32);
                     pairs.push(PairRates { a: id(a), b: id(b), kind: KindId(j as u16), rate_a, rate_b });
-                    power.push(PairPower { watts, doubt: 0.0 });
+                    power.push(PairPower { watts, standard_error: 0.0 });
                 }
             }
         }
         let draw = |job: &Draft| UserPower {
             watts: job.watts.clone(),
-            doubts: vec![0.0; k],
+            standard_errors: vec![0.0; k],
             held: (0..k).map(|j| u32::from(job.held == Some(j))).collect(),
             restart_seconds: RESTART_SECONDS,
             by_the_clock: job.clock,
@@ -276,16 +276,16 @@ fn promises_decide_about_company() {
     assert!(!together(9.0));
 }
 
-/// A doubtful kind that looks slightly worse is tried once, by one job, where there is time to profit from it.
+/// A kind with a large standard error that looks slightly worse is tried once, by one job, where there is time to profit from it.
 #[test]
 fn doubt_is_worth_a_trial() {
-    let trial = |steps_left: f64, doubt: f64| {
+    let trial = |steps_left: f64, standard_error: f64| {
         let job = Draft { rates: vec![10.0, 9.0], watts: vec![100.0, 100.0], floor: None, clock: false, held: Some(0) };
         let scene = Scene { gpus: vec![2, 2], jobs: vec![job], kept: vec![(0.1, 0.1, 120.0); 2], unused_off: true };
         let mut problem = scene.problem();
         problem.users[0].steps_left = steps_left;
         let mut power = problem.power.clone().expect("set");
-        power.users[0].doubts[1] = doubt;
+        power.users[0].standard_errors[1] = standard_error;
         let problem = problem.with_power(power).expect("sound");
         allocate("gogh", &problem).grants()[0].kind == KindId(1)
     };

@@ -210,7 +210,7 @@ fn row(ask: &RateQuery) -> RateRow {
             partner_rate: ask.partner.map_or(0.0, |p| f64::from(p.0 + 1) / 3.0),
             watts: 100.1 + 50.0 * f64::from(j),
             // What is no number must not break a snapshot.
-            doubt: if ask.workload.0 == 3 { f64::INFINITY } else { 0.1 },
+            standard_error: if ask.workload.0 == 3 { f64::INFINITY } else { 0.1 },
             source: Source::Initial,
         })
     };

@@ -95,8 +95,8 @@ fn catalog(kinds: &[Kind], workloads: &[Workload]) -> Catalog {
     let mut put = |workload: &Workload, partner: Option<&Workload>, kind: &Kind, rate: f64| {
         let partner = partner.map(|p| p.name.clone());
         let key = Key { workload: workload.name.clone(), partner, kind: kind.name.clone(), gang: 1 };
-        let (source, doubt) = (Source::Measured, MEASUREMENT_ERROR);
-        let cell = Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, doubt };
+        let (source, standard_error) = (Source::Measured, MEASUREMENT_ERROR);
+        let cell = Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, standard_error };
         catalog.put(key, cell).expect("a rate of the model makes sense");
     };
     for kind in kinds {

@@ -68,7 +68,7 @@ fn measured(kinds: &[Kind], workloads: &[Workload]) -> Catalog {
             let mut put = |partner: Option<&Workload>, rate: f64| {
                 let (workload, partner) = (w.name.clone(), partner.map(|p| p.name.clone()));
                 let source = Source::Measured;
-                let cell = Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, doubt: 0.03 };
+                let cell = Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, standard_error: 0.03 };
                 let key = Key { workload, partner, kind: k.name.clone(), gang: 1 };
                 catalog.put(key, cell).expect("the model's rates are numbers");
             };

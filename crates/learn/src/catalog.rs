@@ -17,8 +17,8 @@
 
 pub mod csv;
 pub mod disk;
-pub mod moment;
-pub mod words;
+pub mod labels;
+pub mod timestamp;
 
 use arles_core::estimate::Source;
 use arles_core::{Time, Workload};
@@ -33,16 +33,16 @@ const DRIFT_PER_SECOND: f64 = MEASUREMENT_ERROR * MEASUREMENT_ERROR / (30.0 * 86
 /// v_most: no measurement becomes so old that it says less than this.
 const MOST_VARIANCE: f64 = 0.3 * 0.3;
 /// More than this is no relative error, but a slip; its square must stay a number.
-const MOST_DOUBT: f64 = 100.0;
+const MOST_STANDARD_ERROR: f64 = 100.0;
 
 /// Which cell, by names: those of the library, or the user's own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Key {
-    /// Whose rate.
+    /// The workload whose rate it is.
     pub workload: String,
     /// The other job on the same GPU, if any.
     pub partner: Option<String>,
-    /// Canonical name of the kind that was measured on.
+    /// The GPU kind that it runs on.
     pub kind: String,
     /// GPUs held at once.
     pub gang: u32,
@@ -62,7 +62,8 @@ pub struct Cell {
     /// When it last changed, on the clock of whoever keeps the catalog.
     pub at: Time,
     /// Relative standard error of the rate at that moment.
-    pub doubt: f64,
+    #[serde(rename = "doubt")]
+    pub standard_error: f64,
 }
 
 /// One figure as it was measured, before the filter has weighed it.
@@ -72,23 +73,16 @@ pub struct Measurement {
     pub rate: f64,
     /// Power of one GPU, if it was measured.
     pub watts: Option<f64>,
-    /// When it was taken; older ones fade.
+    /// When it was measured.
     pub at: Time,
     /// Relative standard error; [`MEASUREMENT_ERROR`] where nobody knows better.
     pub error: f64,
 }
 
 /// A number that no catalog takes in: a whole sentence.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct CatalogError(pub String);
-
-impl fmt::Display for CatalogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CatalogError {}
 
 /// What is known, in memory.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -100,12 +94,12 @@ pub struct Catalog {
 impl Cell {
     /// Relative standard error of the rate as of `now`: it grows with age.
     #[must_use]
-    pub fn doubt_at(&self, now: Time) -> f64 {
+    pub fn standard_error_at(&self, now: Time) -> f64 {
         self.variance_at(now).sqrt()
     }
 
     fn variance_at(&self, now: Time) -> f64 {
-        let v = self.doubt * self.doubt;
+        let v = self.standard_error * self.standard_error;
         (v + DRIFT_PER_SECOND * now.since(self.at)).min(MOST_VARIANCE.max(v))
     }
 }
@@ -155,12 +149,12 @@ impl Catalog {
     /// # Errors
     /// When a number makes no sense.
     pub fn put(&mut self, key: Key, cell: Cell) -> Result<bool, CatalogError> {
-        check(&key, cell.rate, cell.watts, cell.doubt, cell.at)?;
+        check(&key, cell.rate, cell.watts, cell.standard_error, cell.at)?;
         if self.cells.get(&key).is_some_and(|known| known.source > cell.source) {
             return Ok(false);
         }
         // No file keeps the sign of a zero.
-        self.cells.insert(key, Cell { rate: cell.rate + 0.0, doubt: cell.doubt + 0.0, ..cell });
+        self.cells.insert(key, Cell { rate: cell.rate + 0.0, standard_error: cell.standard_error + 0.0, ..cell });
         Ok(true)
     }
 
@@ -179,7 +173,7 @@ impl Catalog {
             source: Source::Measured,
             observations: 1,
             at: m.at,
-            doubt: m.error + 0.0,
+            standard_error: m.error + 0.0,
         };
         let moved = match self.cells.get(&key) {
             Some(known) if known.source == Source::Measured && known.rate > 0.0 => moved(known, m),
@@ -212,11 +206,11 @@ fn moved(known: &Cell, m: &Measurement) -> Cell {
         source: Source::Measured,
         observations: known.observations.saturating_add(1),
         at: known.at.max(m.at),
-        doubt: ((1.0 - gain) * v).sqrt(),
+        standard_error: ((1.0 - gain) * v).sqrt(),
     }
 }
 
-fn check(key: &Key, rate: f64, watts: Option<f64>, doubt: f64, at: Time) -> Result<(), CatalogError> {
+fn check(key: &Key, rate: f64, watts: Option<f64>, standard_error: f64, at: Time) -> Result<(), CatalogError> {
     let refuse = |what: String| Err(CatalogError(format!("{key}: {what}")));
     for name in [&key.workload, &key.kind].into_iter().chain(&key.partner) {
         check_name(name)?;
@@ -233,10 +227,12 @@ fn check(key: &Key, rate: f64, watts: Option<f64>, doubt: f64, at: Time) -> Resu
     if let Some(watts) = watts.filter(|w| !(w.is_finite() && *w > 0.0)) {
         return refuse(format!("a power of {watts} W; expected more than 0, or nothing where it is unknown"));
     }
-    if !(0.0..=MOST_DOUBT).contains(&doubt) {
-        return refuse(format!("a doubt of {doubt}; expected a relative error, 0 to {MOST_DOUBT}"));
+    if !(0.0..=MOST_STANDARD_ERROR).contains(&standard_error) {
+        return refuse(format!(
+            "a standard error of {standard_error}; expected a relative error, 0 to {MOST_STANDARD_ERROR}"
+        ));
     }
-    if at > moment::LATEST {
+    if at > timestamp::LATEST {
         return refuse(format!("a time {at} after the origin; expected one before the year 10000"));
     }
     Ok(())
@@ -282,7 +278,7 @@ mod tests {
         catalog.measure(key(), &at(0.0, 10.0)).unwrap();
         let soon = catalog.clone().measure(key(), &at(1.0, 12.0)).unwrap();
         assert!((soon.rate - 120f64.sqrt()).abs() < 1e-6, "{soon:?}");
-        assert!(soon.doubt < MEASUREMENT_ERROR * 0.71);
+        assert!(soon.standard_error < MEASUREMENT_ERROR * 0.71);
         let late = catalog.measure(key(), &at(365.0 * 86_400.0, 12.0)).unwrap();
         assert!(late.rate > 11.7 && late.rate < 12.0, "{late:?}");
         assert_eq!(late.observations, 2);

@@ -10,11 +10,11 @@
 //! none it is 0, which is the partner's mean. Features play no part. Rates alone are completed at rank 0: the mean profile,
 //! shifted (see [`mean`]).
 
-use crate::ground::{Ground, Seen};
+use crate::evidence::{CellIndex, Evidence};
 use crate::mean;
-use crate::method::{Belief, Method, Shell};
-use crate::shift::{self, Role, UNKNOWN_PART};
-use crate::table::{Setting, Unfit};
+use crate::method::{Method, MethodEstimator, Prediction};
+use crate::residual::{self, Role, UNKNOWN_RELATIVE_RATE};
+use crate::table::{EstimatorError, Setting};
 use arles_core::estimate::Estimator;
 use std::sync::Arc;
 
@@ -24,33 +24,33 @@ const WIDTH: usize = RANK + 1;
 /// Ridge of every regression, in squared ln.
 const RIDGE: f64 = 0.3;
 const ROUNDS: usize = 12;
-const DOUBT: f64 = 0.25;
+const STANDARD_ERROR: f64 = 0.25;
 
 type Factors = [f64; WIDTH];
 
-/// For the table of estimators.
-pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
-    let ground = Ground::new(setting);
-    let method = Completion::new(&ground, setting.seed);
-    Ok(Box::new(Shell::new(ground, method)))
+/// Makes the estimator for a setting.
+pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    let evidence = Evidence::new(setting);
+    let method = Completion::new(&evidence, setting.seed);
+    Ok(Box::new(MethodEstimator::new(evidence, method)))
 }
 
 #[derive(Clone)]
 struct Completion {
     /// (b_c, v_c) by (role, kind, partner); NaN where nobody was measured.
     columns: Arc<Vec<(f64, Factors)>>,
-    /// u by thing.
+    /// u by workload.
     rows: Vec<Factors>,
 }
 
 impl Completion {
-    fn new(ground: &Ground, seed: u64) -> Self {
-        let (n, kinds) = (ground.things().len(), ground.kinds().len());
-        let mut random = crate::draw::Draw::new(seed, "completion");
+    fn new(evidence: &Evidence, seed: u64) -> Self {
+        let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
+        let mut random = crate::rng::Rng::new(seed, "completion");
         let mut columns: Vec<(f64, Factors)> = (0..2 * kinds * n)
             .map(|c| {
                 let (role, a, j) = place(c, kinds, n);
-                let mean = shift::moments((0..n).map(|k| shift::relative(ground, role, k, j, a)));
+                let mean = residual::moments((0..n).map(|k| residual::relative(evidence, role, k, j, a)));
                 let v = std::array::from_fn(|f| if f == 0 { 1.0 } else { random.uniform() - 0.5 });
                 (mean.map_or(f64::NAN, |(mean, _)| mean), v)
             })
@@ -58,13 +58,13 @@ impl Completion {
         let mut rows = vec![[0.0; WIDTH]; n];
         for _ in 0..ROUNDS {
             for (x, row) in rows.iter_mut().enumerate() {
-                *row = fit_row(ground, &columns, x);
+                *row = fit_row(evidence, &columns, x);
             }
             for c in 0..columns.len() {
                 let (role, a, j) = place(c, kinds, n);
                 let b = columns[c].0;
                 let known = (0..n).filter_map(|k| {
-                    let rest = shift::relative(ground, role, k, j, a) - b - rows[k][0];
+                    let rest = residual::relative(evidence, role, k, j, a) - b - rows[k][0];
                     let mut u = rows[k];
                     u[0] = 0.0;
                     rest.is_finite().then_some((u, rest))
@@ -83,14 +83,14 @@ fn place(c: usize, kinds: usize, n: usize) -> (Role, usize, usize) {
     (if c / n / kinds == 0 { Role::Own } else { Role::Partner }, c / n % kinds, c % n)
 }
 
-fn fit_row(ground: &Ground, columns: &[(f64, Factors)], thing: usize) -> Factors {
-    let (n, kinds) = (ground.things().len(), ground.kinds().len());
-    if ground.met(thing) == 0 {
+fn fit_row(evidence: &Evidence, columns: &[(f64, Factors)], workload: usize) -> Factors {
+    let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
+    if evidence.measured_pairs(workload) == 0 {
         return [0.0; WIDTH];
     }
     ridge(columns.iter().enumerate().filter_map(|(c, (b, v))| {
         let (role, a, j) = place(c, kinds, n);
-        let rest = shift::relative(ground, role, thing, j, a) - b;
+        let rest = residual::relative(evidence, role, workload, j, a) - b;
         rest.is_finite().then_some((*v, rest))
     }))
 }
@@ -128,22 +128,22 @@ fn ridge(known: impl Iterator<Item = (Factors, f64)>) -> Factors {
 }
 
 impl Method for Completion {
-    fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
-        mean::alone(ground, thing, kind)
+    fn alone(&self, evidence: &Evidence, workload: usize, kind: usize) -> Prediction {
+        mean::alone(evidence, workload, kind)
     }
 
-    fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
-        let (role, newcomer, partner) = shift::roles(ground, thing, other);
-        let (n, kinds) = (ground.things().len(), ground.kinds().len());
+    fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
+        let (role, newcomer, partner) = residual::roles(evidence, workload, other);
+        let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
         let (b, v) = self.columns[(role.index() * kinds + kind) * n + partner];
         let inner: f64 = self.rows[newcomer].iter().zip(&v).map(|(u, v)| u * v).sum();
-        let ln = if b.is_finite() { b + inner } else { UNKNOWN_PART.ln() };
-        Belief { ln, doubt: DOUBT, refined: ground.met(newcomer) > 0 }
+        let ln = if b.is_finite() { b + inner } else { UNKNOWN_RELATIVE_RATE.ln() };
+        Prediction::new(ln, STANDARD_ERROR, evidence.measured_pairs(newcomer) > 0)
     }
 
-    fn learn(&mut self, ground: &Ground, seen: &Seen) {
-        for thing in std::iter::once(seen.thing).chain(seen.partner) {
-            self.rows[thing] = fit_row(ground, &self.columns, thing);
+    fn learn(&mut self, evidence: &Evidence, seen: &CellIndex) {
+        for workload in std::iter::once(seen.workload).chain(seen.partner) {
+            self.rows[workload] = fit_row(evidence, &self.columns, workload);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! How far estimators are off on workloads they have never seen, told through the very trait that runs in production.
+//! Errors of estimators on workloads they have never seen, queried through the trait used in production.
 //!
 //! **A fold** holds one workload out (*leave-workload-out*) or all batch sizes of a model (*leave-family-out*): every cell that
 //! names one of them, on either side and on every kind, leaves the catalog. An estimator is made from what is left; then each
-//! held-out workload in turn is observed a little (a [`Plan`]) by a fork of it, and every cell that was not observed is asked
+//! held-out workload in turn is observed a little (a [`ObservationPlan`]) by a fork of it, and every cell that was not observed is asked
 //! for and compared:
 //!
 //! - *solo*: steps/s on one GPU;
@@ -20,19 +20,19 @@
 //! run on several threads and are put together in order, so the bytes do not depend on how many.
 
 mod fold;
+mod host_time;
 mod score;
-mod withheld;
 
 use crate::catalog::{Catalog, Key};
-use crate::table::{EstimatorEntry, Subject, Unfit};
+use crate::table::{EstimatorEntry, EstimatorError, Subject};
 use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Workload};
+pub use host_time::without_host_time;
 pub use score::Score;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-pub use withheld::without_host_time;
 
 /// What a fold holds out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -45,7 +45,7 @@ pub enum Split {
 }
 
 impl Split {
-    /// Both.
+    /// Both splits.
     pub const ALL: [Split; 2] = [Split::LeaveWorkloadOut, Split::LeaveFamilyOut];
 
     /// As given to `--split`.
@@ -60,7 +60,7 @@ impl Split {
 
 /// What is observed of a newcomer before it is asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct ObservationPlan {
     /// As given to `--observe`.
     pub name: &'static str,
     /// On so many random kinds: its rate alone, ...
@@ -69,21 +69,21 @@ pub struct Plan {
     pairs: usize,
 }
 
-/// What may be observed of a newcomer before it is asked about, by the name that `--observe` takes.
-pub static PLANS: &[Plan] = &[
-    Plan { name: "0", kinds: 0, pairs: 0 },
-    Plan { name: "1", kinds: 1, pairs: 0 },
-    Plan { name: "2", kinds: 1, pairs: 1 },
-    Plan { name: "4", kinds: 2, pairs: 1 },
-    Plan { name: "4s", kinds: 1, pairs: 3 },
-    Plan { name: "8", kinds: 2, pairs: 3 },
+/// All plans.
+pub static OBSERVATION_PLANS: &[ObservationPlan] = &[
+    ObservationPlan { name: "0", kinds: 0, pairs: 0 },
+    ObservationPlan { name: "1", kinds: 1, pairs: 0 },
+    ObservationPlan { name: "2", kinds: 1, pairs: 1 },
+    ObservationPlan { name: "4", kinds: 2, pairs: 1 },
+    ObservationPlan { name: "4s", kinds: 1, pairs: 3 },
+    ObservationPlan { name: "8", kinds: 2, pairs: 3 },
 ];
 
 /// Random draws of observations for each workload.
 const DRAWS: u64 = 4;
 
 /// What to evaluate.
-pub struct Question<'a> {
+pub struct EvaluationOptions<'a> {
     /// What was measured, all of it.
     pub catalog: &'a Catalog,
     /// The kinds it was measured on.
@@ -95,7 +95,7 @@ pub struct Question<'a> {
     /// What is held out.
     pub splits: &'a [Split],
     /// What is observed.
-    pub plans: &'a [Plan],
+    pub plans: &'a [ObservationPlan],
     /// Decides every draw.
     pub seed: u64,
     /// Folds at a time.
@@ -103,8 +103,8 @@ pub struct Question<'a> {
 }
 
 /// The workloads under evaluation and the truth about them.
-pub(crate) struct Exam<'a> {
-    question: &'a Question<'a>,
+pub(crate) struct Evaluation<'a> {
+    options: &'a EvaluationOptions<'a>,
     /// With host times withheld.
     subjects: Vec<Subject>,
     /// The catalog with host times withheld.
@@ -112,59 +112,66 @@ pub(crate) struct Exam<'a> {
 }
 
 /// One fold of one estimator.
-struct Work {
+struct FoldTask {
     estimator: usize,
     split: Split,
     held: Vec<usize>,
 }
 
 /// The errors of a fold, or why there are none.
-type Outcome = Result<Vec<score::Sample>, Unfit>;
+type FoldResult = Result<Vec<score::Sample>, EstimatorError>;
 
 /// Evaluates; `progress` is told which part is done, 0 to 1.
 ///
 /// # Errors
 /// When the catalog holds fewer than three workloads with features and a measured rate, or an estimator cannot be made.
-pub fn evaluate(question: &Question<'_>, progress: &(dyn Fn(f64) + Sync)) -> Result<Vec<Score>, Unfit> {
-    let exam = Exam::new(question)?;
-    let mut works = Vec::new();
-    for &split in question.splits {
-        for held in exam.folds(split) {
-            works.extend((0..question.estimators.len()).map(|estimator| Work { estimator, split, held: held.clone() }));
+pub fn evaluate(
+    options: &EvaluationOptions<'_>,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<Vec<Score>, EstimatorError> {
+    let evaluation = Evaluation::new(options)?;
+    let mut tasks = Vec::new();
+    for &split in options.splits {
+        for held in evaluation.folds(split) {
+            tasks.extend((0..options.estimators.len()).map(|estimator| FoldTask {
+                estimator,
+                split,
+                held: held.clone(),
+            }));
         }
     }
-    let slots: Vec<Mutex<Option<Outcome>>> = works.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Mutex<Option<FoldResult>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(work) = works.get(at) else { break };
-            let samples = exam.fold(work);
+            let Some(task) = tasks.get(at) else { break };
+            let samples = evaluation.fold(task);
             *slots[at].lock().expect("nobody panics with it") = Some(samples);
-            progress((done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / works.len() as f64);
+            progress((done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / tasks.len() as f64);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..question.threads.max(1) {
+        for _ in 1..options.threads.max(1) {
             scope.spawn(worker);
         }
         worker();
     });
-    let mut samples = Vec::with_capacity(works.len());
+    let mut samples = Vec::with_capacity(tasks.len());
     for slot in slots {
         samples.push(slot.into_inner().expect("nobody panics with it").expect("every fold was done")?);
     }
-    Ok(score::scores(&exam, &works, &samples))
+    Ok(score::scores(&evaluation, &tasks, &samples))
 }
 
-impl<'a> Exam<'a> {
-    fn new(question: &'a Question<'a>) -> Result<Self, Unfit> {
-        let mut catalog = question.catalog.clone();
+impl<'a> Evaluation<'a> {
+    fn new(options: &'a EvaluationOptions<'a>) -> Result<Self, EstimatorError> {
+        let mut catalog = options.catalog.clone();
         let described: Vec<Workload> = catalog.described().cloned().collect();
         for workload in described {
-            catalog.describe(without_host_time(&workload, question.library));
+            catalog.describe(without_host_time(&workload, options.library));
         }
-        let alone: BTreeSet<&str> = question
+        let alone: BTreeSet<&str> = options
             .catalog
             .cells()
             .filter(|(key, cell)| key.partner.is_none() && key.gang == 1 && cell.source == Source::Measured)
@@ -175,12 +182,12 @@ impl<'a> Exam<'a> {
             |name: &&str| Some(Subject { name: (*name).into(), features: Some(catalog.features(name)?.clone()) });
         let subjects: Vec<Subject> = alone.iter().filter_map(named).collect();
         if subjects.len() < 3 {
-            return Err(Unfit(format!(
+            return Err(EstimatorError(format!(
                 "there are {} workloads with features and a measured rate alone; an evaluation that holds one out needs 3 or more",
                 subjects.len()
             )));
         }
-        Ok(Self { question, subjects, catalog })
+        Ok(Self { options, subjects, catalog })
     }
 
     fn features(&self, subject: usize) -> &Workload {
@@ -207,7 +214,7 @@ impl<'a> Exam<'a> {
         let key = Key {
             workload: self.subjects[subject].name.clone(),
             partner: partner.map(|p| self.subjects[p].name.clone()),
-            kind: self.question.kinds[kind].name.clone(),
+            kind: self.options.kinds[kind].name.clone(),
             gang: 1,
         };
         self.catalog.get(&key).map(|cell| cell.rate).filter(|rate| *rate > 0.0)

@@ -27,7 +27,7 @@ const SPREAD: f64 = 3.0;
 /// Inside a family the batch is all that differs, so a smaller step counts.
 const BATCH_SPREAD: f64 = 1.5;
 
-/// The kind on which the length of a step is reckoned, with room for everything.
+/// The kind on which the length of a step is computed, with room for everything.
 static YARDSTICK: LazyLock<Kind> = LazyLock::new(|| {
     let mut kind = Library::builtin().kinds().iter().max_by_key(|k| k.name == "v100").expect("there are kinds").clone();
     kind.memory_gib = f64::INFINITY;

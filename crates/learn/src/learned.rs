@@ -1,14 +1,14 @@
-//! What ships: attention over the catalog (P1), a bounded gain for what is observed (P2), and a calibrated doubt.
+//! The recommended estimator: attention over the catalog (P1), a bounded correction by observations (P2), and a calibrated standard error.
 //!
-//! `attention` says what a newcomer does beside a partner from what like workloads do beside it; `gain` corrects that by what
-//! was measured of the newcomer itself; `train` fits the 166 numbers behind both, and the doubt, on `episodes` in which every
-//! known workload is hidden in turn; `alone` does rates alone. A pair has a newcomer, the one with fewer measured pairs, and two
-//! roles: its own rate, and its partner's beside it. Measured cells are never touched, and what fits is not decided here.
+//! `attention` predicts a newcomer's rate beside a partner from the rates of similar workloads beside it; `correction` adjusts that by
+//! measurements of the newcomer itself; `train` fits the 166 params of both, and the standard error, on `episodes` in which every
+//! known workload is hidden in turn; `alone` predicts rates alone. The newcomer of a pair is the workload with fewer measured pairs; there are two
+//! roles: its own rate, and its partner's beside it. Measured cells are never changed, and what fits is not decided here.
 //!
-//! Where little is known it falls back by degrees: nobody alike, the partner's mean; one or two known beside that partner, mostly the
-//! performance model; nothing measured on a kind, half the model and half what other kinds say, with twice the doubt; a
-//! partner of which nothing was measured, the nearest one that was. Fewer than six workloads with measured pairs cannot teach
-//! what "alike" means: the numbers are then trained on [`prior`], the library as the performance model sees it.
+//! With little data it falls back in steps. No similar workload: the partner's mean. One or two workloads known beside that partner: mostly the
+//! performance model. Nothing measured on a kind: half the model and half the prediction for other kinds, with twice the standard error. A
+//! partner without measurements: the nearest one with measurements. With fewer than six workloads with measured pairs, similarity cannot be
+//! learned: the params are then trained on [`synthetic`], the library as the performance model sees it.
 //!
 //! **What was tried** on Gavel's table (`arles learn eval`; mean error of pairs in per cent at 0 / 2 / 4 observations; held out:
 //! one workload | a family):
@@ -20,88 +20,90 @@
 //! | without the trend in batch (t = 0) and with v | 10.5 / 9.7 / 9.2 | 22.4 / 20.5 / 18.1 |
 //! | without the other role's residual (c = 0) and with v | 9.8 / 9.2 / 8.7 | 22.5 / 20.5 / 18.1 |
 //!
-//! So v is learned only in the prior world, where the model is nearly right, and is 0 where measurements teach; c costs nothing and
-//! does nothing here. Steps of training, rates and shrinkage were set once and not searched. The level of the conformal
-//! quantile for new families (0.94) and the halving of the variance in `alone` were chosen after a look at these folds.
+//! Therefore v is learned only on synthetic data, where the model is nearly right, and is 0 where there are measurements; c costs nothing and
+//! has no effect here. Training steps, learning rates and shrinkage were set once and not searched. The level of the conformal
+//! quantile for new families (0.94) and the halving of the variance in `alone` were chosen after looking at these folds.
 //!
-//! An observation moves the measured cell, the sums and residuals that rest on it, and ln doubt by at most 0.01; the other
-//! numbers wait for the next training. So order does not matter, and a bad measurement cannot run away with anything.
+//! An observation updates the measured cell, the sums and residuals that depend on it, and ln standard error by at most 0.01; the other
+//! params change with the next training only. So order does not matter, and the influence of a bad measurement is bounded.
 
 mod alone;
 mod attention;
+mod correction;
 mod episodes;
-mod gain;
-mod numbers;
+mod parameters;
 mod train;
 
+use crate::evidence::{CellIndex, Evidence};
 use crate::features::{Spec, spec};
-use crate::ground::{Ground, Seen};
-use crate::method::{Belief, Method, Shell};
-use crate::shift::{self, Role, UNKNOWN_PART};
-use crate::table::{Setting, Unfit};
-use crate::{mean, modelled, prior, solo};
+use crate::method::{Method, MethodEstimator, Prediction};
+use crate::residual::{self, Role, UNKNOWN_RELATIVE_RATE};
+use crate::table::{EstimatorError, Setting};
+use crate::{mean, perf_model, solo, synthetic};
 use alone::Alone;
 use arles_core::Library;
 use arles_core::estimate::{Estimator, Source};
-use attention::{Voice, likeness, listen};
-use episodes::School;
-use gain::{Heard, correction, etas, nearness, transfers};
-pub use numbers::Numbers;
-use numbers::{PerKind, Plain, ROLES};
+use attention::{WeightedValue, attend, likeness};
+use correction::{ObservedResidual, correction, etas, nearness, transfers};
+use episodes::TrainingSet;
+pub use parameters::Parameters;
+use parameters::{PerKind, PerRole, ROLES};
 use std::sync::Arc;
-pub use train::Trained;
-use train::{LEAST_DOUBT, ln_doubt};
+pub use train::TrainingSummary;
+use train::{LEAST_SD, ln_sd};
 
-/// Fewer measured workloads than this cannot teach what "alike" means; the model's world does.
+/// With fewer measured workloads than this, similarity is learned on synthetic data.
 const LEAST_KNOWN: usize = 6;
 
 /// Makes one, trained on what the catalog holds.
-pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
-    let (numbers, _) = train(setting);
-    Ok(with(setting, numbers))
+pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    let (params, _) = train(setting);
+    Ok(with(setting, params))
 }
 
 /// Trains the numbers on the measured pairs of a setting's catalog; where these are too few, on the library as the performance
 /// model sees it.
 #[must_use]
-pub fn train(setting: &Setting<'_>) -> (Numbers, Trained) {
-    let ground = Ground::new(setting);
-    let known = (0..ground.things().len()).filter(|&t| ground.met(t) > 0 && ground.things()[t].psi.is_some()).count();
+pub fn train(setting: &Setting<'_>) -> (Parameters, TrainingSummary) {
+    let evidence = Evidence::new(setting);
+    let known = (0..evidence.workloads().len())
+        .filter(|&t| evidence.measured_pairs(t) > 0 && evidence.workloads()[t].psi.is_some())
+        .count();
     if known >= LEAST_KNOWN {
-        return train_on(&ground, setting, false);
+        return train_on(&evidence, setting, false);
     }
-    let world = prior::catalog(setting.kinds, Library::builtin(), setting.seed);
-    let ground = Ground::from(&Setting { workloads: &[], catalog: &world, ..*setting }, Source::Initial);
-    train_on(&ground, setting, true)
+    let world = synthetic::catalog(setting.kinds, Library::builtin(), setting.seed);
+    let evidence = Evidence::from(&Setting { workloads: &[], catalog: &world, ..*setting }, Source::Initial);
+    train_on(&evidence, setting, true)
 }
 
 /// An estimator with numbers that were trained before, here or elsewhere.
 #[must_use]
-pub fn with(setting: &Setting<'_>, numbers: Numbers) -> Box<dyn Estimator> {
-    let ground = Ground::new(setting);
-    let learned = Learned::new(&ground, numbers);
-    Box::new(Shell::new(ground, learned))
+pub fn with(setting: &Setting<'_>, params: Parameters) -> Box<dyn Estimator> {
+    let evidence = Evidence::new(setting);
+    let learned = Learned::new(&evidence, params);
+    Box::new(MethodEstimator::new(evidence, learned))
 }
 
-fn train_on(ground: &Ground, setting: &Setting<'_>, prior: bool) -> (Numbers, Trained) {
-    let school = School::new(ground, setting.seed);
-    let specs: Vec<Spec> = ground.kinds().iter().map(spec).collect();
-    let start = Numbers::start(ground.kinds(), if prior { 0.5 } else { 0.0 });
-    let (numbers, trained) = train::train(start, &school, &specs, setting.seed, !prior, setting.progress);
-    (numbers, Trained { prior, ..trained })
+fn train_on(evidence: &Evidence, setting: &Setting<'_>, prior: bool) -> (Parameters, TrainingSummary) {
+    let data = TrainingSet::new(evidence, setting.seed);
+    let specs: Vec<Spec> = evidence.kinds().iter().map(spec).collect();
+    let start = Parameters::start(evidence.kinds(), if prior { 0.5 } else { 0.0 });
+    let (params, trained) = train::train(start, &data, &specs, setting.seed, !prior, setting.progress);
+    (params, TrainingSummary { prior, ..trained })
 }
 
-/// A workload like another.
+/// A similar workload.
 #[derive(Clone, Copy, Debug)]
-struct Like {
-    thing: usize,
+struct Similar {
+    workload: usize,
     /// By role.
     weights: [f64; ROLES],
     /// ln batch of it less that of the other, in one family.
     step: Option<f64>,
 }
 
-/// What was measured of a newcomer beside a partner, less what P1 says.
+/// A measurement of a newcomer beside a partner, minus the prediction of P1.
 #[derive(Clone, Copy, Debug)]
 struct Residual {
     kind: usize,
@@ -110,30 +112,30 @@ struct Residual {
     ln: [f64; ROLES],
 }
 
-/// Numbers of a kind of this setting.
+/// Parameters of a kind of this setting.
 #[derive(Clone, Copy, Debug)]
-struct KindNumbers {
+struct KindParameters {
     attention: f64,
     slope: f64,
     model: f64,
-    doubt: f64,
-    /// Unseen in training: twice the doubt.
+    standard_error: f64,
+    /// Unseen in training: twice the standard error.
     known: bool,
 }
 
 /// What never changes after training.
 struct Fixed {
-    numbers: Numbers,
+    params: Parameters,
     /// By role and kind.
-    per_kind: Vec<KindNumbers>,
+    per_kind: Vec<KindParameters>,
     /// κ and κ0 by (role, from, to).
     transfers: Vec<[f64; 2]>,
     /// exp(−Σ η (Ψ_p − Ψ_j)²) by (role, p, j); 0 without features.
     nearness: Vec<f32>,
-    likes: Vec<Vec<Like>>,
+    similar: Vec<Vec<Similar>>,
 }
 
-/// The method.
+/// The trained estimator with what it has observed.
 #[derive(Clone)]
 struct Learned {
     fixed: Arc<Fixed>,
@@ -141,68 +143,68 @@ struct Learned {
     values: Arc<Vec<f32>>,
     /// Σ z and how many, by (role, kind, partner).
     sums: Vec<(f64, f64)>,
-    /// By thing.
+    /// By workload.
     residuals: Vec<Vec<Residual>>,
-    /// By role: what is added to ln doubt for how surprising observations were.
-    surprise: [f64; ROLES],
+    /// By role: what is added to ln standard error for how surprising observations were.
+    calibration: [f64; ROLES],
     alone: Alone,
 }
 
-/// So many like workloads are listened to.
-const MOST_LIKE: usize = 24;
+/// Similar workloads used at most.
+const MOST_SIMILAR: usize = 24;
 /// Beyond so many measured pairs, a kind is corrected by its own alone.
 const MOST_RESIDUALS: usize = 64;
 
 /// The step of [`Learned::surprise`] after one observation, and how far it may go.
-const SURPRISE_STEP: f64 = 0.01;
-const MOST_SURPRISE: f64 = 0.5;
+const CALIBRATION_STEP: f64 = 0.01;
+const MOST_CALIBRATION: f64 = 0.5;
 
-/// What P1 says of a cell.
-struct Said {
+/// P1's prediction of a cell.
+struct InitialPrediction {
     ln: f64,
     likeness: f64,
 }
 
 impl Learned {
-    fn new(ground: &Ground, numbers: Numbers) -> Self {
-        let (n, kinds) = (ground.things().len(), ground.kinds().len());
+    fn new(evidence: &Evidence, params: Parameters) -> Self {
+        let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
         let mut learned = Self {
-            fixed: Arc::new(Fixed::new(ground, numbers)),
+            fixed: Arc::new(Fixed::new(evidence, params)),
             values: Arc::new(vec![f32::NAN; ROLES * kinds * n * n]),
             sums: vec![(0.0, 0.0); ROLES * kinds * n],
             residuals: vec![Vec::new(); n],
-            surprise: [0.0; ROLES],
-            alone: Alone::new(ground),
+            calibration: [0.0; ROLES],
+            alone: Alone::new(evidence),
         };
         for a in 0..kinds {
             for one in 0..n {
                 for two in 0..n {
-                    learned.put(ground, one, two, a);
+                    learned.put(evidence, one, two, a);
                 }
             }
         }
-        for thing in 0..n {
-            learned.reconsider(ground, thing);
+        for workload in 0..n {
+            learned.update_residuals(evidence, workload);
         }
         learned
     }
 
-    fn at(&self, ground: &Ground, role: usize, kind: usize, partner: usize) -> usize {
-        (role * ground.kinds().len() + kind) * ground.things().len() + partner
+    fn at(&self, evidence: &Evidence, role: usize, kind: usize, partner: usize) -> usize {
+        (role * evidence.kinds().len() + kind) * evidence.workloads().len() + partner
     }
 
-    /// Takes the ground's cell of `thing` beside `other` over, in both roles.
-    fn put(&mut self, ground: &Ground, thing: usize, other: usize, kind: usize) {
-        let ln = ground.relative(thing, other, kind);
-        let n = ground.things().len();
-        for (role, newcomer, partner) in [(0, thing, other), (1, other, thing)] {
-            let row = self.at(ground, role, kind, partner);
+    /// Takes the evidence's cell of `workload` beside `other` over, in both roles.
+    fn put(&mut self, evidence: &Evidence, workload: usize, other: usize, kind: usize) {
+        let ln = evidence.relative(workload, other, kind);
+        let n = evidence.workloads().len();
+        for (role, newcomer, partner) in [(0, workload, other), (1, other, workload)] {
+            let row = self.at(evidence, role, kind, partner);
             let before = f64::from(self.values[row * n + newcomer]);
             if ln.is_nan() && before.is_nan() {
                 continue;
             }
-            let v = self.fixed.per_kind[role * ground.kinds().len() + kind].model;
-            let z = (ln - v * modelled::beside(ground, thing, other, kind).unwrap_or(0.0)) as f32;
+            let v = self.fixed.per_kind[role * evidence.kinds().len() + kind].model;
+            let z = (ln - v * perf_model::beside(evidence, workload, other, kind).unwrap_or(0.0)) as f32;
             Arc::make_mut(&mut self.values)[row * n + newcomer] = z;
             let (sum, count) = &mut self.sums[row];
             for (value, sign) in [(before, -1.0), (f64::from(z), 1.0)] {
@@ -215,9 +217,16 @@ impl Learned {
     }
 
     /// P1.
-    fn say(&self, ground: &Ground, role: usize, newcomer: usize, other: usize, kind: usize) -> Option<Said> {
-        let n = ground.things().len();
-        let row = self.at(ground, role, kind, other);
+    fn initial(
+        &self,
+        evidence: &Evidence,
+        role: usize,
+        newcomer: usize,
+        other: usize,
+        kind: usize,
+    ) -> Option<InitialPrediction> {
+        let n = evidence.workloads().len();
+        let row = self.at(evidence, role, kind, other);
         let values = &self.values[row * n..(row + 1) * n];
         let own = f64::from(values[newcomer]);
         let (mut sum, mut count) = self.sums[row];
@@ -226,62 +235,66 @@ impl Learned {
             count -= 1.0;
         }
         let (one, two) = if role == 0 { (newcomer, other) } else { (other, newcomer) };
-        let model = modelled::beside(ground, one, two, kind);
+        let model = perf_model::beside(evidence, one, two, kind);
         if count < 0.5 {
-            return self.say_of_other_kinds(ground, role, newcomer, other, model);
+            return self.predict_from_other_kinds(evidence, role, newcomer, other, model);
         }
         let Some(model) = model else {
             let role = if role == 0 { Role::Own } else { Role::Partner };
-            return Some(Said { ln: mean::partner_mean(ground, role, newcomer, other, kind).0, likeness: 0.0 });
+            return Some(InitialPrediction {
+                ln: mean::partner_mean(evidence, role, newcomer, other, kind).0,
+                likeness: 0.0,
+            });
         };
         let m = sum / count;
-        let there = self.fixed.likes[newcomer].iter().map(|like| (like, f64::from(values[like.thing])));
-        let voices = there.filter(|(_, z)| z.is_finite()).map(|(like, value)| Voice {
+        let there = self.fixed.similar[newcomer].iter().map(|like| (like, f64::from(values[like.workload])));
+        let weighted = there.filter(|(_, z)| z.is_finite()).map(|(like, value)| WeightedValue {
             weight: like.weights[role],
             value,
             step: like.step,
         });
-        let numbers = &self.fixed.numbers;
-        let said = listen(voices, m, numbers.get(role, Plain::Need).exp());
-        let k = &self.fixed.per_kind[role * ground.kinds().len() + kind];
+        let params = &self.fixed.params;
+        let said = attend(weighted, m, params.get(role, PerRole::Need).exp());
+        let k = &self.fixed.per_kind[role * evidence.kinds().len() + kind];
         let ln = m + k.attention * said.att + k.slope * said.slope + k.model * model;
         // A mean of one or two is hardly evidence.
         let trust = count * count / (count * count + 4.0);
-        Some(Said { ln: (trust * ln + (1.0 - trust) * model).min(0.0), likeness: said.likeness })
+        Some(InitialPrediction { ln: (trust * ln + (1.0 - trust) * model).min(0.0), likeness: said.likeness })
     }
 
-    /// Where nobody was measured beside `other` on a kind: half the model, half what other kinds say.
-    fn say_of_other_kinds(
+    /// Where nobody was measured beside `other` on a kind: half the model, half what other kinds initial.
+    fn predict_from_other_kinds(
         &self,
-        ground: &Ground,
+        evidence: &Evidence,
         role: usize,
         newcomer: usize,
         other: usize,
         model: Option<f64>,
-    ) -> Option<Said> {
-        let measured = |b: &usize| self.sums[self.at(ground, role, *b, other)].1 > 1.5;
-        let elsewhere = (0..ground.kinds().len()).filter(measured);
-        let said = elsewhere.filter_map(|b| Some(self.say(ground, role, newcomer, other, b)?.ln));
-        let ln = match (shift::moments(said), model) {
+    ) -> Option<InitialPrediction> {
+        let measured = |b: &usize| self.sums[self.at(evidence, role, *b, other)].1 > 1.5;
+        let elsewhere = (0..evidence.kinds().len()).filter(measured);
+        let said = elsewhere.filter_map(|b| Some(self.initial(evidence, role, newcomer, other, b)?.ln));
+        let ln = match (residual::moments(said), model) {
             (Some((mean, _)), Some(model)) => (mean + model) / 2.0,
             (Some((mean, _)), None) => mean,
             (None, model) => model?,
         };
-        Some(Said { ln, likeness: 0.0 })
+        Some(InitialPrediction { ln, likeness: 0.0 })
     }
 
-    /// Works the residuals of a thing out anew.
-    fn reconsider(&mut self, ground: &Ground, thing: usize) {
+    /// Works the residuals of a workload out anew.
+    fn update_residuals(&mut self, evidence: &Evidence, workload: usize) {
         let mut residuals = Vec::new();
-        if ground.met(thing) > 0 {
-            for kind in 0..ground.kinds().len() {
-                for partner in 0..ground.things().len() {
+        if evidence.measured_pairs(workload) > 0 {
+            for kind in 0..evidence.kinds().len() {
+                for partner in 0..evidence.workloads().len() {
                     let of = |role: usize| {
-                        let measured = shift::relative(ground, [Role::Own, Role::Partner][role], thing, partner, kind);
+                        let measured =
+                            residual::relative(evidence, [Role::Own, Role::Partner][role], workload, partner, kind);
                         if !measured.is_finite() {
                             return None;
                         }
-                        Some(measured - self.say(ground, role, thing, partner, kind)?.ln)
+                        Some(measured - self.initial(evidence, role, workload, partner, kind)?.ln)
                     };
                     let both = [of(0), of(1)];
                     if both[0].is_some() || both[1].is_some() {
@@ -291,138 +304,145 @@ impl Learned {
                 }
             }
         }
-        self.residuals[thing] = residuals;
+        self.residuals[workload] = residuals;
     }
 
-    /// One step of the doubt's own numbers, along the slope of Laplace's likelihood: |error|/β − 1, bounded.
-    fn be_surprised(&mut self, ground: &Ground, thing: usize, other: usize, kind: usize) {
-        let measured = ground.relative(thing, other, kind);
-        let (role, newcomer, partner) = shift::roles(ground, thing, other);
+    /// One step of the standard error's own numbers, along the slope of Laplace's likelihood: |error|/β − 1, bounded.
+    fn update_calibration(&mut self, evidence: &Evidence, workload: usize, other: usize, kind: usize) {
+        let measured = evidence.relative(workload, other, kind);
+        let (role, newcomer, partner) = residual::roles(evidence, workload, other);
         let r = role.index();
-        let Some(said) = self.say(ground, r, newcomer, partner, kind) else { return };
+        let Some(said) = self.initial(evidence, r, newcomer, partner, kind) else { return };
         if measured.is_finite() {
-            let numbers = &self.fixed.numbers;
-            let likeness = 0.5 * (numbers.get(r, Plain::Need).exp() + said.likeness).ln();
-            let sigma = self.fixed.per_kind[r * ground.kinds().len() + kind].doubt;
-            let sd = ln_doubt(sigma, numbers.get(r, Plain::Likeness), likeness, 0.0, 0.0).exp().max(LEAST_DOUBT);
+            let params = &self.fixed.params;
+            let likeness = 0.5 * (params.get(r, PerRole::Need).exp() + said.likeness).ln();
+            let sigma = self.fixed.per_kind[r * evidence.kinds().len() + kind].standard_error;
+            let sd = ln_sd(sigma, params.get(r, PerRole::Likeness), likeness, 0.0, 0.0).exp().max(LEAST_SD);
             let step = ((measured - said.ln).abs() / (sd / 2f64.sqrt()) - 1.0).clamp(-1.0, 1.0);
-            self.surprise[r] += SURPRISE_STEP * step;
+            self.calibration[r] += CALIBRATION_STEP * step;
         }
     }
 
     /// P2: the correction and Σ g.
-    fn correct(&self, ground: &Ground, role: usize, newcomer: usize, other: usize, kind: usize) -> (f64, f64) {
-        let (kinds, n) = (ground.kinds().len(), ground.things().len());
-        let cross = self.fixed.numbers.get(role, Plain::Cross);
+    fn correct(&self, evidence: &Evidence, role: usize, newcomer: usize, other: usize, kind: usize) -> (f64, f64) {
+        let (kinds, n) = (evidence.kinds().len(), evidence.workloads().len());
+        let cross = self.fixed.params.get(role, PerRole::Cross);
         let all = &self.residuals[newcomer];
         // Of somebody who was measured often, other kinds have nothing to add.
-        let heard = all.iter().filter(|o| all.len() <= MOST_RESIDUALS || o.kind == kind);
-        correction(heard.map(|o| {
+        let observed = all.iter().filter(|o| all.len() <= MOST_RESIDUALS || o.kind == kind);
+        correction(observed.map(|o| {
             let [k, k0] = self.fixed.transfers[(role * kinds + o.kind) * kinds + kind];
-            let near = f64::from(self.fixed.nearness[(role * n + o.partner) * n + other]);
-            Heard { gain: k * near + k0, residual: o.ln[role] + cross * o.ln[1 - role] }
+            let neighbours = f64::from(self.fixed.nearness[(role * n + o.partner) * n + other]);
+            ObservedResidual { gain: k * neighbours + k0, residual: o.ln[role] + cross * o.ln[1 - role] }
         }))
     }
 
     /// The measured partner that stands in for one of which nothing was measured: the nearest.
-    fn stand_in(&self, ground: &Ground, newcomer: usize, other: usize) -> usize {
-        if ground.met(other) > 0 {
+    fn stand_in(&self, evidence: &Evidence, newcomer: usize, other: usize) -> usize {
+        if evidence.measured_pairs(other) > 0 {
             return other;
         }
-        ground.near(other).iter().map(|&(k, _)| k).find(|&k| k != newcomer && ground.met(k) > 0).unwrap_or(other)
+        evidence
+            .neighbours(other)
+            .iter()
+            .map(|&(k, _)| k)
+            .find(|&k| k != newcomer && evidence.measured_pairs(k) > 0)
+            .unwrap_or(other)
     }
 }
 
 impl Fixed {
-    fn new(ground: &Ground, numbers: Numbers) -> Self {
-        let specs: Vec<Spec> = ground.kinds().iter().map(spec).collect();
-        let kinds = ground.kinds();
+    fn new(evidence: &Evidence, params: Parameters) -> Self {
+        let specs: Vec<Spec> = evidence.kinds().iter().map(spec).collect();
+        let kinds = evidence.kinds();
         let mut per_kind = Vec::new();
         let mut passed = Vec::new();
         for role in 0..ROLES {
             for (a, kind) in kinds.iter().enumerate() {
-                let of = |f: PerKind| numbers.of_any(role, f, kind);
-                let (doubt, known) = of(PerKind::Doubt);
+                let of = |f: PerKind| params.of_any(role, f, kind);
+                let (standard_error, known) = of(PerKind::StandardError);
                 let (attention, slope) = (of(PerKind::Attention).0, of(PerKind::Slope).0);
-                per_kind.push(KindNumbers { attention, slope, model: of(PerKind::Model).0, doubt, known });
+                per_kind.push(KindParameters { attention, slope, model: of(PerKind::Model).0, standard_error, known });
                 for b in 0..kinds.len() {
-                    passed.push(transfers(&numbers, role, &specs[a], &specs[b], a == b).map(|t| t.value));
+                    passed.push(transfers(&params, role, &specs[a], &specs[b], a == b).map(|t| t.value));
                 }
             }
         }
-        let ln_batch = |t: usize| ground.things()[t].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
+        let ln_batch =
+            |t: usize| evidence.workloads()[t].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
         let like = |i: usize| {
-            let near = ground.near(i).iter().filter_map(|&(k, _)| {
-                let (one, two) = (ground.things()[i].psi.as_ref()?, ground.things()[k].psi.as_ref()?);
-                let related = solo::related(ground, i, k);
-                let weights = [0, 1].map(|r| likeness(&numbers, r, one, two, related).exp());
-                Some(Like { thing: k, weights, step: related.then(|| ln_batch(k) - ln_batch(i)) })
+            let neighbours = evidence.neighbours(i).iter().filter_map(|&(k, _)| {
+                let (one, two) = (evidence.workloads()[i].psi.as_ref()?, evidence.workloads()[k].psi.as_ref()?);
+                let related = solo::related(evidence, i, k);
+                let weights = [0, 1].map(|r| likeness(&params, r, one, two, related).exp());
+                Some(Similar { workload: k, weights, step: related.then(|| ln_batch(k) - ln_batch(i)) })
             });
-            let mut near: Vec<Like> = near.collect();
+            let mut neighbours: Vec<Similar> = neighbours.collect();
             // The rest weighs nothing, and each costs a look into memory that is far away.
-            near.sort_by(|a, b| (b.weights[0] + b.weights[1]).total_cmp(&(a.weights[0] + a.weights[1])));
-            near.truncate(MOST_LIKE);
-            near
+            neighbours.sort_by(|a, b| (b.weights[0] + b.weights[1]).total_cmp(&(a.weights[0] + a.weights[1])));
+            neighbours.truncate(MOST_SIMILAR);
+            neighbours
         };
-        let likes: Vec<Vec<Like>> = (0..ground.things().len()).map(like).collect();
-        let mut all_near = Vec::with_capacity(ROLES * ground.things().len() * ground.things().len());
+        let similar: Vec<Vec<Similar>> = (0..evidence.workloads().len()).map(like).collect();
+        let mut all_near = Vec::with_capacity(ROLES * evidence.workloads().len() * evidence.workloads().len());
         for role in 0..ROLES {
-            let etas = etas(&numbers, role);
-            for p in ground.things() {
-                all_near.extend(ground.things().iter().map(|j| match (&p.psi, &j.psi) {
+            let etas = etas(&params, role);
+            for p in evidence.workloads() {
+                all_near.extend(evidence.workloads().iter().map(|j| match (&p.psi, &j.psi) {
                     (Some(p), Some(j)) => nearness(&etas, p, j) as f32,
                     _ => 0.0,
                 }));
             }
         }
-        Self { numbers, per_kind, transfers: passed, nearness: all_near, likes }
+        Self { params, per_kind, transfers: passed, nearness: all_near, similar }
     }
 }
 
 impl Method for Learned {
-    fn alone(&self, _: &Ground, thing: usize, kind: usize) -> Belief {
-        self.alone.belief(thing, kind)
+    fn alone(&self, _: &Evidence, workload: usize, kind: usize) -> Prediction {
+        self.alone.prediction(workload, kind)
     }
 
-    fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
-        let (role, newcomer, partner) = shift::roles(ground, thing, other);
-        let stand_in = self.stand_in(ground, newcomer, partner);
+    fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
+        let (role, newcomer, partner) = residual::roles(evidence, workload, other);
+        let stand_in = self.stand_in(evidence, newcomer, partner);
         let r = role.index();
-        let Some(said) = self.say(ground, r, newcomer, stand_in, kind) else {
-            return Belief { ln: UNKNOWN_PART.ln(), doubt: 0.6, refined: false };
+        let Some(said) = self.initial(evidence, r, newcomer, stand_in, kind) else {
+            return Prediction::new(UNKNOWN_RELATIVE_RATE.ln(), 0.6, false);
         };
-        let (moved, gains) = self.correct(ground, r, newcomer, stand_in, kind);
-        let numbers = &self.fixed.numbers;
-        let k = &self.fixed.per_kind[r * ground.kinds().len() + kind];
-        let likeness = 0.5 * (numbers.get(r, Plain::Need).exp() + said.likeness).ln();
-        let observed = numbers.get(r, Plain::Observed).exp();
-        let doubt = ln_doubt(k.doubt, numbers.get(r, Plain::Likeness), likeness, observed, gains).exp();
-        let doubt = doubt * self.surprise[r].clamp(-MOST_SURPRISE, MOST_SURPRISE).exp();
+        let (moved, gains) = self.correct(evidence, r, newcomer, stand_in, kind);
+        let params = &self.fixed.params;
+        let k = &self.fixed.per_kind[r * evidence.kinds().len() + kind];
+        let likeness = 0.5 * (params.get(r, PerRole::Need).exp() + said.likeness).ln();
+        let observed = params.get(r, PerRole::Observed).exp();
+        let standard_error = ln_sd(k.standard_error, params.get(r, PerRole::Likeness), likeness, observed, gains).exp();
+        let standard_error = standard_error * self.calibration[r].clamp(-MOST_CALIBRATION, MOST_CALIBRATION).exp();
         let unsure = if k.known { 1.0 } else { 2.0 } * if stand_in == partner { 1.0 } else { 1.5 };
-        let at_home = self.fixed.likes[newcomer].iter().any(|l| l.step.is_some() && ground.met(l.thing) > 0);
-        let doubt = doubt.max(LEAST_DOUBT) * numbers.conformal[usize::from(at_home)] * unsure;
-        Belief { ln: (said.ln + moved).min(0.0), doubt, refined: gains > 0.0 }
+        let family_known =
+            self.fixed.similar[newcomer].iter().any(|l| l.step.is_some() && evidence.measured_pairs(l.workload) > 0);
+        let standard_error = standard_error.max(LEAST_SD) * params.conformal[usize::from(family_known)] * unsure;
+        Prediction::new((said.ln + moved).min(0.0), standard_error, gains > 0.0)
     }
 
-    fn learn(&mut self, ground: &Ground, seen: &Seen) {
+    fn learn(&mut self, evidence: &Evidence, seen: &CellIndex) {
         match seen.partner {
             Some(other) => {
-                self.be_surprised(ground, seen.thing, other, seen.kind);
-                self.put(ground, seen.thing, other, seen.kind);
-                if ground.alone(seen.thing, seen.kind).is_nan() {
-                    self.alone.refresh(ground, seen.thing);
+                self.update_calibration(evidence, seen.workload, other, seen.kind);
+                self.put(evidence, seen.workload, other, seen.kind);
+                if evidence.alone(seen.workload, seen.kind).is_nan() {
+                    self.alone.refresh(evidence, seen.workload);
                 }
             }
             None => {
-                for other in 0..ground.things().len() {
-                    self.put(ground, seen.thing, other, seen.kind);
+                for other in 0..evidence.workloads().len() {
+                    self.put(evidence, seen.workload, other, seen.kind);
                 }
-                self.alone.refresh(ground, seen.thing);
+                self.alone.refresh(evidence, seen.workload);
             }
         }
-        self.reconsider(ground, seen.thing);
+        self.update_residuals(evidence, seen.workload);
         if let Some(other) = seen.partner {
-            self.reconsider(ground, other);
+            self.update_residuals(evidence, other);
         }
     }
 }

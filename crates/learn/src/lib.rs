@@ -6,26 +6,25 @@
 
 pub mod catalog;
 mod completion;
-mod draw;
 pub mod evaluate;
+mod evidence;
 mod features;
-mod ground;
 pub mod learned;
 mod mean;
 mod method;
-mod modelled;
 mod nearest;
-pub mod prior;
+mod perf_model;
+mod provenance;
 mod published;
-mod shift;
-// A part of it serves the networks alone, which are a feature.
+mod residual;
+mod rng;
 #[allow(dead_code)]
 pub(crate) mod solo;
 mod stated;
+pub mod synthetic;
 mod table;
 mod watts;
-mod words;
 
 pub use catalog::{Catalog, Cell, Key, Measurement};
-pub use table::{ESTIMATORS, EstimatorEntry, Setting, Subject, Unfit, find_estimator};
-pub use words::whence;
+pub use provenance::explain_source;
+pub use table::{ESTIMATORS, EstimatorEntry, EstimatorError, Setting, Subject, find_estimator};

@@ -2,41 +2,47 @@
 //!
 //! "Similar" is the plain distance of Ψ. Where the nearest lacks a cell, the next one answers.
 
-use crate::ground::Ground;
-use crate::method::{Belief, Method, Shell};
-use crate::shift::{self, Role, UNKNOWN_PART};
-use crate::table::{Setting, Unfit};
+use crate::evidence::Evidence;
+use crate::method::{Method, MethodEstimator, Prediction};
+use crate::residual::{self, Role, UNKNOWN_RELATIVE_RATE};
+use crate::table::{EstimatorError, Setting};
 use arles_core::estimate::Estimator;
 
-/// For the table of estimators.
-pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Unfit> {
-    Ok(Box::new(Shell::new(Ground::new(setting), Nearest)))
+/// Makes the estimator for a setting.
+pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    Ok(Box::new(MethodEstimator::new(Evidence::new(setting), Nearest)))
 }
 
 #[derive(Clone)]
 struct Nearest;
 
-const PAIR_DOUBT: f64 = 0.25;
+const PAIR_STANDARD_ERROR: f64 = 0.25;
 
 impl Method for Nearest {
-    fn alone(&self, ground: &Ground, thing: usize, kind: usize) -> Belief {
+    fn alone(&self, evidence: &Evidence, workload: usize, kind: usize) -> Prediction {
         let copy = |a: usize| {
-            ground.near(thing).iter().map(|&(k, _)| ground.alone(k, a)).find(|ln| ln.is_finite()).unwrap_or(0.0)
+            evidence
+                .neighbours(workload)
+                .iter()
+                .map(|&(k, _)| evidence.alone(k, a))
+                .find(|ln| ln.is_finite())
+                .unwrap_or(0.0)
         };
-        let shift = shift::alone(ground, thing, copy);
-        let doubt = if shift.is_some() { 0.3 } else { 0.7 };
-        Belief { ln: copy(kind) + shift.unwrap_or(0.0), doubt, refined: shift.is_some() }
+        let shift = residual::alone(evidence, workload, copy);
+        let standard_error = if shift.is_some() { 0.3 } else { 0.7 };
+        Prediction::new(copy(kind) + shift.unwrap_or(0.0), standard_error, shift.is_some())
     }
 
-    fn beside(&self, ground: &Ground, thing: usize, other: usize, kind: usize) -> Belief {
-        let (role, newcomer, other) = shift::roles(ground, thing, other);
-        let copied = copy(ground, role, newcomer, other, kind);
-        let shift = shift::beside(ground, role, newcomer, kind, |p, a| copy(ground, role, newcomer, p, a));
-        Belief { ln: copied + shift.unwrap_or(0.0), doubt: PAIR_DOUBT, refined: shift.is_some() }
+    fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
+        let (role, newcomer, other) = residual::roles(evidence, workload, other);
+        let copied = copy(evidence, role, newcomer, other, kind);
+        let shift = residual::beside(evidence, role, newcomer, kind, |p, a| copy(evidence, role, newcomer, p, a));
+        Prediction::new(copied + shift.unwrap_or(0.0), PAIR_STANDARD_ERROR, shift.is_some())
     }
 }
 
-fn copy(ground: &Ground, role: Role, newcomer: usize, other: usize, kind: usize) -> f64 {
-    let near = ground.near(newcomer).iter().map(|&(k, _)| shift::relative(ground, role, k, other, kind));
-    near.into_iter().find(|ln| ln.is_finite()).unwrap_or(UNKNOWN_PART.ln())
+fn copy(evidence: &Evidence, role: Role, newcomer: usize, other: usize, kind: usize) -> f64 {
+    let neighbours =
+        evidence.neighbours(newcomer).iter().map(|&(k, _)| residual::relative(evidence, role, k, other, kind));
+    neighbours.into_iter().find(|ln| ln.is_finite()).unwrap_or(UNKNOWN_RELATIVE_RATE.ln())
 }

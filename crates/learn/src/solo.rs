@@ -1,4 +1,4 @@
-//! How fast alone: the recipe that every estimator which cares about pairs may use for its rates on one GPU.
+//! Rates alone on one GPU: the method shared by the estimators that only learn about pairs.
 //!
 //! 1. Two measured batch sizes of the same model: ln rate is a line in ln batch through the two nearest, bent no further
 //!    than one doubling beyond them; one: a line of slope −½ through it, less than a larger batch costs on a GPU that was full.
@@ -7,9 +7,9 @@
 //! 3. No relative known: the performance model's rate, and after a first measurement that rate carried over by the mean of the
 //!    model's profile over kinds and that of the three nearest measured workloads.
 
-use crate::ground::{Ground, Thing};
-use crate::method::Belief;
-use crate::modelled;
+use crate::evidence::{Evidence, KnownWorkload};
+use crate::method::Prediction;
+use crate::perf_model;
 
 /// How far the line may be followed beyond the measured batch sizes, in ln batch.
 const BEYOND: f64 = 0.7;
@@ -19,39 +19,40 @@ const LONE_SLOPE: f64 = -0.5;
 const PROFILES: usize = 3;
 
 /// ln steps/s alone where it was not measured.
-pub(crate) fn alone(ground: &Ground, thing: usize, kind: usize) -> Belief {
-    let seen: Vec<usize> = (0..ground.kinds().len()).filter(|&a| ground.alone(thing, a).is_finite()).collect();
-    if let Some((line, doubt)) = along_batch(ground, thing, kind) {
-        let residuals = seen.iter().filter_map(|&a| Some(ground.alone(thing, a) - along_batch(ground, thing, a)?.0));
+pub(crate) fn alone(evidence: &Evidence, workload: usize, kind: usize) -> Prediction {
+    let seen: Vec<usize> = (0..evidence.kinds().len()).filter(|&a| evidence.alone(workload, a).is_finite()).collect();
+    if let Some((line, standard_error)) = along_batch(evidence, workload, kind) {
+        let residuals =
+            seen.iter().filter_map(|&a| Some(evidence.alone(workload, a) - along_batch(evidence, workload, a)?.0));
         let (sum, count) = residuals.fold((0.0, 0.0), |(s, n), r| (s + r, n + 1.0));
         let shift = if count > 0.0 { sum / (count + 1.0) } else { 0.0 };
-        return Belief { ln: line + shift, doubt, refined: count > 0.0 };
+        return Prediction::new(line + shift, standard_error, count > 0.0);
     }
-    let modelled = |a: usize| modelled::alone(ground, thing, a);
+    let modelled = |a: usize| perf_model::alone(evidence, workload, a);
     if seen.is_empty() {
-        return Belief { ln: modelled(kind).unwrap_or(0.0), doubt: modelled::ALONE_DOUBT * 2.0, refined: false };
+        return Prediction::new(modelled(kind).unwrap_or(0.0), perf_model::ALONE_STANDARD_ERROR * 2.0, false);
     }
-    let carried = seen.iter().map(|&from| ground.alone(thing, from) + profile(ground, thing, from, kind));
-    Belief { ln: carried.sum::<f64>() / seen.len() as f64, doubt: 0.45, refined: true }
+    let carried = seen.iter().map(|&from| evidence.alone(workload, from) + profile(evidence, workload, from, kind));
+    Prediction::new(carried.sum::<f64>() / seen.len() as f64, 0.45, true)
 }
 
-fn ln_batch(thing: &Thing) -> Option<f64> {
-    thing.features.as_ref().map(|w| f64::from(w.batch.max(1)).ln())
+fn ln_batch(workload: &KnownWorkload) -> Option<f64> {
+    workload.features.as_ref().map(|w| f64::from(w.batch.max(1)).ln())
 }
 
-/// Whether two things are the same model at two batch sizes.
-pub(crate) fn related(ground: &Ground, one: usize, two: usize) -> bool {
-    let features = |t: usize| ground.things()[t].features.as_ref();
+/// Whether two workloads are the same model at two batch sizes.
+pub(crate) fn related(evidence: &Evidence, one: usize, two: usize) -> bool {
+    let features = |t: usize| evidence.workloads()[t].features.as_ref();
     let alike = features(one).zip(features(two));
     one != two && alike.is_some_and(|(a, b)| a.family == b.family && a.mode == b.mode && a.precision == b.precision)
 }
 
-/// The line in ln batch, and how much it is doubted.
-fn along_batch(ground: &Ground, thing: usize, kind: usize) -> Option<(f64, f64)> {
-    let own = ln_batch(&ground.things()[thing])?;
-    let relatives = ground.near(thing).iter().map(|&(k, _)| k).filter(|&k| related(ground, thing, k));
+/// The line in ln batch, and its standard error.
+fn along_batch(evidence: &Evidence, workload: usize, kind: usize) -> Option<(f64, f64)> {
+    let own = ln_batch(&evidence.workloads()[workload])?;
+    let relatives = evidence.neighbours(workload).iter().map(|&(k, _)| k).filter(|&k| related(evidence, workload, k));
     let mut known: Vec<(f64, f64)> =
-        relatives.filter_map(|k| Some((ln_batch(&ground.things()[k])?, ground.alone(k, kind)))).collect();
+        relatives.filter_map(|k| Some((ln_batch(&evidence.workloads()[k])?, evidence.alone(k, kind)))).collect();
     known.retain(|(_, ln)| ln.is_finite());
     known.sort_by(|a, b| (a.0 - own).abs().total_cmp(&(b.0 - own).abs()).then(a.0.total_cmp(&b.0)));
     match *known.as_slice() {
@@ -69,13 +70,14 @@ fn along_batch(ground: &Ground, thing: usize, kind: usize) -> Option<(f64, f64)>
 }
 
 /// ln of the rate on `to` over that on `from`.
-fn profile(ground: &Ground, thing: usize, from: usize, to: usize) -> f64 {
-    let copied = ground.near(thing).iter().map(|&(k, _)| ground.alone(k, to) - ground.alone(k, from));
-    let near: Vec<f64> = copied.filter(|p| p.is_finite()).take(PROFILES).collect();
-    let modelled = modelled::alone(ground, thing, to).zip(modelled::alone(ground, thing, from)).map(|(t, f)| t - f);
-    match (near.is_empty(), modelled) {
+fn profile(evidence: &Evidence, workload: usize, from: usize, to: usize) -> f64 {
+    let copied = evidence.neighbours(workload).iter().map(|&(k, _)| evidence.alone(k, to) - evidence.alone(k, from));
+    let neighbours: Vec<f64> = copied.filter(|p| p.is_finite()).take(PROFILES).collect();
+    let modelled =
+        perf_model::alone(evidence, workload, to).zip(perf_model::alone(evidence, workload, from)).map(|(t, f)| t - f);
+    match (neighbours.is_empty(), modelled) {
         (true, modelled) => modelled.unwrap_or(0.0),
-        (false, None) => near.iter().sum::<f64>() / near.len() as f64,
-        (false, Some(modelled)) => (near.iter().sum::<f64>() / near.len() as f64 + modelled) / 2.0,
+        (false, None) => neighbours.iter().sum::<f64>() / neighbours.len() as f64,
+        (false, Some(modelled)) => (neighbours.iter().sum::<f64>() / neighbours.len() as f64 + modelled) / 2.0,
     }
 }

@@ -1,9 +1,8 @@
 //! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
 
-use crate::{Catalog, completion, learned, mean, modelled, nearest, published, stated};
+use crate::{Catalog, completion, learned, mean, nearest, perf_model, published, stated};
 use arles_core::estimate::Estimator;
 use arles_core::{Kind, Workload};
-use std::fmt;
 
 /// A workload that estimates are wanted of.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,16 +28,9 @@ pub struct Setting<'a> {
 }
 
 /// Why an estimator cannot be made for a setting: a whole sentence.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unfit(pub String);
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unfit {}
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct EstimatorError(pub String);
 
 /// One line of the table.
 pub struct EstimatorEntry {
@@ -47,49 +39,49 @@ pub struct EstimatorEntry {
     /// One line for `arles estimators`.
     pub summary: &'static str,
     /// Makes one, trained on what the catalog holds.
-    pub make: fn(&Setting<'_>) -> Result<Box<dyn Estimator>, Unfit>,
+    pub make: fn(&Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError>,
 }
 
 /// What `--estimator` takes: one line each, one file each.
 pub static ESTIMATORS: &[EstimatorEntry] = &[
     EstimatorEntry {
         name: "stated",
-        summary: "what submitters said; where they said nothing, every kind alike; no pairs",
+        summary: "rates as stated by submitters; kinds count as equal where nothing is stated; no pairs",
         make: stated::make,
     },
     EstimatorEntry {
         name: "mean",
-        summary: "the average of all measured workloads, shifted by what was measured of this one",
+        summary: "mean of all measured workloads, shifted by the measurements of this one",
         make: mean::make,
     },
     EstimatorEntry {
         name: "nearest",
-        summary: "a copy of the most similar measured workload, shifted by what was measured of this one",
+        summary: "copy of the most similar measured workload, shifted by the measurements of this one",
         make: nearest::make,
     },
     EstimatorEntry {
         name: "completion",
-        summary: "low-rank completion of the matrix of measured pairs, as Gavel does; features play no part",
+        summary: "low-rank completion of the matrix of measured pairs, as in Gavel; ignores features",
         make: completion::make,
     },
     EstimatorEntry {
         name: "model",
-        summary: "the performance model: features in, rates out; learns nothing",
-        make: modelled::make,
+        summary: "the performance model: rates from features; does not learn",
+        make: perf_model::make,
     },
     EstimatorEntry {
         name: "learned-rnn-ff",
-        summary: "the published pair of networks: a recurrent first guess, a feed-forward correction",
+        summary: "the published pair of networks: recurrent initial estimate, feed-forward correction",
         make: published::recurrent,
     },
     EstimatorEntry {
         name: "learned-ff-ff",
-        summary: "the same with a feed-forward first guess",
+        summary: "the same with a feed-forward initial estimate",
         make: published::forward,
     },
     EstimatorEntry {
         name: "learned",
-        summary: "attention over the catalog, a bounded gain for what is observed, and a calibrated doubt: what ships",
+        summary: "attention over the catalog, bounded correction by measurements, calibrated standard error; recommended",
         make: learned::make,
     },
 ];

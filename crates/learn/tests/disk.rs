@@ -23,7 +23,7 @@ fn measured(seconds: f64, rate: f64) -> Measurement {
 }
 
 fn stated(rate: f64) -> Cell {
-    Cell { rate, watts: None, source: Source::Stated, observations: 0, at: Time::ZERO, doubt: 0.3 }
+    Cell { rate, watts: None, source: Source::Stated, observations: 0, at: Time::ZERO, standard_error: 0.3 }
 }
 
 /// A catalog with something of everything, large enough to have inner pages.
@@ -111,7 +111,7 @@ fn nonsense_changes_nothing() {
         (key("a\nb", None), stated(1.0), "has a control character"),
         (key("a", None), stated(f64::NAN), "a rate of NaN"),
         (key("a", None), Cell { at: Time(u64::MAX), ..stated(1.0) }, "before the year 10000"),
-        (key("a", None), Cell { doubt: 1e200, ..stated(1.0) }, "a doubt of"),
+        (key("a", None), Cell { standard_error: 1e200, ..stated(1.0) }, "a standard error of"),
         (Key { gang: 2, ..key("a", Some("b")) }, stated(1.0), "a gang of 2 beside a partner"),
     ] {
         let error = disk.put(k, cell).unwrap_err();

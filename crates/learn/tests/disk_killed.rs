@@ -24,8 +24,14 @@ fn change(batch: &mut Batch<'_>, n: u64) -> Result<(), DiskError> {
     let m = Measurement { rate: 1.0 + n as f64, watts: None, at: Time(n * 1_000_000), error: MEASUREMENT_ERROR };
     match n % 10 {
         7 => {
-            let stated =
-                Cell { rate: n as f64, watts: None, source: Source::Stated, observations: 0, at: m.at, doubt: 0.3 };
+            let stated = Cell {
+                rate: n as f64,
+                watts: None,
+                source: Source::Stated,
+                observations: 0,
+                at: m.at,
+                standard_error: 0.3,
+            };
             for name in 0..60 {
                 batch.put(Key { gang: 2, ..key(name) }, stated)?;
             }

@@ -47,7 +47,7 @@ impl Measure {
     }
 
     /// A value with its unit.
-    pub(super) fn say(self, value: f64) -> String {
+    pub(super) fn format(self, value: f64) -> String {
         match self {
             Measure::Time => text::duration(value),
             Measure::Ratio => text::percent(value),

@@ -1,6 +1,6 @@
 //! What an experiment leaves behind, as plain data: terminal, JSON, CSV, Markdown and HTML are all made from it.
 
-use crate::Spread;
+use crate::MeanInterval;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Style {
 impl Style {
     /// A number as it is written.
     #[must_use]
-    pub fn say(self, value: f64) -> String {
+    pub fn format(self, value: f64) -> String {
         // Beyond a hundredfold there is nothing to compare any more; beyond 100 %, decimals say nothing.
         let most = |decimals: u8| if value.abs() <= 1.1 { usize::from(decimals) } else { 0 };
         let (text, zero) = match self {
@@ -65,8 +65,8 @@ pub enum Value {
     Count(u64),
     /// A number, with the half width of its 95 % interval where several seeds give one.
     Number(f64, Option<f64>, Style),
-    /// Nothing to say.
-    Nothing,
+    /// An empty cell.
+    Empty,
 }
 
 impl Value {
@@ -78,17 +78,17 @@ impl Value {
 
     /// A mean with its interval.
     #[must_use]
-    pub fn spread(spread: Spread, style: Style) -> Self {
+    pub fn spread(spread: MeanInterval, style: Style) -> Self {
         Self::Number(spread.mean, spread.half_width, style)
     }
 
     /// The number for programs, if it is one.
     #[must_use]
-    pub fn exact(&self) -> Option<f64> {
+    pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Count(count) => Some(*count as f64),
             Self::Number(value, ..) => Some(*value).filter(|value| value.is_finite()),
-            Self::Text(_) | Self::Nothing => None,
+            Self::Text(_) | Self::Empty => None,
         }
     }
 
@@ -121,14 +121,14 @@ impl fmt::Display for Value {
                     Style::Change(decimals) => Style::Percent(*decimals),
                     style => *style,
                 };
-                let (said, half) = (style.say(*value), half.map(|half| unsigned.say(half)));
+                let (said, half) = (style.format(*value), half.map(|half| unsigned.format(half)));
                 match (half, said.strip_suffix(" %")) {
                     (Some(half), Some(bare)) => write!(f, "{bare} ± {half}"),
                     (Some(half), None) => write!(f, "{said} ± {half}"),
                     (None, _) => f.write_str(&said),
                 }
             }
-            Self::Nothing => Ok(()),
+            Self::Empty => Ok(()),
         }
     }
 }
@@ -139,8 +139,10 @@ impl Serialize for Value {
             Self::Text(text) => serializer.serialize_str(text),
             Self::Count(count) => serializer.serialize_u64(*count),
             Self::Number(value, None, _) => Some(value).filter(|v| v.is_finite()).serialize(serializer),
-            Self::Number(mean, half_width, _) => Spread { mean: *mean, half_width: *half_width }.serialize(serializer),
-            Self::Nothing => serializer.serialize_none(),
+            Self::Number(mean, half_width, _) => {
+                MeanInterval { mean: *mean, half_width: *half_width }.serialize(serializer)
+            }
+            Self::Empty => serializer.serialize_none(),
         }
     }
 }
@@ -150,7 +152,7 @@ impl Serialize for Value {
 pub struct Column {
     /// For people; a second line after a line break.
     pub title: &'static str,
-    /// For programs.
+    /// Name of the column in JSON and CSV.
     pub name: &'static str,
 }
 
@@ -195,16 +197,16 @@ impl Sheet {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Judgement {
-    /// What is stated was found.
+    /// The measurement agrees with the claim.
     Agrees,
-    /// It was not.
+    /// The measurement contradicts the claim.
     Differs,
     /// The two cannot be compared: other data, another rival.
     Open,
 }
 
 impl Judgement {
-    /// In a word.
+    /// One word for tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -224,11 +226,11 @@ impl Judgement {
 /// What is stated beside what was measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
-    /// About what.
+    /// What the claim is about.
     pub about: String,
-    /// What is stated.
+    /// The claim.
     pub stated: String,
-    /// What was measured.
+    /// The measurement.
     pub measured: String,
     /// Whether they are the same.
     pub judgement: Judgement,
@@ -236,7 +238,7 @@ pub struct Verdict {
 
 /// A line of a chart.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Line {
+pub struct Series {
     /// Its name in the legend; the policy.
     pub name: String,
     /// Where it goes, in order of x: x, y and half the width of y's interval.
@@ -254,7 +256,8 @@ pub enum Plot {
         /// What it shows.
         title: String,
         /// How to read it.
-        reading: String,
+        #[serde(rename = "reading")]
+        caption: String,
         /// What is measured; the axis' label.
         unit: &'static str,
         /// How values are written.
@@ -271,41 +274,50 @@ pub enum Plot {
         /// What it shows.
         title: String,
         /// How to read it.
-        reading: String,
+        #[serde(rename = "reading")]
+        caption: String,
         /// Label of the axis across.
-        across: &'static str,
+        #[serde(rename = "across")]
+        x_label: &'static str,
         /// Label of the axis up.
-        up: &'static str,
+        #[serde(rename = "up")]
+        y_label: &'static str,
         /// Whether both axes are logarithmic, a number across and seconds up; else both are ratios.
         log: bool,
         /// The lines.
-        lines: Vec<Line>,
+        lines: Vec<Series>,
     },
     /// Lines over a number of things or over time, each in a colour of its own on the whole page.
-    Courses {
+    #[serde(rename = "courses")]
+    Trends {
         /// File name without ending.
         name: &'static str,
         /// What it shows.
         title: String,
         /// How to read it.
-        reading: String,
+        #[serde(rename = "reading")]
+        caption: String,
         /// Label of the axis across.
-        across: &'static str,
+        #[serde(rename = "across")]
+        x_label: &'static str,
         /// Label of the axis up; ratios.
-        up: &'static str,
+        #[serde(rename = "up")]
+        y_label: &'static str,
         /// Whether x is seconds and a value holds until the next; else x counts, and points are joined.
         time: bool,
         /// The lines.
-        lines: Vec<Line>,
+        lines: Vec<Series>,
     },
     /// A bar for each name, made of parts.
-    Stacks {
+    #[serde(rename = "stacks")]
+    StackedBars {
         /// File name without ending.
         name: &'static str,
         /// What it shows.
         title: String,
         /// How to read it.
-        reading: String,
+        #[serde(rename = "reading")]
+        caption: String,
         /// What is measured; the axis' label.
         unit: &'static str,
         /// What the parts are.
@@ -314,13 +326,15 @@ pub enum Plot {
         bars: Vec<(String, Vec<f64>)>,
     },
     /// Heat maps side by side that share rows, columns and scale.
-    Maps {
+    #[serde(rename = "maps")]
+    HeatMaps {
         /// File name without ending.
         name: &'static str,
         /// What it shows.
         title: String,
         /// How to read it.
-        reading: String,
+        #[serde(rename = "reading")]
+        caption: String,
         /// What the colours mean; ratios from 0 to 1.
         scale: &'static str,
         /// What stands at the left, and at the top: both have these names.
@@ -345,9 +359,9 @@ pub enum Part {
 }
 
 impl Part {
-    /// In a few words.
+    /// Label in the legend.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Active => "computing",
             Self::Restarts => "restarts",
@@ -362,14 +376,15 @@ impl Part {
 pub struct Finding {
     /// What was done, and how numbers are normalised.
     pub method: String,
-    /// The numbers.
+    /// Tables of numbers.
     pub sheets: Vec<Sheet>,
     /// What is stated beside what was measured.
     pub verdicts: Vec<Verdict>,
     /// Charts of the numbers.
     pub plots: Vec<Plot>,
-    /// What went wrong on the way, in sentences.
-    pub troubles: Vec<String>,
+    /// What went wrong, in sentences.
+    #[serde(rename = "troubles")]
+    pub warnings: Vec<String>,
 }
 
 impl Finding {
@@ -392,10 +407,10 @@ impl Finding {
     }
 
     /// Notes a trouble, once.
-    pub fn trouble(&mut self, sentence: impl Into<String>) {
+    pub fn warn(&mut self, sentence: impl Into<String>) {
         let sentence = sentence.into();
-        if !self.troubles.contains(&sentence) {
-            self.troubles.push(sentence);
+        if !self.warnings.contains(&sentence) {
+            self.warnings.push(sentence);
         }
     }
 }
@@ -422,20 +437,22 @@ mod tests {
 
 /// An experiment that was done: what is printed, plotted and written.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Chapter {
+pub struct ExperimentReport {
     /// Name of the experiment.
     pub name: &'static str,
     /// Its heading.
     pub title: &'static str,
-    /// What is said about it in public.
+    /// The published claim.
     pub claim: &'static str,
-    /// What it stood on, where that matters.
-    pub ground: Option<String>,
-    /// The command that does it again.
+    /// Title of the testbed, where the result depends on one.
+    #[serde(rename = "ground")]
+    pub testbed: Option<String>,
+    /// The command that repeats it.
     pub command: String,
-    /// Policies that it is about and that this build does not have.
-    pub absent: Vec<&'static str>,
-    /// What was found.
+    /// Policies of the experiment that this build does not have.
+    #[serde(rename = "absent")]
+    pub missing_policies: Vec<&'static str>,
+    /// Results.
     #[serde(flatten)]
     pub finding: Finding,
 }

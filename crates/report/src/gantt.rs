@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::axis::Axis;
 use super::svg::{Drawing, Figure, Panel, px};
-use super::{Owner, text, theme};
+use super::{TenantTotals, text, theme};
 use crate::record::{GanttSpan, RunRecord};
 
 const WIDTH: f64 = 960.0;
@@ -41,19 +41,18 @@ struct Block {
 const CELLS_PER_BLOCK: usize = 5;
 
 /// What the charts of all runs share, so that they compare.
-pub(super) struct Stage<'a> {
+pub(super) struct GanttScale<'a> {
     /// End of the time axis.
     pub(super) horizon: f64,
     /// Tenants by name.
-    pub(super) tenants: BTreeMap<&'a str, &'a Owner>,
+    pub(super) tenants: BTreeMap<&'a str, &'a TenantTotals>,
     /// Blocks that a chart may draw.
     pub(super) blocks: usize,
 }
 
 /// The chart of one run, or nothing if nothing was recorded.
-pub(super) fn gantt(run: &RunRecord, name: &str, stage: &Stage<'_>) -> Option<Figure> {
+pub(super) fn gantt(run: &RunRecord, name: &str, stage: &GanttScale<'_>) -> Option<Figure> {
     let mut rows = rows(run);
-    let all_rows = rows.len();
     rows.truncate(MOST_ROWS);
     let exact = exact(run, &rows);
     if exact.is_empty() {
@@ -87,8 +86,8 @@ pub(super) fn gantt(run: &RunRecord, name: &str, stage: &Stage<'_>) -> Option<Fi
         paths.iter().for_each(|(t, d)| drawing.path(&class(*t), d, "", tenant(*t)));
     }
     let title = format!("Who held which GPU: {}", run.summary.policy);
-    let reading = reading(cell, rows.len(), all_rows);
-    Some(Figure::new(name, &title, reading, (WIDTH, layout.bottom + 42.0), drawing))
+    let caption = caption(run, cell, &rows);
+    Some(Figure::new(name, &title, caption, (WIDTH, layout.bottom + 42.0), drawing))
 }
 
 fn tip(block: &Block, who: &str) -> String {
@@ -100,27 +99,44 @@ fn tip(block: &Block, who: &str) -> String {
     }
 }
 
-fn reading(cell: Option<f64>, rows: usize, all_rows: usize) -> String {
-    let mut text =
-        "Row: a GPU, grouped by node. Block: a job in its tenant's colour; half a row where two jobs share. Blank: \
-                    idle."
-            .to_owned();
+fn caption(run: &RunRecord, cell: Option<f64>, rows: &[(u32, String)]) -> String {
+    let mut text = format!(
+        "{} Row: one GPU, grouped by node. Block: a job in its tenant's colour; half a row where two jobs share a GPU. \
+         Blank: idle.",
+        shown(run, rows)
+    );
     if let Some(seconds) = cell {
         let step = text::duration(seconds);
-        text = format!("{text} Drawn in steps of {step}, each for whoever held the most of it.");
+        text = format!("{text} Drawn in steps of {step}; each shows the tenant that held most of it.");
     }
-    if rows < all_rows {
-        text = format!("{text} The first {rows} of {all_rows} recorded GPUs.");
+    if let Some(until) = run.gantt_until_seconds {
+        text = format!(
+            "{text} Recorded for the first {}: the run has more spans than a report keeps.",
+            text::duration(until)
+        );
     }
     text
 }
 
+/// How many GPUs and nodes of the cluster the chart shows, and which.
+fn shown(run: &RunRecord, rows: &[(u32, String)]) -> String {
+    let gpus: u64 = run.kinds.iter().map(|k| u64::from(k.gpus)).sum();
+    let nodes = 1 + rows.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+    let (shown, count) = (rows.len() as u64, text::count);
+    if shown >= gpus {
+        return format!("All {} GPUs on {} nodes.", count(shown), count(nodes as u64));
+    }
+    let nodes = format!("{} of {} nodes", count(nodes as u64), count(u64::from(run.nodes)));
+    let which = if rows.len() < run.gantt_labels.len() { "the first ones" } else { "the first of every kind" };
+    format!("{} of {} GPUs, on {nodes}: {which}, as many rows as fit.", count(shown), count(gpus))
+}
+
 /// Legend: tenants that have a colour and appear in this run's rows, then the rest as one.
-fn keys(run: &RunRecord, tenants: &BTreeMap<&str, &Owner>) -> Vec<(String, String)> {
-    let mut seen: Vec<&Owner> = Vec::new();
+fn keys(run: &RunRecord, tenants: &BTreeMap<&str, &TenantTotals>) -> Vec<(String, String)> {
+    let mut seen: Vec<&TenantTotals> = Vec::new();
     for tenant in run.gantt.iter().filter_map(|s| run.summary.tenants.get(s.tenant as usize)) {
-        if let Some(owner) = tenants.get(tenant.name.as_str()).filter(|o| !seen.iter().any(|s| s.rank == o.rank)) {
-            seen.push(owner);
+        if let Some(totals) = tenants.get(tenant.name.as_str()).filter(|o| !seen.iter().any(|s| s.rank == o.rank)) {
+            seen.push(totals);
         }
     }
     seen.sort_by_key(|o| o.rank);
@@ -288,6 +304,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::sample::{Size, runs};
 
     fn block(lane: Lane, tenant: u32, from: f64, until: f64) -> Block {
         Block { row: 0, lane, tenant, from, until, job: Some(1) }
@@ -299,6 +316,21 @@ mod tests {
             [block(Lane::Whole, 1, 0.0, 14.0), block(Lane::Whole, 2, 14.0, 19.0), block(Lane::Whole, 3, 40.0, 44.0)];
         let drawn: Vec<_> = coarse(&exact, 1, 50.0, 5).into_iter().map(|b| (b.tenant, b.from, b.until)).collect();
         assert_eq!(drawn, [(1, 0.0, 10.0), (2, 10.0, 20.0)]);
+    }
+
+    #[test]
+    fn the_caption_says_how_much_of_the_cluster_is_shown() {
+        let mut run = runs(Size { jobs: 40, tenants: 3, gpus_per_kind: 8 }).remove(0);
+        let rows = rows(&run);
+        let check = |run: &RunRecord, rows: &[(u32, String)], want: &str| assert_eq!(shown(run, rows), want);
+        check(&run, &rows, "All 24 GPUs on 6 nodes.");
+        run.kinds.iter_mut().for_each(|k| k.gpus = 16);
+        run.nodes = 12;
+        check(&run, &rows, "24 of 48 GPUs, on 6 of 12 nodes: the first of every kind, as many rows as fit.");
+        check(&run, &rows[..8], "8 of 48 GPUs, on 2 of 12 nodes: the first ones, as many rows as fit.");
+        assert!(!caption(&run, None, &rows).contains("Recorded"));
+        run.gantt_until_seconds = Some(7200.0);
+        assert!(caption(&run, None, &rows).contains("Recorded for the first 2 h"), "{}", caption(&run, None, &rows));
     }
 
     #[test]

@@ -3,37 +3,38 @@
 //! The page loads nothing: no script, font, style or picture from anywhere, and it says so to the browser by a content
 //! security policy. It is readable without its script, which only adds exact values under the pointer and sorting. Its
 //! bytes depend on the runs alone, so the wall-clock time of a simulation is left out. Long runs are thinned (see
-//! `thin`) and tables are cut, each saying so, so that the page stays below two megabytes.
+//! `downsample`) and tables are cut, each saying so, so that the page stays below two megabytes.
 //!
 //! A report never computes a result: what [`Summary`](crate::record::Summary) holds is printed, not derived anew.
 
 mod axis;
-mod bars;
-mod courses;
 mod csv;
-mod curves;
+mod downsample;
 pub mod finding;
 mod gantt;
-mod maps;
+mod heat_map;
+mod mean_interval;
 mod page;
-mod plots;
 pub mod record;
-mod spread;
-mod stacks;
-mod studies;
+mod run_bar_charts;
+mod run_line_charts;
+mod run_page;
+mod stacked_bar_chart;
+mod study_charts;
+mod study_page;
 mod svg;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
 mod theme;
-mod thin;
+mod trend_chart;
 
 use std::collections::BTreeMap;
 
-use crate::finding::Chapter;
+use crate::finding::ExperimentReport;
 use crate::record::{JobRecord, RunRecord};
-pub use spread::Spread;
+pub use mean_interval::MeanInterval;
 
 /// Blocks that all Gantt charts of a page may draw together; they are the bulk of its bytes.
 const GANTT_BLOCKS: usize = 6000;
@@ -66,12 +67,12 @@ pub struct Chart {
 
 /// The whole report as one HTML page.
 pub fn html(head: &ReportHead, runs: &[RunRecord]) -> String {
-    page::page(head, runs)
+    run_page::page(head, runs)
 }
 
 /// The findings of experiments as one HTML page.
-pub fn study_html(head: &ReportHead, chapters: &[Chapter], policies: &[&str]) -> String {
-    studies::page(head, chapters, policies)
+pub fn study_html(head: &ReportHead, chapters: &[ExperimentReport], policies: &[&str]) -> String {
+    study_page::page(head, chapters, policies)
 }
 
 /// Every chart of the report as a file of its own.
@@ -91,23 +92,23 @@ fn figures(runs: &[RunRecord]) -> Vec<svg::Figure> {
         return Vec::new();
     }
     let optional = [
-        curves::queue(runs),
-        curves::utilisation(runs),
-        bars::energy(runs),
-        bars::shares(runs),
-        curves::power(runs),
-        bars::promises(runs),
+        run_line_charts::queue(runs),
+        run_line_charts::utilisation(runs),
+        run_bar_charts::energy(runs),
+        run_bar_charts::shares(runs),
+        run_line_charts::power(runs),
+        run_bar_charts::promises(runs),
     ];
-    let optional = optional.into_iter().chain(curves::errors(runs));
-    std::iter::once(curves::completion(runs)).chain(optional.flatten()).collect()
+    let optional = optional.into_iter().chain(run_line_charts::errors(runs));
+    std::iter::once(run_line_charts::completion(runs)).chain(optional.flatten()).collect()
 }
 
 /// The Gantt charts of the runs that recorded one, each with its run's index.
 fn gantts(runs: &[RunRecord]) -> Vec<(usize, svg::Figure)> {
-    let owners = owners(runs);
-    let stage = gantt::Stage {
-        horizon: curves::horizon(runs),
-        tenants: owners.iter().map(|o| (o.name.as_str(), o)).collect(),
+    let tenant_totals = tenant_totals(runs);
+    let stage = gantt::GanttScale {
+        horizon: run_line_charts::horizon(runs),
+        tenants: tenant_totals.iter().map(|o| (o.name.as_str(), o)).collect(),
         blocks: GANTT_BLOCKS / runs.len().max(1),
     };
     let mut charts: Vec<(usize, svg::Figure)> = Vec::new();
@@ -129,7 +130,7 @@ fn completion_seconds(job: &JobRecord) -> Option<f64> {
 }
 
 /// A tenant over all runs.
-struct Owner {
+struct TenantTotals {
     name: String,
     /// Place by GPU time over all runs; decides its colour.
     rank: usize,
@@ -139,7 +140,7 @@ struct Owner {
     gpu_seconds: f64,
 }
 
-impl Owner {
+impl TenantTotals {
     /// The furthest it is from its entitlement in any run.
     fn deviation(&self) -> f64 {
         self.shares.iter().flatten().map(|s| (s - self.entitlement).abs()).filter(|d| d.is_finite()).fold(0.0, f64::max)
@@ -152,24 +153,30 @@ impl Owner {
 }
 
 /// Tenants of all runs, in order of appearance. Runs are matched by name: indices need not agree.
-fn owners(runs: &[RunRecord]) -> Vec<Owner> {
-    let mut owners: Vec<Owner> = Vec::new();
+fn tenant_totals(runs: &[RunRecord]) -> Vec<TenantTotals> {
+    let mut tenant_totals: Vec<TenantTotals> = Vec::new();
     let mut index: BTreeMap<&str, usize> = BTreeMap::new();
     for (i, run) in runs.iter().enumerate() {
         for tenant in &run.summary.tenants {
-            let place = *index.entry(&tenant.name).or_insert(owners.len());
-            if place == owners.len() {
+            let place = *index.entry(&tenant.name).or_insert(tenant_totals.len());
+            if place == tenant_totals.len() {
                 let (name, entitlement) = (tenant.name.clone(), tenant.entitlement_ratio);
-                owners.push(Owner { name, rank: 0, entitlement, shares: vec![None; runs.len()], gpu_seconds: 0.0 });
+                tenant_totals.push(TenantTotals {
+                    name,
+                    rank: 0,
+                    entitlement,
+                    shares: vec![None; runs.len()],
+                    gpu_seconds: 0.0,
+                });
             }
-            owners[place].shares[i] = Some(tenant.share_ratio);
-            owners[place].gpu_seconds += if tenant.gpu_seconds.is_finite() { tenant.gpu_seconds } else { 0.0 };
+            tenant_totals[place].shares[i] = Some(tenant.share_ratio);
+            tenant_totals[place].gpu_seconds += if tenant.gpu_seconds.is_finite() { tenant.gpu_seconds } else { 0.0 };
         }
     }
-    let mut order: Vec<usize> = (0..owners.len()).collect();
-    order.sort_by(|a, b| owners[*b].gpu_seconds.total_cmp(&owners[*a].gpu_seconds).then(a.cmp(b)));
-    for (rank, owner) in order.into_iter().enumerate() {
-        owners[owner].rank = rank;
+    let mut order: Vec<usize> = (0..tenant_totals.len()).collect();
+    order.sort_by(|a, b| tenant_totals[*b].gpu_seconds.total_cmp(&tenant_totals[*a].gpu_seconds).then(a.cmp(b)));
+    for (rank, totals) in order.into_iter().enumerate() {
+        tenant_totals[totals].rank = rank;
     }
-    owners
+    tenant_totals
 }

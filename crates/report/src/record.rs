@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// One job's fate.
+/// What became of one job.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JobRecord {
-    /// As in the trace.
+    /// Its number in the trace.
     pub id: u64,
     /// Index into [`Summary::tenants`].
     pub tenant: u32,
@@ -13,7 +13,7 @@ pub struct JobRecord {
     pub workload: u32,
     /// GPUs held at once.
     pub gang: u32,
-    /// Submission.
+    /// When it was submitted.
     pub arrival_seconds: f64,
     /// First start; `None` if it never ran.
     pub start_seconds: Option<f64>,
@@ -40,7 +40,7 @@ pub struct JobRecord {
 /// A kind of the cluster.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct KindRecord {
-    /// Short name.
+    /// Short name such as v100.
     pub name: String,
     /// GPUs of it.
     pub gpus: u32,
@@ -52,12 +52,12 @@ pub struct KindRecord {
     pub idle_kwh: f64,
 }
 
-/// A tenant's part.
+/// What one tenant got.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TenantRecord {
-    /// Name.
+    /// Name of the tenant.
     pub name: String,
-    /// Weight.
+    /// Weight of the tenant.
     pub weight: f64,
     /// Weight over the sum of the weights.
     pub entitlement_ratio: f64,
@@ -78,13 +78,13 @@ pub struct TenantRecord {
 /// The state of the cluster at one moment.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at_seconds: f64,
     /// GPUs in use, by kind.
     pub busy: Vec<u32>,
-    /// Jobs that wait.
+    /// Jobs without a GPU.
     pub waiting: u32,
-    /// Jobs that run.
+    /// Jobs that hold GPUs.
     pub running: u32,
     /// Power of the whole cluster.
     pub watts: f64,
@@ -95,7 +95,7 @@ pub struct Sample {
 /// How much an estimator knows at one moment.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LearningSample {
-    /// When.
+    /// Time of the sample.
     pub at_seconds: f64,
     /// Measurements until then.
     pub observations: u64,
@@ -114,9 +114,9 @@ pub struct GanttSpan {
     pub job: u64,
     /// The job's tenant.
     pub tenant: u32,
-    /// Beginning.
+    /// Start of the span.
     pub from_seconds: f64,
-    /// End.
+    /// End of the span.
     pub until_seconds: f64,
     /// Whether another job shared the GPU.
     pub shared: bool,
@@ -125,7 +125,7 @@ pub struct GanttSpan {
 /// The numbers of a run, as `-o json` prints them.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// Policy.
+    /// Name of the policy.
     pub policy: String,
     /// Who told it how fast everything is; `oracle` is always right.
     pub estimator: String,
@@ -135,7 +135,7 @@ pub struct Summary {
     pub p50_jct_seconds: f64,
     /// 99th percentile of the same.
     pub p99_jct_seconds: f64,
-    /// Last end.
+    /// Time of the last completion.
     pub makespan_seconds: f64,
     /// Busy GPU time over GPU time until the last end.
     pub utilisation_ratio: f64,
@@ -155,7 +155,7 @@ pub struct Summary {
     pub sla_violation_ratio: f64,
     /// Jobs that did all their work.
     pub jobs_completed: u64,
-    /// Decisions.
+    /// Scheduling rounds.
     pub rounds: u64,
     /// Most jobs that were there at once.
     pub peak_live_jobs: u64,
@@ -167,7 +167,7 @@ pub struct Summary {
     pub rounds_unanswered: u64,
     /// Measurements that the estimator was given.
     pub observations: u64,
-    /// By tenant.
+    /// One record per tenant.
     pub tenants: Vec<TenantRecord>,
     /// CPU-bound time of the simulation itself. The one number that differs between runs.
     pub wall_seconds: f64,
@@ -188,8 +188,12 @@ pub struct RunRecord {
     pub timeline: Vec<Sample>,
     /// What the estimator knew over time; empty where it is always right.
     pub learning: Vec<LearningSample>,
-    /// The first GPUs of every kind over time; bounded in number.
+    /// Nodes of the cluster.
+    pub nodes: u32,
+    /// Who held which GPU, for the GPUs in `gantt_labels`.
     pub gantt: Vec<GanttSpan>,
-    /// For each GPU number in `gantt`, its node's name.
+    /// The GPUs recorded in `gantt`, each with its node's name: all of a small cluster, the first of every kind of a large one.
     pub gantt_labels: Vec<(u32, String)>,
+    /// When recording of `gantt` stopped because it had grown too long; `None` if it covers the whole run.
+    pub gantt_until_seconds: Option<f64>,
 }

@@ -182,7 +182,7 @@ impl Panel {
 
     /// The path of a step curve through points in values: across, then up or down.
     fn steps(&self, points: &[(f64, f64)]) -> String {
-        step_path(&super::thin::thin(&self.pixels(points), 1.0))
+        step_path(&super::downsample::thin(&self.pixels(points), 1.0))
     }
 }
 
@@ -215,7 +215,7 @@ pub(super) struct Figure {
     /// What it shows.
     pub(super) title: String,
     /// How to read it, in one line.
-    pub(super) reading: String,
+    pub(super) caption: String,
     /// Width and height of the drawing.
     pub(super) size: (f64, f64),
     body: String,
@@ -223,8 +223,8 @@ pub(super) struct Figure {
 
 impl Figure {
     /// Ends a drawing.
-    pub(super) fn new(name: &str, title: &str, reading: String, size: (f64, f64), drawing: Drawing) -> Figure {
-        Figure { name: name.to_owned(), title: title.to_owned(), reading, size, body: drawing.svg }
+    pub(super) fn new(name: &str, title: &str, caption: String, size: (f64, f64), drawing: Drawing) -> Figure {
+        Figure { name: name.to_owned(), title: title.to_owned(), caption, size, body: drawing.svg }
     }
 
     /// The chart inside a page that carries [`theme::page_sheet`]. No namespace: HTML implies it.
@@ -245,7 +245,7 @@ impl Figure {
              viewBox=\"0 0 {width} {height}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n\
              <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n{}</svg>\n",
             escape(&self.title),
-            escape(&self.reading),
+            escape(&self.caption),
             theme::chart_sheet(),
             self.body
         )

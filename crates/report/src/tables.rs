@@ -178,8 +178,8 @@ pub(super) fn summary(runs: &[RunRecord]) -> String {
         let broken = Column::numbers("Below promise", Unit::Percent, Less, all().map(|s| s.sla_violation_ratio));
         columns.insert(7, broken);
     }
-    let note = "JCT: completion time, from submission to end, of completed jobs. Active includes what restarts cost. \
-                Shaded: best of its column.";
+    let note = "JCT: time from submission to completion, over completed jobs. Active energy includes restarts. Shaded: best \
+        value of the column.";
     table(note, &columns)
 }
 
@@ -192,7 +192,10 @@ pub(super) fn tenants(run: &RunRecord) -> String {
     if all > MOST_TENANTS {
         listed.sort_by(|a, b| deviation(b).abs().total_cmp(&deviation(a).abs()).then(a.name.cmp(&b.name)));
         listed.truncate(MOST_TENANTS);
-        note = format!("{note} The {MOST_TENANTS} furthest from their entitlement, of {}.", text::count(all as u64));
+        note = format!(
+            "{note} Shown are the {MOST_TENANTS} of {} tenants furthest from their entitlement.",
+            text::count(all as u64)
+        );
     }
     let all = || listed.iter();
     let columns = [
@@ -220,7 +223,7 @@ pub(super) fn kinds(runs: &[RunRecord]) -> String {
         Column::numbers("Active", Unit::Energy, Better::Neither, all().map(|(.., k)| k.active_kwh)),
         Column::numbers("Idle", Unit::Energy, Better::Neither, all().map(|(.., k)| k.idle_kwh)),
     ];
-    table("Utilisation: time with a job over time available.", &columns)
+    table("Utilisation: GPU time with a job over GPU time available.", &columns)
 }
 
 /// The jobs of a run that took longest from submission to completion.

@@ -1,6 +1,6 @@
 //! The report as a whole: it loads nothing, breaks on no name and no number, and stays small.
 
-mod sample;
+pub(crate) mod sample;
 
 use proptest::prelude::*;
 
@@ -110,33 +110,41 @@ fn what_an_estimator_learned_is_drawn_where_there_is_any() {
 
 #[test]
 fn charts_of_experiments_break_on_nothing() {
-    use crate::finding::{Chapter, Finding, Line, Part, Plot};
+    use crate::finding::{ExperimentReport, Finding, Part, Plot, Series};
     let (evil, odd) = ("<b>\"&'".to_owned(), [f64::NAN, 0.4, f64::INFINITY, -3.0, 7.0]);
     let text = || (evil.clone(), evil.clone());
     let mut finding = Finding::by(evil.clone());
     for time in [true, false] {
         for points in [Vec::new(), odd.iter().map(|y| (y.abs(), *y, None)).collect()] {
-            let (lines, (title, reading)) = (vec![Line { name: evil.clone(), points }], text());
-            finding.plots.push(Plot::Courses { name: "courses", title, reading, across: "x", up: "y", time, lines });
+            let (lines, (title, caption)) = (vec![Series { name: evil.clone(), points }], text());
+            finding.plots.push(Plot::Trends {
+                name: "courses",
+                title,
+                caption,
+                x_label: "x",
+                y_label: "y",
+                time,
+                lines,
+            });
         }
     }
     for amounts in [vec![0.0; 4], odd[..4].to_vec()] {
-        let (bars, (title, reading)) = (vec![(evil.clone(), amounts)], text());
+        let (bars, (title, caption)) = (vec![(evil.clone(), amounts)], text());
         let parts = vec![Part::Active, Part::Restarts, Part::Idle, Part::Unused];
-        finding.plots.push(Plot::Stacks { name: "stacks", title, reading, unit: "kWh", parts, bars });
+        finding.plots.push(Plot::StackedBars { name: "stacks", title, caption, unit: "kWh", parts, bars });
     }
     for names in [Vec::new(), vec![evil.clone(), "other".to_owned()]] {
         let cells = odd[..names.len() * names.len()].iter().map(|v| Some(*v)).collect();
-        let (maps, (title, reading)) = (vec![(evil.clone(), cells)], text());
-        finding.plots.push(Plot::Maps { name: "maps", title, reading, scale: "ratio", names, maps });
+        let (maps, (title, caption)) = (vec![(evil.clone(), cells)], text());
+        finding.plots.push(Plot::HeatMaps { name: "maps", title, caption, scale: "ratio", names, maps });
     }
-    let chapter = Chapter {
+    let chapter = ExperimentReport {
         name: "a",
         title: "b",
         claim: "c",
-        ground: None,
+        testbed: None,
         command: String::new(),
-        absent: Vec::new(),
+        missing_policies: Vec::new(),
         finding,
     };
     // The one link of such a page is to its own chapters.
@@ -209,8 +217,8 @@ fn many_tenants_are_cut_and_said_so() {
     let runs = runs(Size { tenants: 150, ..SMALL });
     let page = html(&head(), &runs);
     check_page(&page);
-    assert!(page.contains("The 24 tenants furthest from their bar, of 150."));
-    assert!(page.contains("The 100 furthest from their entitlement, of 150."));
+    assert!(page.contains("Shown are the 24 of 150 tenants furthest from their entitlement."));
+    assert!(page.contains("Shown are the 100 of 150 tenants furthest from their entitlement."));
 }
 
 #[test]

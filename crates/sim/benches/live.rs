@@ -163,7 +163,7 @@ fn row(ask: &RateQuery) -> RateRow {
             spread_rate: 0.8 * rate * factor * f64::from(ask.gang),
             partner_rate: if ask.partner.is_some() { rate * 0.55 } else { 0.0 },
             watts: 200.0,
-            doubt: 0.1,
+            standard_error: 0.1,
             source: Source::Initial,
         })
     };

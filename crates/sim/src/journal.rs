@@ -8,7 +8,6 @@ use arles_core::allocate::find_policy;
 use arles_core::scheduler::{Event, Order, Settings};
 use arles_core::{Cluster, Fingerprint, Input, Output, Scheduler, Tenant, Time};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io::{self, BufRead, Write};
 
 /// The format this code writes and reads.
@@ -21,9 +20,9 @@ pub struct Head {
     pub arles_journal: u32,
     /// Name of the policy.
     pub policy: String,
-    /// The machines.
+    /// Nodes, GPUs and their kinds.
     pub cluster: Cluster,
-    /// The tenants.
+    /// Tenants with their weights.
     pub tenants: Vec<Tenant>,
     /// Patience and pace.
     pub settings: Settings,
@@ -99,19 +98,12 @@ pub fn digest(outputs: &[Output]) -> u64 {
 }
 
 /// Why a journal could not be replayed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {what}")]
 pub struct ReplayError {
     line: usize,
     what: String,
 }
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
-    }
-}
-
-impl std::error::Error for ReplayError {}
 
 /// What a replay found.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -120,7 +112,7 @@ pub struct Replay {
     pub policy: String,
     /// Inputs read.
     pub inputs: u64,
-    /// Decisions made.
+    /// Scheduling rounds.
     pub rounds: u64,
     /// Start orders.
     pub starts: u64,

@@ -18,7 +18,6 @@
 
 mod read;
 
-use std::fmt;
 use std::path::Path;
 
 /// A table of measured rates. Workloads and kinds are named by their index.
@@ -52,28 +51,7 @@ pub struct Cell {
 }
 
 /// Why a rate table cannot be used: a sentence, and where in the file it went wrong.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RatesError {
-    /// The file, as the user named it.
-    pub origin: String,
-    /// Line, from 1; 0 when the fault is the file's as a whole.
-    pub line: usize,
-    /// Column, from 1; 0 when the fault is the file's as a whole.
-    pub column: usize,
-    /// What is wrong, what was expected and what to do.
-    pub message: String,
-}
-
-impl fmt::Display for RatesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.origin, self.message),
-            line => write!(f, "{}:{line}:{}: {}", self.origin, self.column, self.message),
-        }
-    }
-}
-
-impl std::error::Error for RatesError {}
+pub use crate::trace::TraceError as RatesError;
 
 impl RateTable {
     /// Reads a table from the text of a JSON file; `origin` names it in errors.

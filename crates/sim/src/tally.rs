@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 
 /// Samples of the timeline are thinned to at most this many.
 const MOST_SAMPLES: usize = 2000;
-/// Stretches of the Gantt chart are recorded up to this many.
-const MOST_STRETCHES: usize = 20_000;
-/// GPUs of each kind in the Gantt chart.
-const GANTT_GPUS: u32 = 8;
+/// Spans of the Gantt chart are recorded up to this many.
+const MOST_SPANS: usize = 100_000;
+/// The Gantt chart has all GPUs of a cluster of this size, and the first of every kind of a larger one: as many rows as a reader
+/// can follow.
+const GANTT_GPUS: usize = 160;
 const JOULES_PER_KWH: f64 = 3.6e6;
 
 #[derive(Clone, Default)]
@@ -55,18 +56,14 @@ pub(crate) struct Tally {
     stride: u64,
     gantt: Vec<GanttSpan>,
     gantt_open: BTreeMap<(u32, JobId), (Time, u32)>,
+    /// By GPU number, ascending.
     gantt_labels: Vec<(u32, String)>,
+    gantt_until: Option<Time>,
 }
 
 impl Tally {
     pub(crate) fn new(policy: &'static str, cluster: &Cluster, trace: &Trace, details: bool) -> Self {
         let kinds = cluster.kinds().iter().zip(cluster.counts());
-        let mut gantt_labels = Vec::new();
-        for (j, _) in cluster.kinds().iter().enumerate() {
-            let nodes = cluster.nodes().iter().filter(|n| n.kind.index() == j);
-            let gpus = nodes.flat_map(|n| n.gpu_range().map(move |g| (g, n.name.clone())));
-            gantt_labels.extend(gpus.take(if details { GANTT_GPUS as usize } else { 0 }));
-        }
         Self {
             policy,
             kinds: kinds.map(|(k, n)| (k.name.clone(), n)).collect(),
@@ -91,7 +88,8 @@ impl Tally {
             stride: 1,
             gantt: Vec::new(),
             gantt_open: BTreeMap::new(),
-            gantt_labels,
+            gantt_labels: if details { gantt_labels(cluster) } else { Vec::new() },
+            gantt_until: None,
         }
     }
 
@@ -157,7 +155,13 @@ impl Tally {
             let mixed = start.gpus.iter().any(|&gpu| world.cluster().kind_of(gpu) != start.kind);
             self.mixed_gangs += u64::from(mixed);
         }
-        if self.jobs.is_none() || self.gantt.len() >= MOST_STRETCHES {
+        if self.jobs.is_none() || self.gantt_until.is_some() {
+            return;
+        }
+        if self.gantt.len() >= MOST_SPANS {
+            self.gantt_until = Some(now);
+            let open: Vec<(u32, JobId)> = self.gantt_open.keys().copied().collect();
+            open.into_iter().for_each(|(gpu, job)| self.close_spans(now, job, &[GpuId(gpu)]));
             return;
         }
         match order {
@@ -171,7 +175,7 @@ impl Tally {
             }
             Order::Stop { job, .. } => {
                 let gpus = world.held(*job).map(|(_, gpus)| gpus.to_vec()).unwrap_or_default();
-                self.close_stretches(now, *job, &gpus);
+                self.close_spans(now, *job, &gpus);
             }
         }
     }
@@ -180,12 +184,12 @@ impl Tally {
         self.gantt_labels.binary_search_by_key(&gpu.0, |(g, _)| *g).is_ok()
     }
 
-    fn close_stretches(&mut self, now: Time, job: JobId, gpus: &[GpuId]) {
+    fn close_spans(&mut self, now: Time, job: JobId, gpus: &[GpuId]) {
         for gpu in gpus {
             if let Some((from, tenant)) = self.gantt_open.remove(&(gpu.0, job)) {
                 let beside = (gpu.0, JobId(0))..=(gpu.0, JobId(u64::MAX));
                 let shared = self.gantt_open.range(beside).next().is_some();
-                self.push_stretch(GanttSpan {
+                self.push_span(GanttSpan {
                     gpu: gpu.0,
                     job: job.0,
                     tenant,
@@ -197,16 +201,14 @@ impl Tally {
         }
     }
 
-    fn push_stretch(&mut self, stretch: GanttSpan) {
-        // A job that comes back to the GPU it just left goes on with its stretch.
-        let before = self.gantt.iter_mut().rev().take(64).find(|s| s.gpu == stretch.gpu);
+    fn push_span(&mut self, span: GanttSpan) {
+        // A job that comes back to the GPU it just left continues its span.
+        let before = self.gantt.iter_mut().rev().take(64).find(|s| s.gpu == span.gpu);
         match before {
-            Some(b)
-                if b.job == stretch.job && b.until_seconds == stretch.from_seconds && b.shared == stretch.shared =>
-            {
-                b.until_seconds = stretch.until_seconds;
+            Some(b) if b.job == span.job && b.until_seconds == span.from_seconds && b.shared == span.shared => {
+                b.until_seconds = span.until_seconds;
             }
-            _ => self.gantt.push(stretch),
+            _ => self.gantt.push(span),
         }
     }
 
@@ -233,7 +235,7 @@ impl Tally {
             return;
         }
         let open: Vec<GpuId> = self.gantt_open.keys().filter(|(_, j)| *j == spec.id).map(|(g, _)| GpuId(*g)).collect();
-        self.close_stretches(now, spec.id, &open);
+        self.close_spans(now, spec.id, &open);
         let record = JobRecord {
             id: spec.id.0,
             tenant: spec.tenant.0,
@@ -260,6 +262,10 @@ impl Tally {
     pub(crate) fn finish(mut self, now: Time, mut world: World, estimator: &str, observations: u64) -> RunRecord {
         world.close_books(now);
         self.granted(now, None);
+        // Every joule that used GPUs drew is charged to one job.
+        let used: f64 = world.used_joules().iter().map(|draw| draw.active_joules + draw.idle_joules).sum();
+        let charged = self.charge.total() + world.lives().map(|life| life.charge.total()).sum::<f64>();
+        assert!((used - charged).abs() <= 1e-6 * used.max(1.0), "{used} J drawn, {charged} J charged");
         let seconds = now.seconds().max(f64::MIN_POSITIVE);
         let gpus: f64 = self.kinds.iter().map(|(_, n)| f64::from(*n)).sum();
         let kinds: Vec<KindRecord> = (0..self.kinds.len())
@@ -314,8 +320,10 @@ impl Tally {
             jobs,
             timeline: self.timeline,
             learning: self.learning,
+            nodes: world.cluster().nodes().len() as u32,
             gantt: self.gantt,
             gantt_labels: self.gantt_labels,
+            gantt_until_seconds: self.gantt_until.map(Time::seconds),
         }
     }
 
@@ -335,6 +343,20 @@ impl Tally {
         };
         self.tenants.iter().zip(&self.by_tenant).map(record).collect()
     }
+}
+
+/// The GPUs of the Gantt chart with their nodes' names, by GPU number.
+fn gantt_labels(cluster: &Cluster) -> Vec<(u32, String)> {
+    let kinds = cluster.kinds().len();
+    let most = if cluster.gpus() <= GANTT_GPUS { GANTT_GPUS } else { (GANTT_GPUS / kinds.max(1)).max(1) };
+    let of_kind = |j: usize| {
+        let nodes = cluster.nodes().iter().filter(move |n| n.kind.index() == j);
+        nodes.flat_map(|n| n.gpu_range().map(|g| (g, n.name.clone()))).take(most)
+    };
+    let mut labels: Vec<(u32, String)> = (0..kinds).flat_map(of_kind).collect();
+    // Nodes of different kinds may stand in any order.
+    labels.sort_unstable_by_key(|(gpu, _)| *gpu);
+    labels
 }
 
 /// Seconds for which a job's promise was due, and of these the ones in which it was not kept.
@@ -368,4 +390,31 @@ fn ratio(part: f64, whole: f64) -> f64 {
 fn percentile(sorted: &[f64], p: f64) -> f64 {
     let rank = (p * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).or(sorted.last()).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arles_core::{KindId, Library};
+
+    fn cluster(nodes: &[(usize, u32)]) -> Cluster {
+        let kinds = ["v100", "k80"].map(|name| Library::builtin().kind(name).unwrap().clone()).to_vec();
+        let nodes = nodes.iter().enumerate().map(|(i, (kind, gpus))| (format!("n{i}"), KindId(*kind as u16), *gpus));
+        Cluster::new(kinds, nodes.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn the_gantt_chart_has_every_gpu_of_a_small_cluster_whatever_the_order_of_its_nodes() {
+        let labels = gantt_labels(&cluster(&[(0, 4), (1, 4), (0, 4), (1, 2)]));
+        assert_eq!(labels.iter().map(|l| l.0).collect::<Vec<_>>(), (0..14).collect::<Vec<_>>());
+        assert_eq!((labels[4].1.as_str(), labels[13].1.as_str()), ("n1", "n3"));
+    }
+
+    #[test]
+    fn the_gantt_chart_has_the_first_gpus_of_every_kind_of_a_large_cluster() {
+        let labels = gantt_labels(&cluster(&[(1, 4), (0, 200), (1, 100)]));
+        assert_eq!(labels.len(), GANTT_GPUS);
+        assert_eq!(labels.iter().filter(|l| l.1 == "n1").count(), GANTT_GPUS / 2);
+        assert!(labels.is_sorted_by_key(|l| l.0));
+    }
 }

@@ -49,7 +49,7 @@ pub struct TraceJob {
     pub gang: u32,
     /// When it is submitted; never before the job above it.
     pub arrival_seconds: f64,
-    /// How long it is.
+    /// Work until it completes.
     pub length: Length,
     /// What it was promised, if anything.
     pub floor: Option<Floor>,

@@ -11,7 +11,6 @@ use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow,
 use arles_core::{Kind, KindId, Library, Workload, WorkloadId, model};
 pub use deviation::Deviation;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// How something runs.
@@ -38,16 +37,9 @@ pub struct PairPace {
 }
 
 /// A name that the truth cannot place.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct TruthError(String);
-
-impl fmt::Display for TruthError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TruthError {}
 
 #[derive(Debug)]
 struct Entry {
@@ -248,7 +240,7 @@ impl Estimator for Oracle {
             spread_rate,
             partner_rate,
             watts,
-            doubt: 0.0,
+            standard_error: 0.0,
             source: Source::Measured,
         };
         let cells = match ask.partner {

@@ -43,13 +43,13 @@ impl Default for WorldOptions {
 /// Everything the world remembers of a job.
 #[derive(Clone, Debug)]
 pub struct Life {
-    /// As submitted.
+    /// The job as submitted.
     pub spec: JobSpec,
     /// Steps done, all of them, safe or not.
     pub steps: f64,
     /// Seconds in service.
     pub served_seconds: f64,
-    /// First start.
+    /// When its first gang started.
     pub started: Option<Time>,
     /// Starts after the first.
     pub restarts: u32,
@@ -59,7 +59,7 @@ pub struct Life {
     pub gpu_seconds: f64,
     /// Seconds running at or above its floor.
     pub kept_seconds: f64,
-    /// Energy.
+    /// Energy charged to it so far.
     pub charge: Charge,
     paces: PaceRow,
     last_gpus: Vec<GpuId>,
@@ -108,7 +108,7 @@ pub enum Incident {
     Taken {
         /// The GPU.
         gpu: GpuId,
-        /// Who holds it.
+        /// The job that holds it.
         holder: JobId,
         /// Who was to start there.
         newcomer: JobId,
@@ -458,6 +458,7 @@ impl World {
             residents[i] = Some(resident);
             draw.active_joules += active;
         }
+        assert!(draw.active_joules >= 0.0 && draw.idle_joules >= 0.0, "{job:?} drew {draw:?}");
         self.used_joules[kind.index()].idle_joules += draw.idle_joules;
         self.used_joules[kind.index()].active_joules += draw.active_joules;
         self.busy_gpu_seconds[kind.index()] += seconds * gpus;
@@ -524,9 +525,8 @@ impl World {
         self.running -= 1;
         for &gpu in &gang.gpus {
             let seats = &mut self.on_gpu[gpu.index()];
-            for seat in seats.iter_mut().filter(|s| **s == Some(job)) {
-                *seat = None;
-            }
+            let seat = seats.iter_mut().find(|s| **s == Some(job)).expect("a gang has a seat on each of its GPUs");
+            *seat = None;
             if seats.iter().all(Option::is_none) {
                 self.idle_since[gpu.index()] = now;
                 self.busy[gang.kind.index()] -= 1;

@@ -7,26 +7,26 @@
 use super::{Plan, pool};
 use arles_core::Time;
 use arles_core::allocate::{Allocation, Members, Problem};
-use arles_report::Spread;
+use arles_report::MeanInterval;
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
 use arles_report::record::{Summary, TenantRecord};
 use arles_sim::scenario::{RunHooks, RunObserver, Scenario};
 use arles_sim::world::World;
 
 /// How long tenants waited while they were owed something.
-struct Waits {
+struct WaitTracker {
     owed: Vec<bool>,
     since: Vec<Option<Time>>,
     longest_seconds: f64,
 }
 
-impl Waits {
+impl WaitTracker {
     fn new(tenants: usize) -> Self {
         Self { owed: vec![false; tenants], since: vec![None; tenants], longest_seconds: 0.0 }
     }
 }
 
-impl RunObserver for Waits {
+impl RunObserver for WaitTracker {
     fn allocated(&mut self, _: Time, problem: &Problem, answer: &Allocation) {
         self.owed.fill(false);
         for grant in answer.grants().iter().filter(|grant| grant.gangs > 1e-6) {
@@ -56,7 +56,7 @@ impl RunObserver for Waits {
     }
 }
 
-/// One run.
+/// The numbers kept of one run.
 struct Outcome {
     summary: Summary,
     /// What all tenants together held of what they were granted, and the least that one did.
@@ -83,19 +83,19 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let dropped: usize = traces.iter().map(Scenario::dropped).sum();
     let left_out = match dropped {
         0 => String::new(),
-        n => format!(" {n} jobs of all traces are left out: there is no rate for their gangs."),
+        n => format!(" {n} jobs are excluded over all traces because no rate is known for their gang size."),
     };
     let number = if traces.len() == 1 { "one such trace".to_owned() } else { format!("{} such traces", traces.len()) };
     let mut finding = Finding::by(format!(
-        "{} GPUs, {}; {jobs} jobs of {tenants} tenants, {number}, the same for every policy. Completion time runs from arrival to \
-         end.{left_out}",
-        plan.ground.machines(),
-        plan.ground.title,
+        "{} GPUs, {}; {jobs} jobs of {tenants} tenants, {number}, the same for every policy. Completion time is \
+            measured from arrival to end.{left_out}",
+        plan.testbed.machines(),
+        plan.testbed.title,
     ));
     let items: Vec<(usize, usize)> =
         (0..plan.policies.len()).flat_map(|p| (0..traces.len()).map(move |t| (p, t))).collect();
     let results = pool::each(plan, &items, |&(p, t)| {
-        let mut waits = Waits::new(traces[t].trace().tenants.len());
+        let mut waits = WaitTracker::new(traces[t].trace().tenants.len());
         let record = traces[t].run(
             plan.policies[p],
             RunHooks { observer: Some(&mut waits), ..RunHooks::default() },
@@ -131,11 +131,11 @@ fn tell(plan: &Plan<'_>, results: &[Result<Outcome, String>], finding: &mut Find
         ("unanswered\nrounds", "rounds_unanswered"),
     ];
     let mut completion = Sheet::new("completion", "Completion times", &times);
-    let mut granted = Sheet::new("granted", "What tenants got of their grants", &grants);
+    let mut granted = Sheet::new("granted", "GPU time held relative to GPU time granted", &grants);
     let mut bars = Vec::new();
     for (p, (entry, own)) in plan.policies.iter().zip(&rows).enumerate() {
         for why in own.iter().filter_map(|row| row.as_ref().err()) {
-            finding.trouble(format!("{}: {why}", entry.name));
+            finding.warn(format!("{}: {why}", entry.name));
         }
         let runs: Vec<&Outcome> = own.iter().filter_map(|row| row.as_ref().ok()).collect();
         let ratios: Vec<f64> = own
@@ -147,11 +147,11 @@ fn tell(plan: &Plan<'_>, results: &[Result<Outcome, String>], finding: &mut Find
             .collect();
         let hours = |of: fn(&Summary) -> f64| {
             Value::spread(
-                Spread::of(&runs.iter().map(|run| of(&run.summary) / 3600.0).collect::<Vec<f64>>()),
+                MeanInterval::of(&runs.iter().map(|run| of(&run.summary) / 3600.0).collect::<Vec<f64>>()),
                 Style::Plain(2),
             )
         };
-        let ratio = Spread::of(&ratios);
+        let ratio = MeanInterval::of(&ratios);
         completion.row(vec![
             entry.name.into(),
             hours(|s| s.mean_jct_seconds),
@@ -163,7 +163,7 @@ fn tell(plan: &Plan<'_>, results: &[Result<Outcome, String>], finding: &mut Find
         let wait = runs.iter().map(|run| run.longest_wait_seconds).fold(0.0, f64::max) / 3600.0;
         let sum = |of: fn(&Summary) -> u64| runs.iter().map(|run| of(&run.summary)).sum::<u64>();
         let held = runs.iter().map(|run| run.least_held).fold(f64::INFINITY, f64::min);
-        let all = Spread::of(&runs.iter().map(|run| run.all_held).collect::<Vec<f64>>());
+        let all = MeanInterval::of(&runs.iter().map(|run| run.all_held).collect::<Vec<f64>>());
         granted.row(vec![
             entry.name.into(),
             Value::spread(all, Style::Percent(1)),
@@ -187,20 +187,21 @@ fn annotate(
     finding: &mut Finding,
 ) {
     finding.sheets.push(completion.note(format!(
-        "± is the half width of the 95 % interval over the traces; the last column divides trace by trace by {name} before it \
-         averages, so that what the traces have in common cancels."
+        "± is the half width of the 95 % confidence interval over the traces. The last column is the mean of per-trace \
+            ratios to {name}, which removes the variation common to a trace."
     )));
     finding.sheets.push(granted.note(
-        "Held of granted: GPU time that tenants held over what the policy granted them; the worst tenant of any run, among those with at least a \
-         quarter of the mean grant. A job that ends within a round leaves the rest of its grant unused, and a gang waits until enough GPUs of \
-         one kind are free, so jobs that end fall short of what endless ones get (see throughput). Longest wait: the longest that any \
-         tenant with a grant held no GPU at all.",
+        "Held of granted: GPU time held over GPU time granted by the policy; the worst tenant of any run is taken among \
+            tenants with at least a quarter of the mean grant. A job that ends within a round leaves the rest of its grant \
+            unused, and a gang waits until enough GPUs of one kind are free, so finite jobs fall short of what endless \
+            jobs get (see throughput). Longest wait: the longest time that a tenant with a grant held no GPU.",
     ));
     finding.plots.push(Plot::Bars {
         name: "completion",
         title: format!("Mean completion time over that of {name}"),
-        reading: "Left of 1 is sooner. Trace by trace; the line across the end is the 95 % interval over the traces."
-            .to_owned(),
+        caption:
+            "Left of 1 is faster. Ratios are taken per trace; error bars are 95 % confidence intervals over the traces."
+                .to_owned(),
         unit: "mean completion time, ratio",
         style: Style::Plain(2),
         base: 1.0,
@@ -209,10 +210,10 @@ fn annotate(
 }
 
 fn judge(finding: &mut Finding, name: &str, (all, held): (f64, f64), (wait, mixed): (f64, u64)) {
-    let percent = |part: f64| Style::Percent(1).say(part);
+    let percent = |part: f64| Style::Percent(1).format(part);
     let measured = format!("all tenants held {} of their grants, the worst one {}", percent(all), percent(held));
     let stated = "long-run GPU time equals the ideal share";
     finding.verdict(format!("{name}: GPU time on a trace"), stated, measured, Judgement::of(held >= 0.95));
-    let measured = format!("{mixed} mixed gangs; nobody who was owed waited longer than {wait:.2} h");
+    let measured = format!("{mixed} mixed gangs; the longest wait of a tenant with a grant was {wait:.2} h");
     finding.verdict(format!("{name}: mixed gangs"), "none", measured, Judgement::of(mixed == 0));
 }

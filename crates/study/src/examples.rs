@@ -90,8 +90,8 @@ fn said(numbers: &[f64]) -> String {
 /// All examples under the policies there are.
 pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let mut finding = Finding::by(
-        "Small divisible instances with known answers, put to the policies as the scheduler would put them. Utility is w·x with \
-         the true speed-ups w over the slowest kind.",
+        "Small divisible instances with known solutions, given to the policies in the form that the scheduler uses. \
+            Utility is w·x, where w are the true speed-ups relative to the slowest kind.",
     );
     let columns = [
         ("policy", "policy"),
@@ -106,7 +106,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
         let Some(entry) = plan.policies.iter().find(|entry| entry.name == example.policy) else { continue };
         let entry: &PolicyEntry = entry;
         match example.numbers((entry.make)().as_ref()) {
-            Err(why) => finding.trouble(format!("{} on '{}': {why}", entry.name, example.what)),
+            Err(why) => finding.warn(format!("{} on '{}': {why}", entry.name, example.what)),
             Ok((expected, computed)) => {
                 let off = expected.iter().zip(&computed).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 all += 1;
@@ -123,12 +123,13 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     }
     finding.verdict(
         "worked examples",
-        format!("{all} answers known by hand"),
+        format!("{all} solutions derived by hand"),
         format!("{right} of {all} found"),
         Judgement::of(right == all && all > 0),
     );
     finding.sheets.push(sheet.note(
-        "The last example, 2 GPUs of each kind, has several optima of the same total. The one known by hand has utilities 10/3, 80/9, 29/3.",
+        "The last example (2 GPUs of each kind) has several optima with the same total; the one derived by hand has \
+            utilities 10/3, 80/9, 29/3.",
     ));
     finding
 }

@@ -45,7 +45,7 @@ impl Count {
 }
 
 /// Counts what runs and what would.
-struct Straddlers {
+struct GangCounter {
     cluster: Cluster,
     /// GPUs of each kind.
     by_kind: Vec<Vec<GpuId>>,
@@ -59,7 +59,7 @@ struct Straddlers {
     naive: Count,
 }
 
-impl Straddlers {
+impl GangCounter {
     fn new(cluster: &Cluster, tenants: usize, seed: u64) -> Self {
         let k = cluster.kinds().len();
         let mut by_kind = vec![Vec::new(); k];
@@ -128,7 +128,7 @@ impl Straddlers {
     }
 }
 
-impl RunObserver for Straddlers {
+impl RunObserver for GangCounter {
     fn allocated(&mut self, _: Time, problem: &Problem, answer: &Allocation) {
         let k = self.by_kind.len();
         self.x.fill(0.0);
@@ -158,10 +158,11 @@ impl RunObserver for Straddlers {
 pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let traces = plan.scenarios;
     let mut finding = Finding::by(format!(
-        "The traces of the completion experiment ({}, {} traces). Every gang of two or more GPUs is counted once in each round that it runs. \
-         With the placer: as it ran. Without: computed from the same grants in the same rounds, each tenant filling its rounded \
-         GPUs with its gangs in any order; nobody ran it.",
-        plan.ground.title,
+        "The traces of the completion experiment ({}, {} traces). Every gang of two or more GPUs is counted once in \
+            each round in which it runs. With the placer: as simulated. Without: computed, not simulated, from the same \
+            grants in the same rounds, with each tenant filling its rounded number of GPUs with its gangs in arbitrary \
+            order.",
+        plan.testbed.title,
         traces.len()
     ));
     let items: Vec<(usize, usize)> =
@@ -169,7 +170,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let results = pool::each(plan, &items, |&(p, t)| {
         let scenario = &traces[t];
         let mut seen =
-            Straddlers::new(scenario.cluster(), scenario.trace().tenants.len(), plan.seed.wrapping_add(t as u64));
+            GangCounter::new(scenario.cluster(), scenario.trace().tenants.len(), plan.seed.wrapping_add(t as u64));
         let run =
             scenario.run(plan.policies[p], RunHooks { observer: Some(&mut seen), ..RunHooks::default() }, &mut |_| {});
         run.map(|_| (seen.ours, seen.naive)).map_err(|error| error.to_string())
@@ -198,7 +199,7 @@ fn tell(plan: &Plan<'_>, results: &[Result<(Count, Count), String>], finding: &m
                     ours.add(*with);
                     naive.add(*without);
                 }
-                Err(why) => finding.trouble(format!("{}: {why}", entry.name)),
+                Err(why) => finding.warn(format!("{}: {why}", entry.name)),
             }
         }
         for (placer, count) in [("with", ours), ("without", naive)] {
@@ -216,8 +217,12 @@ fn tell(plan: &Plan<'_>, results: &[Result<(Count, Count), String>], finding: &m
         }
         if entry.name.starts_with("oef-") {
             let part = naive.mixed as f64 / naive.gangs as f64;
-            let measured =
-                format!("{} of {} gangs; {} without the placer", ours.mixed, ours.gangs, Style::Percent(0).say(part));
+            let measured = format!(
+                "{} of {} gangs; {} without the placer",
+                ours.mixed,
+                ours.gangs,
+                Style::Percent(0).format(part)
+            );
             finding.verdict(
                 format!("{}: mixed gangs", entry.name),
                 "the placer avoids them",
@@ -227,16 +232,17 @@ fn tell(plan: &Plan<'_>, results: &[Result<(Count, Count), String>], finding: &m
         }
     }
     finding.sheets.push(sheet.note(
-        "Without the placer, a gang that is larger than what its tenant's rounded shares come to in a round does not run in it: no claim is \
-         kept for it, which is why fewer gangs are counted.",
+        "Without the placer, a gang larger than its tenant's rounded share in a round does not run in that round and \
+            accumulates no claim, so fewer gangs are counted.",
     ));
     finding.plots.push(Plot::Bars {
         name: "gangs",
         title: "Gangs on mixed kinds".to_owned(),
-        reading:
-            "Part of all gangs of two or more GPUs, counted in every round. Without the placer is computed, not run."
+        caption:
+            "Share of all gangs of two or more GPUs, counted in every round. Values without the placer are computed, not \
+                simulated."
                 .to_owned(),
-        unit: "part of gangs on more than one kind",
+        unit: "share of gangs on more than one kind",
         style: Style::Percent(1),
         base: 0.0,
         bars,
@@ -248,10 +254,10 @@ mod tests {
     use super::*;
     use arles_core::Library;
 
-    fn straddlers(x: &[f64]) -> Straddlers {
+    fn straddlers(x: &[f64]) -> GangCounter {
         let kinds = ["v100", "k80"].map(|name| Library::builtin().kind(name).unwrap().clone()).to_vec();
         let cluster = Cluster::uniform(kinds, &[4, 4], 2).unwrap();
-        let mut straddlers = Straddlers::new(&cluster, x.len() / 2, 0);
+        let mut straddlers = GangCounter::new(&cluster, x.len() / 2, 0);
         straddlers.x.copy_from_slice(x);
         straddlers
     }

@@ -1,7 +1,7 @@
 //! GOGH's experiments: what learning rates and packing jobs saves in energy, and how near it comes to knowing everything.
 //!
-//! A [`Field`] is what they stand on: traces at several loads, each with unused GPUs left on and switched off, and the
-//! [`Contender`]s, a policy each and whoever tells it how fast everything is. Estimators come from outside: this crate knows
+//! A [`GoghSetup`] is what they stand on: traces at several loads, each with unused GPUs left on and switched off, and the
+//! [`Candidate`]s, a policy each and whoever tells it how fast everything is. Estimators come from outside: this crate knows
 //! only that they can be asked and told. Where none is given, the policy is told the truth.
 //!
 //! [`runs`] does every run once; [`energy`] and [`learning`] tell of the same runs. [`colocation`] looks into an estimator
@@ -31,7 +31,7 @@ use arles_sim::scenario::Scenario;
 pub struct Topic {
     /// As given to `--only`.
     pub name: &'static str,
-    /// A heading.
+    /// Heading in the report.
     pub title: &'static str,
     /// What is said about it in public.
     pub claim: &'static str,
@@ -44,8 +44,9 @@ pub static TOPICS: &[Topic] = &[
     Topic {
         name: "estimates",
         title: "Estimates of what was never measured",
-        claim: "Rates of a job on hardware and beside partners it never met are estimated from those of like jobs, at about 5 % error; a recurrent \
-                network is the best first guess and a feed-forward one the best correction.",
+        claim: "Rates of a job on hardware and beside partners that it has never run with are estimated from those of similar \
+            jobs, with about 5 % error; a recurrent network gives the best initial estimate and a feed-forward network the \
+            best correction.",
         timed: false,
     },
     Topic {
@@ -57,21 +58,21 @@ pub static TOPICS: &[Topic] = &[
     },
     Topic {
         name: "learning",
-        title: "Learning while the cluster works",
-        claim: "Every measurement corrects what is believed of cells that were not measured, so that allocations come near those of an oracle. \
-                The paper's figures were not at hand.",
+        title: "Learning during operation",
+        claim: "Every measurement corrects the estimates of cells that were not measured, so that allocations approach those \
+            made with true rates. The paper's figures were not available.",
         timed: false,
     },
     Topic {
         name: "co-location",
-        title: "What two jobs leave each other",
-        claim: "Which jobs may share a GPU at little loss can be predicted before they ever met.",
+        title: "Interference between co-located jobs",
+        claim: "Which jobs can share a GPU at little loss can be predicted before they have run together.",
         timed: false,
     },
     Topic {
         name: "program",
         title: "Time to solve the program",
-        claim: "The allocation is an integer program that is solved online; the paper's solve times were not at hand.",
+        claim: "The allocation is an integer program that is solved online; the paper's solve times were not available.",
         timed: true,
     },
 ];
@@ -88,20 +89,20 @@ pub const RIVALS: &[&str] = &["fifo", "fifo-packed", "max-min-fairness", "max-th
 /// Estimators that the policy under test is tried with, after an oracle.
 pub const ESTIMATORS: &[&str] = &[LEARNED, "completion", "nearest", "mean", "model"];
 
-/// Makes a fresh copy of a trained estimator.
-pub type Fresh<'a> = &'a (dyn Fn() -> Box<dyn Estimator> + Sync);
+/// Makes a make copy of a trained estimator.
+pub type MakeEstimator<'a> = &'a (dyn Fn() -> Box<dyn Estimator> + Sync);
 
-/// A policy, and who tells it how fast everything is.
-pub struct Contender<'a> {
-    /// Who decides.
+/// A policy with the estimator that gives it rates.
+pub struct Candidate<'a> {
+    /// The policy that allocates.
     pub policy: &'static PolicyEntry,
-    /// Who estimates, by name.
+    /// Name of the estimator.
     pub estimator: &'static str,
     /// The estimator; an oracle if there is none.
-    pub fresh: Option<Fresh<'a>>,
+    pub make: Option<MakeEstimator<'a>>,
 }
 
-impl Contender<'_> {
+impl Candidate<'_> {
     /// "fifo", or "gogh, learned" for the policy under test.
     fn name(&self, tested: &str) -> String {
         if self.policy.name == tested { format!("{tested}, {}", self.estimator) } else { self.policy.name.to_owned() }
@@ -121,16 +122,16 @@ pub struct Load {
 }
 
 /// What unused GPUs do in the two scenarios of a seed.
-pub const WORLD_OPTIONS: [&str; 2] = ["off", "on"];
+pub const UNUSED_GPUS: [&str; 2] = ["off", "on"];
 
 /// What the experiments stand on.
-pub struct Field<'a> {
-    /// Seeds, threads, progress, and the ground.
+pub struct GoghSetup<'a> {
+    /// Seeds, threads, progress, and the testbed.
     pub plan: &'a Plan<'a>,
     /// Name of the policy under test: the one that is tried with estimators.
     pub tested: &'a str,
-    /// Who takes part.
-    pub contenders: &'a [Contender<'a>],
+    /// Policies and estimators under comparison.
+    pub candidates: &'a [Candidate<'a>],
     /// At which loads, lowest first.
     pub loads: &'a [Load],
     /// Relative error of a measurement.
@@ -139,39 +140,39 @@ pub struct Field<'a> {
     pub sizes: &'a [(String, Scenario)],
 }
 
-impl Field<'_> {
-    /// A contender's estimator for the run of a seed.
-    fn guess(&self, contender: &Contender<'_>, seed: usize) -> Option<EstimatorSetup> {
+impl GoghSetup<'_> {
+    /// A candidate's estimator for the run of a seed.
+    fn guess(&self, candidate: &Candidate<'_>, seed: usize) -> Option<EstimatorSetup> {
         let noise = Noise { rate_sd: self.noise, watts_sd: self.noise, seed: self.plan.seed.wrapping_add(seed as u64) };
-        contender.fresh.map(|fresh| EstimatorSetup { name: contender.estimator.to_owned(), estimator: fresh(), noise })
+        candidate.make.map(|make| EstimatorSetup { name: candidate.estimator.to_owned(), estimator: make(), noise })
     }
 
     /// The policy under test with an estimator.
     fn tested(&self, estimator: &str) -> Option<usize> {
-        self.contenders.iter().position(|c| c.is(self.tested, estimator))
+        self.candidates.iter().position(|c| c.is(self.tested, estimator))
     }
 
     /// Another policy, which is told the truth.
     fn rival(&self, policy: &str) -> Option<usize> {
-        self.contenders.iter().position(|c| c.is(policy, ORACLE))
+        self.candidates.iter().position(|c| c.is(policy, ORACLE))
     }
 
     /// Contenders that estimate.
     fn learners(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.contenders.len()).filter(|&c| self.contenders[c].fresh.is_some())
+        (0..self.candidates.len()).filter(|&c| self.candidates[c].make.is_some())
     }
 
     /// Who takes part at a load under a habit of unused GPUs. Runs with estimators take long: all of them run at one load, and
     /// the one under test at every other.
-    fn there(&self, load: usize, habit: usize) -> impl Iterator<Item = usize> + '_ {
-        let all = load == self.middle() && habit == 0;
-        let only = self.contenders.iter().filter(|c| c.fresh.is_some()).count() == 1;
-        let takes = move |c: &Contender<'_>| all || only || c.fresh.is_none() || c.estimator == LEARNED;
-        (0..self.contenders.len()).filter(move |&c| takes(&self.contenders[c]))
+    fn there(&self, load: usize, unused: usize) -> impl Iterator<Item = usize> + '_ {
+        let all = load == self.middle() && unused == 0;
+        let only = self.candidates.iter().filter(|c| c.make.is_some()).count() == 1;
+        let takes = move |c: &Candidate<'_>| all || only || c.make.is_none() || c.estimator == LEARNED;
+        (0..self.candidates.len()).filter(move |&c| takes(&self.candidates[c]))
     }
 
-    fn name(&self, contender: usize) -> String {
-        self.contenders[contender].name(self.tested)
+    fn name(&self, candidate: usize) -> String {
+        self.candidates[candidate].name(self.tested)
     }
 
     /// The load that charts are drawn of where one has to do.
@@ -180,22 +181,23 @@ impl Field<'_> {
     }
 
     /// "8 v100, 8 p100 and 8 k80, the built-in model; 400 jobs ..., loads".
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let first = self.loads.iter().find_map(|load| load.scenarios.first());
         let jobs = first.map_or(0, |[scenario, _]| scenario.trace().jobs.len());
         let titles: Vec<&str> = self.loads.iter().map(|load| load.title.as_str()).collect();
         let left_out: usize = self.loads.iter().flat_map(|l| &l.scenarios).map(|[s, _]| s.dropped()).sum();
         let left_out = match left_out {
             0 => String::new(),
-            n => format!(" {n} jobs of all traces are left out: nothing here has room for them."),
+            n => format!(" {n} jobs are excluded over all traces because they fit on no kind."),
         };
         let seeds = self.loads.first().map_or(0, |load| load.scenarios.len());
         format!(
-            "{} GPUs, {}; traces of {jobs} jobs at {}, {seeds} of each, the same for every run. One measurement is off by {}.{left_out}",
-            self.plan.ground.machines(),
-            self.plan.ground.title,
+            "{} GPUs, {}; traces of {jobs} jobs at {}, {seeds} per load, the same for every run. A single measurement has a \
+                relative standard error of {}.{left_out}",
+            self.plan.testbed.machines(),
+            self.plan.testbed.title,
             titles.join(", "),
-            arles_report::finding::Style::Percent(0).say(self.noise),
+            arles_report::finding::Style::Percent(0).format(self.noise),
         )
     }
 }

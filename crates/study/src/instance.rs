@@ -23,7 +23,7 @@ pub(super) struct Instance {
     pub(super) w: Vec<f64>,
     /// GPUs of each kind.
     pub(super) m: Vec<f64>,
-    /// Weights.
+    /// Weight of each user.
     pub(super) pi: Vec<f64>,
 }
 

@@ -14,16 +14,16 @@ mod completion;
 mod examples;
 mod gangs;
 pub mod gogh;
-mod ground;
 mod instance;
 mod lying;
 mod pool;
 mod properties;
 mod robustness;
 mod solve_time;
+mod testbed;
 mod throughput;
 
-pub use ground::{Ground, GroundError};
+pub use testbed::{Testbed, TestbedError};
 
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_report::finding::Finding;
@@ -32,12 +32,12 @@ use arles_sim::scenario::Scenario;
 /// Everything an experiment may depend on.
 pub struct Plan<'a> {
     /// How fast everything runs, and on what.
-    pub ground: &'a Ground,
+    pub testbed: &'a Testbed,
     /// The policies under test.
     pub policies: &'a [&'static PolicyEntry],
-    /// The first seed.
+    /// First seed.
     pub seed: u64,
-    /// How many seeds.
+    /// Number of seeds.
     pub seeds: u64,
     /// Fewer draws, for a quick look.
     pub quick: bool,
@@ -66,7 +66,7 @@ impl Plan<'_> {
 
 /// Which policies an experiment is about, unless the user names some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lineup {
+pub enum PolicySet {
     /// These and no others, whatever the user names.
     Only(&'static [&'static str]),
     /// These, or those that the user names.
@@ -75,7 +75,7 @@ pub enum Lineup {
     All,
 }
 
-impl Lineup {
+impl PolicySet {
     /// The policies of this line-up, and the names that this build does not have.
     #[must_use]
     pub fn resolve(self, chosen: Option<&[&'static PolicyEntry]>) -> (Vec<&'static PolicyEntry>, Vec<&'static str>) {
@@ -90,23 +90,23 @@ impl Lineup {
     }
 }
 
-/// One line of the table.
+/// One experiment of the table.
 pub struct Experiment {
     /// As given to `--only`.
     pub name: &'static str,
-    /// A heading.
+    /// Heading in the report.
     pub title: &'static str,
     /// What is said about it in public.
     pub claim: &'static str,
     /// Which policies it is about.
-    pub lineup: Lineup,
-    /// Whether it depends on the ground; others are run once, whatever rates there are.
-    pub grounded: bool,
+    pub policies: PolicySet,
+    /// Whether it depends on the testbed; others are run once, whatever rates there are.
+    pub uses_testbed: bool,
     /// Whether it runs traces.
-    pub traced: bool,
+    pub uses_traces: bool,
     /// Whether its numbers are times of this machine.
     pub timed: bool,
-    /// Does it.
+    /// Runs the experiment.
     pub run: fn(&Plan<'_>) -> Finding,
 }
 
@@ -121,22 +121,22 @@ pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "examples",
         title: "Worked examples",
-        claim: "Two users with speed-ups (1, 2) and (1, 3) on one slow and one fast GPU: both have 1.8 where they may lie, 1.5 and \
-                2.25 where they are honest.",
-        lineup: Lineup::Only(OEF),
-        grounded: false,
-        traced: false,
+        claim: "Two users with speed-ups (1, 2) and (1, 3) on one slow and one fast GPU: both get 1.8 under the \
+            non-cooperative program, 1.5 and 2.25 under the cooperative one.",
+        policies: PolicySet::Only(OEF),
+        uses_testbed: false,
+        uses_traces: false,
         timed: false,
         run: examples::run,
     },
     Experiment {
         name: "properties",
         title: "Properties, and where they fail",
-        claim: "Non-cooperative OEF is strategy-proof and efficient; cooperative OEF is envy-free, gives everybody a reason to \
-                share, and is efficient; both give a tenant kinds that are adjacent in speed.",
-        lineup: Lineup::Named(OEF),
-        grounded: false,
-        traced: false,
+        claim: "Non-cooperative OEF is strategy-proof and efficient; cooperative OEF is envy-free, efficient and provides a \
+            sharing incentive; both allocate to each tenant kinds that are adjacent in speed.",
+        policies: PolicySet::Named(OEF),
+        uses_testbed: false,
+        uses_traces: false,
         timed: false,
         run: properties::run,
     },
@@ -145,61 +145,62 @@ pub static EXPERIMENTS: &[Experiment] = &[
         title: "Total throughput",
         claim: "Up to 32 % more training throughput than the heterogeneity-aware schedulers of its time, and long-run GPU time equal to \
                 the ideal share.",
-        lineup: Lineup::Named(DIVIDERS),
-        grounded: true,
-        traced: false,
+        policies: PolicySet::Named(DIVIDERS),
+        uses_testbed: true,
+        uses_traces: false,
         timed: false,
         run: throughput::run,
     },
     Experiment {
         name: "completion",
         title: "Completion times on a trace",
-        claim: "The paper compares mean completion times on a trace; its figures were not at hand. Of the placer it is said that long-run GPU time \
-                equals the ideal share and that gangs are not mixed.",
-        lineup: Lineup::All,
-        grounded: true,
-        traced: true,
+        claim: "The paper compares mean completion times on a trace; its figures were not available. It states that with the \
+            placer long-run GPU time equals the ideal share and gangs are not mixed.",
+        policies: PolicySet::All,
+        uses_testbed: true,
+        uses_traces: true,
         timed: false,
         run: completion::run,
     },
     Experiment {
         name: "lying",
-        title: "A lying tenant",
-        claim: "Where tenants may lie (non-cooperative OEF), overstating one's speed-ups never gains. Understating them does, and so do lies under \
-                the cooperative program; the remedy is to use measured rates.",
-        lineup: Lineup::Named(DIVIDERS),
-        grounded: true,
-        traced: false,
+        title: "Misreported speed-ups",
+        claim: "Under non-cooperative OEF, overstating one's speed-ups never gains. Understating them does, and so do \
+            misreports under the cooperative program; the remedy is to use measured rates.",
+        policies: PolicySet::Named(DIVIDERS),
+        uses_testbed: true,
+        uses_traces: false,
         timed: false,
         run: lying::run,
     },
     Experiment {
         name: "gangs",
         title: "Gangs over kinds and nodes",
-        claim: "A synchronous job on mixed kinds runs at the pace of the slowest; the placer avoids such jobs.",
-        lineup: Lineup::Named(&["max-min-fairness", "gandiva-fair", "oef-noncoop", "oef-coop"]),
-        grounded: true,
-        traced: true,
+        claim: "A synchronous job on mixed kinds runs at the speed of the slowest GPU; the placer avoids such placements.",
+        policies: PolicySet::Named(&["max-min-fairness", "gandiva-fair", "oef-noncoop", "oef-coop"]),
+        uses_testbed: true,
+        uses_traces: true,
         timed: false,
         run: gangs::run,
     },
     Experiment {
         name: "solve-time",
         title: "Time to allocate",
-        claim: "The programs are linear; the paper shows their solve time against tenants and kinds, with figures that were not at hand.",
-        lineup: Lineup::Named(DIVIDERS),
-        grounded: false,
-        traced: false,
+        claim: "The programs are linear; the paper reports their solve time against tenants and kinds, but its figures were \
+            not available.",
+        policies: PolicySet::Named(DIVIDERS),
+        uses_testbed: false,
+        uses_traces: false,
         timed: true,
         run: solve_time::run,
     },
     Experiment {
         name: "robustness",
         title: "Wrong profiles",
-        claim: "Allocations withstand errors of 10 to 20 % in the profiled speed-ups; the paper's figures were not at hand.",
-        lineup: Lineup::Named(DIVIDERS),
-        grounded: true,
-        traced: false,
+        claim: "Allocations withstand errors of 10 to 20 % in the profiled speed-ups; the paper's figures were not available.",
+        policies: PolicySet::Named(DIVIDERS),
+        uses_testbed: true,
+        uses_traces: false,
         timed: false,
         run: robustness::run,
     },

@@ -6,8 +6,8 @@
 use super::throughput::{TENANTS, draw};
 use super::{Plan, pool};
 use arles_core::allocate::PolicyEntry;
-use arles_report::Spread;
-use arles_report::finding::{Finding, Judgement, Line, Plot, Sheet, Style, Value};
+use arles_report::MeanInterval;
+use arles_report::finding::{Finding, Judgement, Plot, Series, Sheet, Style, Value};
 
 /// Sizes of lies; a negative one deflates.
 const SIZES: [f64; 8] = [-1.0, -0.5, -0.2, -0.1, 0.1, 0.2, 0.5, 1.0];
@@ -31,7 +31,7 @@ struct Outcome {
 
 /// Outcomes of all lies of one draw, by size and liar.
 fn lies(plan: &Plan<'_>, entry: &PolicyEntry, seed: u64, number: usize) -> Result<Vec<[Outcome; LIARS]>, String> {
-    let (instance, _) = draw(plan.ground, seed, number);
+    let (instance, _) = draw(plan.testbed, seed, number);
     let policy = (entry.make)();
     let k = instance.kinds();
     let honest = instance.utilities(&instance.ask_honestly(policy.as_ref())?);
@@ -62,10 +62,11 @@ fn lies(plan: &Plan<'_>, entry: &PolicyEntry, seed: u64, number: usize) -> Resul
 pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let draws = plan.effort(4, 20);
     let mut finding = Finding::by(format!(
-        "The tenants of the throughput experiment ({}, {TENANTS} tenants, {draws} draws for each of {} seeds), {LIARS} of them lying one at a time. \
-         Inflating by s reports w(1 + s) on every kind but the slowest, deflating w/(1 + s), never below 1. Gains and losses are of \
-         true utilities, relative to honesty, or to an equal split where honesty leaves less than a hundredth of that.",
-        plan.ground.title, plan.seeds
+        "The tenants of the throughput experiment ({}, {TENANTS} tenants, {draws} draws for each of {} seeds), of whom \
+            {LIARS} misreport, one at a time. Inflating by s reports w(1 + s) on every kind but the slowest, deflating \
+            reports w/(1 + s), never below 1. Gains and losses are changes in true utility relative to honest reporting, \
+            or relative to an equal split where honest reporting yields less than a hundredth of it.",
+        plan.testbed.title, plan.seeds
     ));
     let items: Vec<(usize, u64, usize)> = (0..plan.policies.len())
         .flat_map(|p| plan.seeds().flat_map(move |seed| (0..draws).map(move |i| (p, seed, i))))
@@ -84,7 +85,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     for (p, entry) in plan.policies.iter().enumerate() {
         let rows = &results[p * plan.seeds as usize * draws..(p + 1) * plan.seeds as usize * draws];
         for why in rows.iter().filter_map(|row| row.as_ref().err()) {
-            finding.trouble(format!("{}: {why}", entry.name));
+            finding.warn(format!("{}: {why}", entry.name));
         }
         let (line, best) = row(&mut sheet, entry.name, rows, draws);
         lines.push(line);
@@ -92,17 +93,19 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
             judge(&mut finding, best);
         }
     }
-    finding.sheets.push(sheet.note(
-        "Lie: + inflates, − deflates. Who gain: the part of liars that gain, by more than a hundredth of a per cent.",
-    ));
+    finding.sheets.push(
+        sheet.note(
+            "Lie: + inflates, − deflates. Who gain: share of the misreporting tenants that gain more than 0.01 %.",
+        ),
+    );
     finding.plots.push(Plot::Lines {
         name: "lying",
         title: "What a liar gains".to_owned(),
-        reading: "Right: speed-ups overstated; left: understated. Above 0 the lie pays; beyond 100 % a line runs along the edge. Mean over draws and \
-                  liars."
+        caption: "Right: speed-ups overstated; left: understated. Above 0 the misreport pays; values beyond 100 % are drawn at \
+            the edge. Mean over draws and misreporting tenants."
             .to_owned(),
-        across: "size of the lie",
-        up: "true utility of the liar against honesty",
+        x_label: "size of the lie",
+        y_label: "change in true utility relative to honesty",
         log: false,
         lines,
     });
@@ -113,7 +116,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
 type Row = Result<Vec<[Outcome; LIARS]>, String>;
 
 /// Rows of one policy, its line in the chart, and the largest gain by deflating and by inflating.
-fn row(sheet: &mut Sheet, name: &str, rows: &[Row], draws: usize) -> (Line, [f64; 2]) {
+fn row(sheet: &mut Sheet, name: &str, rows: &[Row], draws: usize) -> (Series, [f64; 2]) {
     let mut points = Vec::new();
     let mut best = [0.0f64; 2];
     for (s, &size) in SIZES.iter().enumerate() {
@@ -124,9 +127,9 @@ fn row(sheet: &mut Sheet, name: &str, rows: &[Row], draws: usize) -> (Line, [f64
         let over_seeds = |of: &dyn Fn(&Outcome) -> f64| {
             let means: Vec<f64> = by_seed
                 .iter()
-                .map(|outcomes| Spread::of(&outcomes.iter().map(of).collect::<Vec<f64>>()).mean)
+                .map(|outcomes| MeanInterval::of(&outcomes.iter().map(of).collect::<Vec<f64>>()).mean)
                 .collect();
-            Spread::of(&means)
+            MeanInterval::of(&means)
         };
         let own = over_seeds(&|o| o.own);
         let largest = by_seed.iter().flatten().map(|o| o.own).fold(f64::NEG_INFINITY, f64::max);
@@ -134,7 +137,7 @@ fn row(sheet: &mut Sheet, name: &str, rows: &[Row], draws: usize) -> (Line, [f64
         best[usize::from(size > 0.0)] = best[usize::from(size > 0.0)].max(largest);
         sheet.row(vec![
             name.into(),
-            Style::Change(0).say(size).into(),
+            Style::Change(0).format(size).into(),
             Value::spread(own, Style::Change(2)),
             Value::number(largest, Style::Change(0)),
             Value::spread(gaining, Style::Percent(0)),
@@ -144,13 +147,13 @@ fn row(sheet: &mut Sheet, name: &str, rows: &[Row], draws: usize) -> (Line, [f64
     }
     let zero = points.iter().position(|point| point.0 > 0.0).unwrap_or(points.len());
     points.insert(zero, (0.0, 0.0, None));
-    (Line { name: name.to_owned(), points }, best)
+    (Series { name: name.to_owned(), points }, best)
 }
 
 /// The statements about the non-cooperative program.
 fn judge(finding: &mut Finding, best: [f64; 2]) {
     let said = |gain: f64| {
-        if gain > 1e-4 { format!("gains up to {}", Style::Change(1).say(gain)) } else { "no lie gains".into() }
+        if gain > 1e-4 { format!("gains up to {}", Style::Change(1).format(gain)) } else { "no lie gains".into() }
     };
     finding.verdict("oef-noncoop: inflating", "never gains", said(best[1]), Judgement::of(best[1] <= 1e-4));
     finding.verdict(

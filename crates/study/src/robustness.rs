@@ -6,7 +6,7 @@ use super::instance::{Instance, Shares, envies, shortfalls, violations};
 use super::throughput::{TENANTS, draw};
 use super::{Plan, pool};
 use arles_core::allocate::PolicyEntry;
-use arles_report::Spread;
+use arles_report::MeanInterval;
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
 use arles_sim::rng::Rng;
 
@@ -37,7 +37,7 @@ fn perturbed(
     seed: u64,
     number: usize,
 ) -> Result<[Outcome; ERRORS.len()], String> {
-    let (instance, _) = draw(plan.ground, seed, number);
+    let (instance, _) = draw(plan.testbed, seed, number);
     let policy = (entry.make)();
     let right = instance.total(&instance.ask_honestly(policy.as_ref())?);
     let mut outcomes = Vec::with_capacity(ERRORS.len());
@@ -52,9 +52,9 @@ fn perturbed(
 pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let draws = plan.effort(8, 60);
     let mut finding = Finding::by(format!(
-        "The tenants of the throughput experiment ({}, {TENANTS} tenants, {draws} draws for each of {} seeds). Policies see every rate off \
-         by its own factor, uniform in 1 ± e; utilities are of the true rates.",
-        plan.ground.title, plan.seeds
+        "The tenants of the throughput experiment ({}, {TENANTS} tenants, {draws} draws for each of {} seeds). Policies \
+            see every rate multiplied by an independent factor uniform in 1 ± e; utilities use the true rates.",
+        plan.testbed.title, plan.seeds
     ));
     let items: Vec<(usize, u64, usize)> = (0..plan.policies.len())
         .flat_map(|p| plan.seeds().flat_map(move |seed| (0..draws).map(move |i| (p, seed, i))))
@@ -77,24 +77,26 @@ fn tell(plan: &Plan<'_>, results: &[Row], draws: usize, finding: &mut Finding) {
         ("envious\ntenants", "envious"),
         ("worst", "worst_envy"),
     ];
-    let mut sheet = Sheet::new("robustness", "Decided by wrong rates, valued by true ones", &columns);
+    let mut sheet = Sheet::new("robustness", "Allocations from wrong rates, evaluated with true rates", &columns);
     let mut bars = Vec::new();
     for (p, entry) in plan.policies.iter().enumerate() {
         let rows = &results[p * plan.seeds as usize * draws..(p + 1) * plan.seeds as usize * draws];
         for why in rows.iter().filter_map(|row| row.as_ref().err()) {
-            finding.trouble(format!("{}: {why}", entry.name));
+            finding.warn(format!("{}: {why}", entry.name));
         }
         for (i, e) in ERRORS.iter().enumerate() {
             let over_seeds = |of: fn(&Outcome) -> f64| {
                 let mean = |rows: &[Row]| {
-                    Spread::of(&rows.iter().filter_map(|row| Some(of(&row.as_ref().ok()?[i]))).collect::<Vec<f64>>())
-                        .mean
+                    MeanInterval::of(
+                        &rows.iter().filter_map(|row| Some(of(&row.as_ref().ok()?[i]))).collect::<Vec<f64>>(),
+                    )
+                    .mean
                 };
-                Spread::of(&rows.chunks(draws).map(mean).collect::<Vec<f64>>())
+                MeanInterval::of(&rows.chunks(draws).map(mean).collect::<Vec<f64>>())
             };
             let most = |of: fn(&Outcome) -> f64| {
                 let worst = rows.iter().filter_map(|row| Some(of(&row.as_ref().ok()?[i]))).fold(0.0, f64::max);
-                if worst > 0.0 { Value::number(worst, Style::Percent(0)) } else { Value::Nothing }
+                if worst > 0.0 { Value::number(worst, Style::Percent(0)) } else { Value::Empty }
             };
             let change = over_seeds(|o| o.kept - 1.0);
             sheet.row(vec![
@@ -113,10 +115,10 @@ fn tell(plan: &Plan<'_>, results: &[Row], draws: usize, finding: &mut Finding) {
                 let said = Value::spread(change, Style::Change(2));
                 finding.verdict(
                     format!("oef-coop: throughput at ±{:.0} %", e * 100.0),
-                    "robust; no figure at hand",
+                    "robust; no figure available",
                     format!(
                         "{said}; {} of tenants below an equal split",
-                        Style::Percent(0).say(over_seeds(|o| o.below).mean)
+                        Style::Percent(0).format(over_seeds(|o| o.below).mean)
                     ),
                     Judgement::Open,
                 );
@@ -124,8 +126,8 @@ fn tell(plan: &Plan<'_>, results: &[Row], draws: usize, finding: &mut Finding) {
         }
     }
     finding.sheets.push(sheet.note(
-        "Worst: the deepest shortfall below an equal split, and the strongest envy (what the envied bundle would add to one's own), of any \
-         tenant in any draw. A policy that does not promise either has them at ±0 % too.",
+        "Worst: the largest shortfall below an equal split and the largest envy (relative gain from the envied bundle) \
+            of any tenant in any draw. A policy that promises neither shows them at ±0 % as well.",
     ));
     finding.plots.push(chart(bars));
 }
@@ -134,8 +136,10 @@ fn chart(bars: Vec<(String, f64, Option<f64>)>) -> Plot {
     Plot::Bars {
         name: "robustness",
         title: "Throughput lost to wrong profiles".to_owned(),
-        reading: "True total throughput against the same policy with true rates. Left of 0: lost; right of it: gained at somebody's cost."
-            .to_owned(),
+        caption:
+            "True total throughput relative to the same policy with true rates. Left of 0: loss; right of 0: gain at \
+            another tenant's expense."
+                .to_owned(),
         unit: "change of Σ w·x",
         style: Style::Change(2),
         base: 0.0,

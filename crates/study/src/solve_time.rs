@@ -6,7 +6,7 @@
 use super::Plan;
 use super::instance::Instance;
 use arles_core::allocate::PolicyEntry;
-use arles_report::finding::{Finding, Line, Plot, Sheet, Style, Value};
+use arles_report::finding::{Finding, Plot, Series, Sheet, Style, Value};
 use arles_sim::rng::Rng;
 
 /// A policy that took longer than this is not asked larger questions.
@@ -64,8 +64,9 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let by_kinds: &[(usize, usize)] =
         if plan.quick { &[(60, 2), (60, 4), (60, 8)] } else { &[(200, 2), (200, 5), (200, 10)] };
     let mut finding = Finding::by(
-        "Distinct users with ordered random speed-ups and weights 1 to 4, about one GPU for each; from the problem to the checked allocation, on \
-         one thread of this machine, the least of three. These numbers differ from run to run.",
+        "Distinct users with ordered random speed-ups and weights 1 to 4, about one GPU per user. Time from the problem \
+            to the verified allocation on one thread of this machine, minimum of three runs. These numbers differ from run \
+            to run.",
     );
     let steps = plan.policies.len() * (by_users.len() + by_kinds.len());
     let mut done = 0;
@@ -94,8 +95,8 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
                     }
                     Ok(_) => cells.push("not asked".into()),
                     Err(why) => {
-                        finding.trouble(format!("{} with {n} users and {k} kinds: {why}", entry.name));
-                        cells.push(Value::Nothing);
+                        finding.warn(format!("{} with {n} users and {k} kinds: {why}", entry.name));
+                        cells.push(Value::Empty);
                     }
                 }
                 done += 1;
@@ -105,7 +106,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
             cells.push(Value::number(slope, Style::Plain(1)));
             sheet.row(cells);
             if over_users {
-                lines.push(Line {
+                lines.push(Series {
                     name: entry.name.to_owned(),
                     points: points.iter().map(|p| (p.0, p.1, None)).collect(),
                 });
@@ -116,9 +117,9 @@ pub(super) fn run(plan: &Plan<'_>) -> Finding {
     finding.plots.push(Plot::Lines {
         name: "solve-time",
         title: "Time to allocate".to_owned(),
-        reading: "Both axes are logarithmic: a straight line is a power of n.".to_owned(),
-        across: "users",
-        up: "time to allocate, 3 kinds",
+        caption: "Both axes are logarithmic: a straight line is a power law in n.".to_owned(),
+        x_label: "users",
+        y_label: "time to allocate, 3 kinds",
         log: true,
         lines,
     });

@@ -13,10 +13,10 @@
 //! jobs on a virtual cluster, and the GPU time that every tenant held of every kind takes the place of x.
 
 use super::instance::{Instance, Shares, envies, shortfalls, violations};
-use super::{Ground, Plan, pool};
+use super::{Plan, Testbed, pool};
 use arles_core::allocate::{Allocation, Members, PolicyEntry, Problem};
 use arles_core::{Tenant, Time};
-use arles_report::Spread;
+use arles_report::MeanInterval;
 use arles_report::finding::{Finding, Judgement, Plot, Sheet, Style, Value};
 use arles_sim::rng::Rng;
 use arles_sim::scenario::{Options, RunHooks, RunObserver, Scenario};
@@ -38,15 +38,15 @@ const PUBLISHED: &[(&str, f64, f64)] = &[
 ];
 
 /// Twenty tenants with one random workload each.
-pub(super) fn draw(ground: &Ground, seed: u64, number: usize) -> (Instance, Vec<usize>) {
+pub(super) fn draw(testbed: &Testbed, seed: u64, number: usize) -> (Instance, Vec<usize>) {
     let mut rng = Rng::new(seed).fork("tenants").fork(&format!("draw {number}"));
-    let rows: Vec<usize> = (0..TENANTS).map(|_| rng.below(ground.speedups.len() as u64) as usize).collect();
-    let w = rows.iter().flat_map(|&row| ground.speedups[row].iter().copied()).collect();
-    (Instance { w, m: ground.capacity(), pi: vec![1.0; TENANTS] }, rows)
+    let rows: Vec<usize> = (0..TENANTS).map(|_| rng.below(testbed.speedups.len() as u64) as usize).collect();
+    let w = rows.iter().flat_map(|&row| testbed.speedups[row].iter().copied()).collect();
+    (Instance { w, m: testbed.capacity(), pi: vec![1.0; TENANTS] }, rows)
 }
 
 /// What one policy made of one draw.
-struct Divided {
+struct DividedResult {
     ratio: f64,
     /// The same with speed-ups over one kind for all.
     common: f64,
@@ -58,12 +58,12 @@ struct Divided {
 pub(super) fn run(plan: &Plan<'_>) -> Finding {
     let draws = plan.effort(12, 60);
     let mut finding = Finding::by(format!(
-        "{} GPUs; {TENANTS} tenants of equal weight, each with one random single-GPU workload out of {} ({}) and enough jobs to \
-         fill the cluster; {draws} draws for each of {} seeds. Throughput is Σ w·x with w over each tenant's slowest kind, divided \
-         by that of an equal split.",
-        plan.ground.machines(),
-        plan.ground.workloads.len(),
-        plan.ground.title,
+        "{} GPUs; {TENANTS} tenants of equal weight, each with one random single-GPU workload out of {} ({}) and enough \
+            jobs to fill the cluster; {draws} draws for each of {} seeds. Throughput is Σ w·x, with w relative to each \
+            tenant's slowest kind, divided by that of an equal split.",
+        plan.testbed.machines(),
+        plan.testbed.workloads.len(),
+        plan.testbed.title,
         plan.seeds
     ));
     divisible(plan, draws, &mut finding);
@@ -75,17 +75,17 @@ fn divisible(plan: &Plan<'_>, draws: usize, finding: &mut Finding) {
     let items: Vec<(u64, usize)> = plan.seeds().flat_map(|seed| (0..draws).map(move |i| (seed, i))).collect();
     let half = Plan { progress: &|part| (plan.progress)(part * 0.5), ..*plan };
     let results = pool::each(&half, &items, |&(seed, i)| {
-        let (instance, _) = draw(plan.ground, seed, i);
+        let (instance, _) = draw(plan.testbed, seed, i);
         let equal = instance.total(&instance.equal_split());
-        let slowest = plan.ground.slowest();
+        let slowest = plan.testbed.slowest();
         let divided = |entry: &&'static PolicyEntry| {
             let x = instance.ask_honestly((entry.make)().as_ref())?;
             let audit = instance.audit(&x)?;
             let (below, envious) = (violations(&shortfalls(&audit)).0, violations(&envies(&audit)).0);
             let common = common_ratio(&instance, slowest, entry, &x)?;
-            Ok(Divided { ratio: instance.total(&x) / equal, common, below, envious })
+            Ok(DividedResult { ratio: instance.total(&x) / equal, common, below, envious })
         };
-        plan.policies.iter().map(divided).collect::<Vec<Result<Divided, String>>>()
+        plan.policies.iter().map(divided).collect::<Vec<Result<DividedResult, String>>>()
     });
     let columns = [
         ("policy", "policy"),
@@ -98,23 +98,24 @@ fn divisible(plan: &Plan<'_>, draws: usize, finding: &mut Finding) {
     ];
     let mut sheet = Sheet::new("divisible", "Divisible GPUs: throughput over that of an equal split", &columns);
     let (one, none) = (|| Value::number(1.0, Style::Plain(3)), || Value::number(0.0, Style::Percent(0)));
-    sheet.row(vec!["equal split".into(), one(), Value::Nothing, one(), Value::Nothing, none(), none()]);
+    sheet.row(vec!["equal split".into(), one(), Value::Empty, one(), Value::Empty, none(), none()]);
     let mut bars = vec![("equal split".to_owned(), 1.0, None)];
     for (p, entry) in plan.policies.iter().enumerate() {
         for why in results.iter().filter_map(|row| row[p].as_ref().err()) {
-            finding.trouble(format!("{}: {why}", entry.name));
+            finding.warn(format!("{}: {why}", entry.name));
         }
         // Over the seeds: the mean of each one's draws, and its largest.
-        let seeds = |of: fn(&Divided) -> f64| {
+        let seeds = |of: fn(&DividedResult) -> f64| {
             let by_seed = results.chunks(draws).map(|rows| {
                 let values: Vec<f64> = rows.iter().filter_map(|row| row[p].as_ref().ok()).map(of).collect();
-                (Spread::of(&values).mean, values.iter().copied().fold(0.0, f64::max))
+                (MeanInterval::of(&values).mean, values.iter().copied().fold(0.0, f64::max))
             });
             let (means, largest): (Vec<f64>, Vec<f64>) = by_seed.unzip();
-            (Spread::of(&means), Spread::of(&largest).mean)
+            (MeanInterval::of(&means), MeanInterval::of(&largest).mean)
         };
         let (own, common) = (seeds(|d| d.ratio), seeds(|d| d.common));
-        let tenants = |of: fn(&Divided) -> f64| Value::number(seeds(of).0.mean / TENANTS as f64, Style::Percent(0));
+        let tenants =
+            |of: fn(&DividedResult) -> f64| Value::number(seeds(of).0.mean / TENANTS as f64, Style::Percent(0));
         sheet.row(vec![
             entry.name.into(),
             Value::spread(own.0, Style::Plain(3)),
@@ -125,13 +126,14 @@ fn divisible(plan: &Plan<'_>, draws: usize, finding: &mut Finding) {
             tenants(|d| d.envious as f64),
         ]);
         bars.push((entry.name.to_owned(), own.0.mean, own.0.half_width));
-        published(plan.ground, entry.name, own, common, finding);
+        published(plan.testbed, entry.name, own, common, finding);
     }
     finding.sheets.push(sheet.note(format!(
-        "One slowest kind: speed-ups over the {} for everybody; where utilities are made equal (oef-noncoop), in that unit. Largest: of {draws} draws, \
-         averaged over the seeds. Below equal, envy: tenants below their equal split, and tenants that would rather have another's \
-         GPUs. ± is the half width of the 95 % interval over the seeds.",
-        plan.ground.cluster.kinds()[plan.ground.slowest()].name
+        "One slowest kind: speed-ups relative to the {} for every tenant; where utilities are equalised (oef-noncoop), \
+            in that unit. Largest: maximum over {draws} draws, averaged over the seeds. Below equal, envy: tenants below \
+            their equal split, and tenants that prefer another tenant's GPUs. ± is the half width of the 95 % confidence \
+            interval over the seeds.",
+        plan.testbed.cluster.kinds()[plan.testbed.slowest()].name
     )));
     finding.plots.push(chart(bars));
     against_rivals(plan, &results, draws, finding);
@@ -141,8 +143,7 @@ fn chart(bars: Vec<(String, f64, Option<f64>)>) -> Plot {
     Plot::Bars {
         name: "throughput",
         title: "Total throughput over that of an equal split".to_owned(),
-        reading: "Bars begin at 1, an equal split; the line across the end is the 95 % interval over the seeds."
-            .to_owned(),
+        caption: "Bars start at 1, an equal split; error bars are 95 % confidence intervals over the seeds.".to_owned(),
         unit: "Σ w·x over that of an equal split",
         style: Style::Plain(2),
         base: 1.0,
@@ -166,12 +167,21 @@ fn common_ratio(instance: &Instance, slowest: usize, entry: &PolicyEntry, x: &Sh
 
 /// The figures stated for Gavel's rates. They do not say which reading of "the slowest kind" they were made with; a figure
 /// that one of the two gives is found.
-fn published(ground: &Ground, name: &str, own: (Spread, f64), common: (Spread, f64), finding: &mut Finding) {
-    let Some((_, mean, most)) = PUBLISHED.iter().find(|row| row.0 == name).filter(|_| ground.published) else { return };
+fn published(
+    testbed: &Testbed,
+    name: &str,
+    own: (MeanInterval, f64),
+    common: (MeanInterval, f64),
+    finding: &mut Finding,
+) {
+    let Some((_, mean, most)) = PUBLISHED.iter().find(|row| row.0 == name).filter(|_| testbed.published) else {
+        return;
+    };
     // A hundredth, and half of the last digit that is stated.
     let near = |ratio: f64| (ratio - mean).abs() <= 0.01 * mean + 0.005;
-    let off = |ratio: f64| Style::Change(1).say(ratio / mean - 1.0);
-    let said = |(ratio, largest): (Spread, f64)| format!("{} ({largest:.2})", Value::spread(ratio, Style::Plain(3)));
+    let off = |ratio: f64| Style::Change(1).format(ratio / mean - 1.0);
+    let said =
+        |(ratio, largest): (MeanInterval, f64)| format!("{} ({largest:.2})", Value::spread(ratio, Style::Plain(3)));
     finding.verdict(
         format!("{name}: mean (largest) ratio"),
         format!("{mean:.2} ({most:.2})"),
@@ -187,7 +197,12 @@ fn published(ground: &Ground, name: &str, own: (Spread, f64), common: (Spread, f
 }
 
 /// "Up to 32 % over the heterogeneity-aware schedulers of its time."
-fn against_rivals(plan: &Plan<'_>, results: &[Vec<Result<Divided, String>>], draws: usize, finding: &mut Finding) {
+fn against_rivals(
+    plan: &Plan<'_>,
+    results: &[Vec<Result<DividedResult, String>>],
+    draws: usize,
+    finding: &mut Finding,
+) {
     let at = |name: &str| plan.policies.iter().position(|entry| entry.name == name);
     let Some(own) = at("oef-coop") else { return };
     for rival in ["gandiva-fair", "max-min-fairness"] {
@@ -197,14 +212,14 @@ fn against_rivals(plan: &Plan<'_>, results: &[Vec<Result<Divided, String>>], dra
             .filter_map(|row| Some(row[own].as_ref().ok()?.ratio / row[other].as_ref().ok()?.ratio - 1.0))
             .collect();
         let largest = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mean = Spread::of(&gains).mean;
+        let mean = MeanInterval::of(&gains).mean;
         finding.verdict(
             format!("oef-coop over {rival}"),
             "up to 32 % more throughput",
             format!(
                 "{} on average, at most {} in {} draws",
-                Style::Change(1).say(mean),
-                Style::Change(1).say(largest),
+                Style::Change(1).format(mean),
+                Style::Change(1).format(largest),
                 draws * plan.seeds as usize
             ),
             Judgement::of(largest >= 0.30),
@@ -248,7 +263,7 @@ impl RunObserver for Holdings {
 }
 
 /// What whole GPUs made of a division.
-struct Realised {
+struct PlacedResult {
     /// Σ w·x held over Σ w·x divided.
     total: f64,
     /// The worst tenant's utility, and GPU time, relative to what it was to have.
@@ -257,13 +272,13 @@ struct Realised {
 }
 
 fn realise(
-    ground: &Ground,
+    testbed: &Testbed,
     entry: &'static PolicyEntry,
     (seed, i): (u64, usize),
     rounds: u64,
-) -> Result<Realised, String> {
-    let (instance, rows) = draw(ground, seed, i);
-    let scenario = endless(ground, &rows)?;
+) -> Result<PlacedResult, String> {
+    let (instance, rows) = draw(testbed, seed, i);
+    let scenario = endless(testbed, &rows)?;
     let k = instance.kinds();
     let mut held = Holdings {
         rounds: 0,
@@ -284,7 +299,7 @@ fn realise(
     let off = |of: &dyn Fn(&Shares, usize) -> f64| {
         (0..TENANTS).filter(counts).map(|l| (of(&whole, l) / of(&ideal, l) - 1.0).abs()).fold(0.0, f64::max)
     };
-    Ok(Realised {
+    Ok(PlacedResult {
         total: instance.total(&whole) / instance.total(&ideal),
         worst_utility: off(&|x, l| instance.worth(l, x, l)),
         worst_time: off(&gpus),
@@ -292,8 +307,8 @@ fn realise(
 }
 
 /// Jobs that never end: for every tenant as many of its workload as there are GPUs.
-fn endless(ground: &Ground, rows: &[usize]) -> Result<Scenario, String> {
-    let gpus = ground.cluster.gpus();
+fn endless(testbed: &Testbed, rows: &[usize]) -> Result<Scenario, String> {
+    let gpus = testbed.cluster.gpus();
     let job = |(tenant, copy): (usize, usize)| TraceJob {
         id: (tenant * gpus + copy) as u64,
         tenant: tenant as u32,
@@ -308,12 +323,12 @@ fn endless(ground: &Ground, rows: &[usize]) -> Result<Scenario, String> {
     };
     let trace = Trace {
         tenants: (0..rows.len()).map(|l| Tenant { name: format!("tenant-{:02}", l + 1), weight: 1.0 }).collect(),
-        workloads: rows.iter().map(|&row| ground.workloads[row].clone()).collect(),
+        workloads: rows.iter().map(|&row| testbed.workloads[row].clone()).collect(),
         kinds: Vec::new(),
         jobs: (0..rows.len()).flat_map(|l| (0..gpus).map(move |copy| (l, copy))).map(job).collect(),
     };
     let options = Options { round_seconds: ROUND_SECONDS, keep_details: false, ..Options::default() };
-    Scenario::new(ground.cluster.clone(), Arc::new(trace), ground.rates.clone(), options).map_err(|e| e.to_string())
+    Scenario::new(testbed.cluster.clone(), Arc::new(trace), testbed.rates.clone(), options).map_err(|e| e.to_string())
 }
 
 fn placed(plan: &Plan<'_>, finding: &mut Finding) {
@@ -324,7 +339,7 @@ fn placed(plan: &Plan<'_>, finding: &mut Finding) {
         .flat_map(|p| plan.seeds().flat_map(move |seed| (0..draws).map(move |i| (p, seed, i))))
         .collect();
     let rest = Plan { progress: &|part| (plan.progress)(0.5 + part * 0.5), ..*plan };
-    let results = pool::each(&rest, &items, |&(p, seed, i)| realise(plan.ground, policies[p], (seed, i), rounds));
+    let results = pool::each(&rest, &items, |&(p, seed, i)| realise(plan.testbed, policies[p], (seed, i), rounds));
     let columns = [
         ("policy", "policy"),
         ("throughput realised\nover divisible", "realised_ratio"),
@@ -336,15 +351,15 @@ fn placed(plan: &Plan<'_>, finding: &mut Finding) {
     for (p, entry) in policies.iter().enumerate() {
         let rows = &results[p * plan.seeds as usize * draws..(p + 1) * plan.seeds as usize * draws];
         for why in rows.iter().filter_map(|row| row.as_ref().err()) {
-            finding.trouble(format!("{} through the placer: {why}", entry.name));
+            finding.warn(format!("{} through the placer: {why}", entry.name));
         }
-        let done: Vec<&Realised> = rows.iter().filter_map(|row| row.as_ref().ok()).collect();
+        let done: Vec<&PlacedResult> = rows.iter().filter_map(|row| row.as_ref().ok()).collect();
         let totals: Vec<f64> = done.iter().map(|r| r.total).collect();
         let worst = totals.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = |of: fn(&Realised) -> f64| done.iter().map(|r| of(r)).fold(0.0, f64::max);
+        let most = |of: fn(&PlacedResult) -> f64| done.iter().map(|r| of(r)).fold(0.0, f64::max);
         sheet.row(vec![
             entry.name.into(),
-            Value::spread(Spread::of(&totals), Style::Percent(2)),
+            Value::spread(MeanInterval::of(&totals), Style::Percent(2)),
             Value::number(worst, Style::Percent(2)),
             Value::number(most(|r| r.worst_utility), Style::Percent(1)),
             Value::number(most(|r| r.worst_time), Style::Percent(1)),
@@ -352,16 +367,16 @@ fn placed(plan: &Plan<'_>, finding: &mut Finding) {
         if entry.name.starts_with("oef-") {
             finding.verdict(
                 format!("{}: lost by whole GPUs", entry.name),
-                "long-run GPU time equals the ideal share; we ask for a loss below 2 %",
-                format!("worst of {} runs keeps {}", done.len(), Style::Percent(2).say(worst)),
+                "long-run GPU time equals the ideal share; we require a loss below 2 %",
+                format!("worst of {} runs keeps {}", done.len(), Style::Percent(2).format(worst)),
                 Judgement::of(worst >= 0.98),
             );
         }
     }
     finding.sheets.push(sheet.note(format!(
-        "{} runs of each policy on the virtual cluster with endless jobs and free restarts. Worst tenant: the largest relative distance of \
-         any tenant, in any run, from what it was to have, among tenants with at least a tenth of an equal share of GPUs. Policies that put two jobs on \
-         a GPU are left out.",
+        "{} runs of each policy on the simulated cluster with endless jobs and free restarts. Worst tenant: the largest \
+            relative deviation of any tenant in any run from its allocation, among tenants with at least a tenth of an \
+            equal share of GPUs. Policies that place two jobs on one GPU are excluded.",
         plan.seeds as usize * draws
     )));
 }

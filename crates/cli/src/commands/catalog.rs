@@ -11,7 +11,7 @@ mod show;
 use crate::fault::EXIT_CODES;
 use anyhow::{Result, anyhow};
 use arles_core::Time;
-use arles_learn::catalog::moment;
+use arles_learn::catalog::timestamp;
 use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Catalog {
 /// The moment that a flag names, or the present one.
 fn moment_or_now(flag: &str, text: Option<&str>) -> Result<Time> {
     match text {
-        Some(text) => moment::parse(text).map_err(|sentence| anyhow!("{flag}: {sentence}")),
+        Some(text) => timestamp::parse(text).map_err(|sentence| anyhow!("{flag}: {sentence}")),
         // A clock before 1970 is set wrongly, but that is no reason to fail.
         None => Ok(Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64))),
     }

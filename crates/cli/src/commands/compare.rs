@@ -12,7 +12,7 @@ use crate::runs::{self, Task};
 use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::Result;
-use arles_report::Spread;
+use arles_report::MeanInterval;
 use arles_report::record::{RunRecord, Summary};
 use clap::Args;
 use serde::Serialize;
@@ -59,9 +59,9 @@ struct Line {
     metric: &'static str,
     policy: &'static str,
     #[serde(flatten)]
-    spread: Spread,
+    spread: MeanInterval,
     /// Over the baseline, seed by seed; missing where the baseline has a 0.
-    ratio: Option<Spread>,
+    ratio: Option<MeanInterval>,
 }
 
 /// The document of `-o json`: the comparison, and every run that it rests on.
@@ -154,8 +154,8 @@ fn compared(settings: &Settings, runs: &[RunRecord]) -> Vec<Line> {
             let values: Vec<f64> = rounds().map(|runs| (metric.of)(&runs[p].summary)).collect();
             let ratios: Vec<f64> =
                 rounds().map(|runs| (metric.of)(&runs[p].summary) / (metric.of)(&runs[0].summary)).collect();
-            let ratio = ratios.iter().all(|ratio| ratio.is_finite()).then(|| Spread::of(&ratios));
-            lines.push(Line { metric: metric.name, policy: policy.name, spread: Spread::of(&values), ratio });
+            let ratio = ratios.iter().all(|ratio| ratio.is_finite()).then(|| MeanInterval::of(&ratios));
+            lines.push(Line { metric: metric.name, policy: policy.name, spread: MeanInterval::of(&values), ratio });
         }
     }
     lines

@@ -8,7 +8,7 @@ use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
 use arles_core::estimate::{Estimate as Figures, RateQuery};
 use arles_core::{Kind, Library, Workload, WorkloadId};
-use arles_learn::{Catalog, Setting, Subject, whence};
+use arles_learn::{Catalog, Setting, Subject, explain_source};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -102,7 +102,7 @@ impl Estimate {
             kind: kinds[a].name.clone(),
             fits: figures.is_some(),
             from: match figures {
-                Some(_) => whence(&setting, entry.name, &ask, a),
+                Some(_) => explain_source(&setting, entry.name, &ask, a),
                 None => unfit(workload, beside, &kinds[a], entry.name),
             },
             figures,
@@ -211,7 +211,7 @@ fn tabled(answer: &Answer<'_>) -> Table {
         };
         let partner =
             line.figures.map_or(f64::NAN, |f| if answer.beside.is_some() { f.partner_rate } else { f64::NAN });
-        let doubt = line.figures.map_or(f64::NAN, |f| f.doubt);
+        let doubt = line.figures.map_or(f64::NAN, |f| f.standard_error);
         let source = line.figures.map_or("-".to_owned(), |f| format!("{:?}", f.source).to_lowercase());
         table.row(vec![
             line.kind.as_str().into(),

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::POLICIES;
 use arles_core::library::nearest;
-use arles_report::finding::Chapter;
+use arles_report::finding::ExperimentReport;
 use arles_report::{self as report, ReportHead};
 use clap::Args;
 use serde::Serialize;
@@ -61,7 +61,7 @@ static PAPERS: &[Paper] = &[
 
 /// What was done.
 struct Done {
-    chapters: Vec<Chapter>,
+    chapters: Vec<ExperimentReport>,
     /// The machines and the jobs, in a few words.
     cluster: String,
     traces: String,
@@ -112,7 +112,7 @@ struct Document<'c> {
     quick: bool,
     seed: u64,
     seeds: u64,
-    experiments: &'c [Chapter],
+    experiments: &'c [ExperimentReport],
 }
 
 impl Reproduce {

@@ -14,7 +14,7 @@
 //! there is no such pair) and it pays. In GOGH a job may hold up to D_j GPUs of any mixture; in arles a gang is whole and of
 //! one kind, so that D_j is the gang.
 //!
-//! **Exploring.** A cost that is only estimated is a random number C, log-normal with the estimate's doubt. Whoever tries that kind
+//! **Exploring.** A cost that is only estimated is a random number C, log-normal with the estimate's standard error. Whoever tries that kind
 //! for a time t finds out, and goes back to its next best, c₀, if that is less. Over the time T that the job lasts this costs
 //!
 //! ```text
@@ -54,8 +54,8 @@ const WAITING_UNPROMISED: f64 = 0.1;
 const SLOW_UNPROMISED: f64 = 0.05;
 /// U doubles after this time.
 const IMPATIENT_AFTER_SECONDS: f64 = 3600.0;
-/// Doubt below which a rate is as good as measured.
-const LEAST_DOUBT: f64 = 0.05;
+/// Standard error below which a rate is as good as measured.
+const LEAST_STANDARD_ERROR: f64 = 0.05;
 /// Time that a trial takes from a job.
 const TRIAL_SECONDS: f64 = 600.0;
 /// Work that an answer is worth.
@@ -117,8 +117,8 @@ fn stay(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> Option<St
 
 /// What trying kind `j` is worth to user `u`, in watts at its pace.
 fn curiosity(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> Option<f64> {
-    let doubt = tariff.doubt(u, j);
-    if doubt < LEAST_DOUBT {
+    let standard_error = tariff.standard_error(u, j);
+    if standard_error < LEAST_STANDARD_ERROR {
         return None;
     }
     let here = tariff.alone(u, j)?.cost;
@@ -129,13 +129,13 @@ fn curiosity(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> Opti
     }
     let lasts = tariff.lasts_seconds(u, problem.rates(u)[j]);
     let rest = (1.0 - TRIAL_SECONDS / lasts).max(0.0);
-    Some(rest * avoided_loss(here, doubt, best) - tariff.saving(u, j))
+    Some(rest * avoided_loss(here, standard_error, best) - tariff.saving(u, j))
 }
 
-/// E max(0, C − best) for ln C ~ N(ln here, doubt²).
-fn avoided_loss(here: f64, doubt: f64, best: f64) -> f64 {
-    let d = (here / best).ln() / doubt;
-    here * (doubt * doubt / 2.0).exp() * normal_cdf(d + doubt) - best * normal_cdf(d)
+/// E max(0, C − best) for ln C ~ N(ln here, σ²).
+fn avoided_loss(here: f64, standard_error: f64, best: f64) -> f64 {
+    let d = (here / best).ln() / standard_error;
+    here * (standard_error * standard_error / 2.0).exp() * normal_cdf(d + standard_error) - best * normal_cdf(d)
 }
 
 /// Φ, by the logistic curve that stays within a hundredth of it.

@@ -25,7 +25,8 @@ pub struct UserPower {
     /// Draw of one GPU of a gang alone, idle power included, by kind; 0 where it does not fit.
     pub watts: Vec<f64>,
     /// Relative standard error of its rates, by kind.
-    pub doubts: Vec<f64>,
+    #[serde(rename = "doubts")]
+    pub standard_errors: Vec<f64>,
     /// Gangs that it holds now, by kind.
     pub held: Vec<u32>,
     /// Seconds that a gang loses when it moves.
@@ -40,7 +41,8 @@ pub struct PairPower {
     /// Draw of the GPU with both on it, idle power included.
     pub watts: f64,
     /// Relative standard error of the rates together.
-    pub doubt: f64,
+    #[serde(rename = "doubt")]
+    pub standard_error: f64,
 }
 
 impl Power {
@@ -51,7 +53,7 @@ impl Power {
         let k = problem.kinds();
         let user = |_: &_| UserPower {
             watts: vec![1.0; k],
-            doubts: vec![0.0; k],
+            standard_errors: vec![0.0; k],
             held: vec![0; k],
             restart_seconds: 0.0,
             by_the_clock: false,
@@ -60,7 +62,7 @@ impl Power {
             idle_watts: vec![0.0; k],
             unused_off: true,
             users: problem.users.iter().map(user).collect(),
-            pairs: vec![PairPower { watts: 1.0, doubt: 0.0 }; problem.pairs.len()],
+            pairs: vec![PairPower { watts: 1.0, standard_error: 0.0 }; problem.pairs.len()],
             couples: Vec::new(),
         }
     }
@@ -82,16 +84,21 @@ impl Power {
             return Err(format!("an idle GPU of kind {j} draws {watts} W; expected 0 or more"));
         }
         for (u, user) in self.users.iter().enumerate() {
-            if user.watts.len() != k || user.doubts.len() != k || user.held.len() != k {
+            if user.watts.len() != k || user.standard_errors.len() != k || user.held.len() != k {
                 return Err(format!("user {u} has power for {} kinds; expected {k}", user.watts.len()));
             }
-            let numbers = || user.watts.iter().chain(&user.doubts).chain([&user.restart_seconds]);
+            let numbers = || user.watts.iter().chain(&user.standard_errors).chain([&user.restart_seconds]);
             if let Some(x) = numbers().find(|x| !amount(**x)) {
-                return Err(format!("user {u} has {x} among its watts, doubts and restart; expected 0 or more"));
+                return Err(format!(
+                    "user {u} has {x} among its watts, standard errors and restart; expected 0 or more"
+                ));
             }
         }
-        if let Some(pair) = self.pairs.iter().find(|p| !(amount(p.watts) && amount(p.doubt))) {
-            return Err(format!("a pair draws {} W with doubt {}; expected 0 or more", pair.watts, pair.doubt));
+        if let Some(pair) = self.pairs.iter().find(|p| !(amount(p.watts) && amount(p.standard_error))) {
+            return Err(format!(
+                "a pair draws {} W with standard error {}; expected 0 or more",
+                pair.watts, pair.standard_error
+            ));
         }
         if !self.couples.is_sorted_by(|a, b| a < b) {
             return Err("couples are out of order or listed twice; expected them sorted, each once".into());

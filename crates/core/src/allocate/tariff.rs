@@ -72,9 +72,9 @@ impl<'p> Tariff<'p> {
         if rate <= 0.0 || self.problem.capacity[j] < gang {
             return None;
         }
-        let doubt = self.power.users[u].doubts[j];
+        let standard_error = self.power.users[u].standard_errors[j];
         let cost = gang * self.draw(self.power.users[u].watts[j], j) * self.stretch(u, rate);
-        Some(Offer { cost, kept: [self.kept(u, rate, doubt)] })
+        Some(Offer { cost, kept: [self.kept(u, rate, standard_error)] })
     }
 
     /// Single-GPU jobs of users `u` and `v` on one GPU of kind `j`, where that can pay: it costs less than a GPU for each, or the two
@@ -89,7 +89,7 @@ impl<'p> Tariff<'p> {
             return None;
         }
         let (apart_u, apart_v) = (self.alone(u, j)?, self.alone(v, j)?);
-        let PairPower { watts, doubt } = self.power.pairs[pair];
+        let PairPower { watts, standard_error } = self.power.pairs[pair];
         let half = self.draw(watts, j) / 2.0;
         let cost = half * self.stretch(u, first) + half * self.stretch(v, second);
         let gains = first / self.problem.rates(u)[j] + second / self.problem.rates(v)[j] > 1.0;
@@ -100,7 +100,7 @@ impl<'p> Tariff<'p> {
         let settled =
             self.power.couples.binary_search(&(user_index(u.min(v)), user_index(u.max(v)), rates.kind)).is_ok();
         let saved = if settled { self.saving(u, j).min(self.saving(v, j)) } else { 0.0 };
-        let kept = [self.kept(u, first, doubt), self.kept(v, second, doubt)];
+        let kept = [self.kept(u, first, standard_error), self.kept(v, second, standard_error)];
         Some(Offer { cost: (cost - saved).max(LEAST_COST * cost), kept })
     }
 
@@ -129,8 +129,8 @@ impl<'p> Tariff<'p> {
     }
 
     /// Relative standard error of user `u`'s rate on kind `j`.
-    pub(super) fn doubt(&self, u: usize, j: usize) -> f64 {
-        self.power.users[u].doubts[j]
+    pub(super) fn standard_error(&self, u: usize, j: usize) -> f64 {
+        self.power.users[u].standard_errors[j]
     }
 
     /// The largest draw of any bundle: the unit in which prices of broken promises are set.
@@ -151,10 +151,10 @@ impl<'p> Tariff<'p> {
         if self.power.users[u].by_the_clock { 1.0 } else { self.pace[u] / rate }
     }
 
-    fn kept(&self, u: usize, rate: f64, doubt: f64) -> f64 {
+    fn kept(&self, u: usize, rate: f64, standard_error: f64) -> f64 {
         match self.problem.users[u].floor {
             Some(floor) if floor > 0.0 => {
-                let caution = if self.power.users[u].by_the_clock { doubt } else { 0.0 };
+                let caution = if self.power.users[u].by_the_clock { standard_error } else { 0.0 };
                 (rate * (-caution).exp() / (floor * (1.0 + HEADROOM))).min(1.0)
             }
             _ => (rate / (UNPROMISED * self.pace[u])).min(1.0),

@@ -88,7 +88,7 @@ impl Scheduler {
             jobs.filter_map(|j| j.phase.held()).for_each(|gang| held[gang.kind.index()] += 1);
             UserPower {
                 watts: by_kind(|e| e.watts),
-                doubts: by_kind(|e| e.doubt),
+                standard_errors: by_kind(|e| e.standard_error),
                 held,
                 restart_seconds: first.restart_seconds,
                 by_the_clock: matches!(first.work, Work::Period(_)),
@@ -97,7 +97,10 @@ impl Scheduler {
         let pair = |pair: &PairRates| {
             let row = self.estimates.row(&RateQuery { workload: pair.a, gang: 1, partner: Some(pair.b) });
             let cell = row.and_then(|row| row.cells.get(pair.kind.index()).copied().flatten());
-            cell.map_or(PairPower { watts: 0.0, doubt: 0.0 }, |e| PairPower { watts: e.watts, doubt: e.doubt })
+            cell.map_or(PairPower { watts: 0.0, standard_error: 0.0 }, |e| PairPower {
+                watts: e.watts,
+                standard_error: e.standard_error,
+            })
         };
         Power {
             idle_watts: kinds.iter().map(|kind| kind.idle_watts).collect(),

@@ -49,7 +49,7 @@ impl Bench {
             spread_rate: 1.0,
             partner_rate: 0.0,
             watts: 100.0,
-            doubt: 0.0,
+            standard_error: 0.0,
             source: Source::Measured,
         };
         let ask = RateQuery { workload: WorkloadId(0), gang, partner: None };

@@ -88,7 +88,7 @@ impl Perfect {
                 spread_rate: rate * factor * 0.8,
                 partner_rate: ask.partner.map_or(0.0, |p| self.rates[p.index()][j] * factor),
                 watts: 200.0,
-                doubt: 0.0,
+                standard_error: 0.0,
                 source: Source::Measured,
             })
         };

@@ -19,7 +19,7 @@ impl View<'_> {
                 kind: header.cluster.kinds()[j].name.clone(),
                 rate: cell.rate,
                 watts: cell.watts,
-                doubt: cell.doubt,
+                doubt: cell.standard_error,
                 source: source(cell.source).into(),
             };
             Some(cells.map(rate).collect::<Vec<_>>())
@@ -66,7 +66,7 @@ impl View<'_> {
                         kind: header.cluster.kinds()[j].name.clone(),
                         rate: cell.rate,
                         watts: cell.watts,
-                        doubt: cell.doubt,
+                        doubt: cell.standard_error,
                         source: source(cell.source).into(),
                         first_rate: measured.and_then(|m| m.first_estimate),
                         measured_rate: measured.map(|m| m.rate),

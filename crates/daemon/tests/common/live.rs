@@ -47,12 +47,12 @@ impl Estimator for Doubtful {
             let Some(cell) = cell else { continue };
             *cell = match self.measured.get(&(*ask, KindId(j as u16))) {
                 Some(&(rate, watts)) => {
-                    Estimate { rate, spread_rate: rate.min(cell.spread_rate), watts, doubt: 0.03, ..*cell }
+                    Estimate { rate, spread_rate: rate.min(cell.spread_rate), watts, standard_error: 0.03, ..*cell }
                 }
                 None => {
                     let off = Self::factor(ask, j);
                     let (rate, spread_rate) = (cell.rate * off, cell.spread_rate * off);
-                    Estimate { rate, spread_rate, doubt: 0.2, source: Source::Initial, ..*cell }
+                    Estimate { rate, spread_rate, standard_error: 0.2, source: Source::Initial, ..*cell }
                 }
             };
         }

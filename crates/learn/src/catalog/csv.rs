@@ -14,8 +14,8 @@ mod lines;
 
 pub use features::{FEATURES, read_features, write_features};
 
-use super::words::{SOURCES, word};
-use super::{Cell, Key, MEASUREMENT_ERROR, MOST_VARIANCE, check, check_name, moment};
+use super::labels::{SOURCES, label_of};
+use super::{Cell, Key, MEASUREMENT_ERROR, MOST_VARIANCE, check, check_name, timestamp};
 use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Time, Workload};
 use lines::Line;
@@ -140,7 +140,7 @@ fn read_cell(line: &Line<'_>, names: &Names<'_>, now: Time) -> Result<(Key, Cell
     if let (None, Some(n @ 1..)) = (source, observations) {
         return Err(format!("observations is '{n}' where no source is given; say measured, or leave it empty"));
     }
-    let (observed, doubt) = match source {
+    let (observed, standard_error) = match source {
         Some(Source::Measured) => (1, MEASUREMENT_ERROR),
         _ => (0, MOST_VARIANCE.sqrt()),
     };
@@ -150,10 +150,10 @@ fn read_cell(line: &Line<'_>, names: &Names<'_>, now: Time) -> Result<(Key, Cell
         watts: line.number("watts", f64::MIN_POSITIVE, "more than 0, or nothing where it is unknown")?,
         source: source.unwrap_or(Source::Stated),
         observations: observations.unwrap_or(observed),
-        at: line.get("at").map(moment::parse).transpose().map_err(|e| format!("at: {e}"))?.unwrap_or(now),
-        doubt: line.number("doubt", 0.0, "a relative error, 0 or more")?.unwrap_or(doubt),
+        at: line.get("at").map(timestamp::parse).transpose().map_err(|e| format!("at: {e}"))?.unwrap_or(now),
+        standard_error: line.number("doubt", 0.0, "a relative error, 0 or more")?.unwrap_or(standard_error),
     };
-    check(&key, cell.rate, cell.watts, cell.doubt, cell.at).map_err(|error| error.0)?;
+    check(&key, cell.rate, cell.watts, cell.standard_error, cell.at).map_err(|error| error.0)?;
     Ok((key, cell))
 }
 
@@ -191,10 +191,10 @@ pub fn write<'c>(mut out: impl Write, cells: impl IntoIterator<Item = (&'c Key, 
             key.gang,
             lines::quoted(key.partner.as_deref().unwrap_or_default()),
             cell.rate,
-            word(&cell.source, &SOURCES),
+            label_of(&cell.source, &SOURCES),
             cell.observations,
-            moment::text(cell.at),
-            cell.doubt
+            timestamp::text(cell.at),
+            cell.standard_error
         )?;
     }
     Ok(())

@@ -31,6 +31,7 @@ use super::{Catalog, CatalogError, Cell, Key, Measurement, check_name};
 use arles_core::Workload;
 use error::sql;
 use rows::Digest;
+pub(super) use rows::numbers;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,7 +112,7 @@ impl Disk {
         &self.catalog
     }
 
-    /// The file, as it was opened.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -358,7 +359,7 @@ pub(super) fn check_features(w: &Workload) -> Result<(), CatalogError> {
     for name in [&w.name, &w.family, &w.domain].into_iter().chain(&w.aliases) {
         check_name(name)?;
     }
-    for (what, value) in rows::numbers(w) {
+    for (what, value) in numbers(w) {
         if !(value.is_finite() && value >= 0.0) {
             return Err(CatalogError(format!("{}: {what} is {value}; expected a number, 0 or more", w.name)));
         }

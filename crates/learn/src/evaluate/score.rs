@@ -1,11 +1,11 @@
 //! Errors, added up.
 
-use super::{Exam, Split, Work};
-use crate::draw::Draw;
+use super::{Evaluation, FoldTask, Split};
+use crate::rng::Rng;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Cells are scored apart by what they tell: a rate alone, or one side of a pair.
+/// The kind of cells that are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cells {
     Solo,
@@ -48,7 +48,7 @@ pub struct Score {
     pub mae: f64,
     /// Mean error by kind.
     pub by_kind: BTreeMap<String, f64>,
-    /// Share of cells inside the 90 % interval that the estimator's doubt spans.
+    /// Share of cells inside the 90 % interval that the estimator's standard error spans.
     pub coverage90_ratio: f64,
     /// Mean error by the newcomer's family.
     pub by_family: BTreeMap<String, f64>,
@@ -72,20 +72,20 @@ pub struct Score {
 const BOOTSTRAPS: usize = 400;
 
 /// Adds up all folds, in the order estimator, split, plan, cells.
-pub(super) fn scores(exam: &Exam<'_>, works: &[Work], samples: &[Vec<Sample>]) -> Vec<Score> {
-    let question = exam.question;
+pub(super) fn scores(evaluation: &Evaluation<'_>, tasks: &[FoldTask], samples: &[Vec<Sample>]) -> Vec<Score> {
+    let options = evaluation.options;
     let mut scores = Vec::new();
-    for (e, entry) in question.estimators.iter().enumerate() {
-        for &split in question.splits {
-            let folds = works.iter().zip(samples).filter(|(w, _)| w.estimator == e && w.split == split);
+    for (e, entry) in options.estimators.iter().enumerate() {
+        for &split in options.splits {
+            let folds = tasks.iter().zip(samples).filter(|(w, _)| w.estimator == e && w.split == split);
             let mine: Vec<&Sample> = folds.flat_map(|(_, samples)| samples).collect();
-            for (p, plan) in question.plans.iter().enumerate() {
+            for (p, plan) in options.plans.iter().enumerate() {
                 for cells in ["solo", "pair"] {
                     let asked =
                         mine.iter().copied().filter(|s| s.plan == p && (s.cells == Cells::Solo) == (cells == "solo"));
                     let asked: Vec<&Sample> = asked.collect();
                     let blank = Score::blank(entry.name, split, plan.name, cells);
-                    scores.push(score(exam, blank, &asked));
+                    scores.push(score(evaluation, blank, &asked));
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Score {
     }
 }
 
-fn score(exam: &Exam<'_>, blank: Score, asked: &[&Sample]) -> Score {
+fn score(evaluation: &Evaluation<'_>, blank: Score, asked: &[&Sample]) -> Score {
     let answered: Vec<(&Sample, (f64, f64, bool))> = asked.iter().filter_map(|s| s.measured.map(|m| (*s, m))).collect();
     let refused = asked.len() - answered.len();
     if answered.is_empty() {
@@ -137,12 +137,12 @@ fn score(exam: &Exam<'_>, blank: Score, asked: &[&Sample]) -> Score {
     let mut errors: Vec<f64> = answered.iter().map(|(_, m)| m.0 * 100.0).collect();
     errors.sort_by(f64::total_cmp);
     let quantile = |q: f64| errors[((errors.len() as f64 * q).ceil() as usize).clamp(1, errors.len()) - 1];
-    let family = |s: &Sample| exam.family(s.newcomer);
+    let family = |s: &Sample| evaluation.family(s.newcomer);
     let mut families: Vec<&str> = answered.iter().map(|(s, _)| family(s)).collect();
     families.sort_unstable();
     families.dedup();
-    let siblings = |s: &Sample| (0..exam.subjects.len()).filter(|&i| exam.family(i) == family(s)).count();
-    let kinds = exam.question.kinds.iter().enumerate();
+    let siblings = |s: &Sample| (0..evaluation.subjects.len()).filter(|&i| evaluation.family(i) == family(s)).count();
+    let kinds = evaluation.options.kinds.iter().enumerate();
     Score {
         mape_percent: mean_of(&|_| true),
         median_percent: quantile(0.5),
@@ -159,7 +159,7 @@ fn score(exam: &Exam<'_>, blank: Score, asked: &[&Sample]) -> Score {
         },
         without_recommendation_mape_percent: mean_of(&|s| family(s) != "recommendation"),
         own_mape_percent: mean_of(&|s| s.cells == Cells::Own),
-        mape_interval90_percent: interval(&families, exam.question.seed, |f| {
+        mape_interval90_percent: interval(&families, evaluation.options.seed, |f| {
             let mine = answered.iter().filter(|(s, _)| family(s) == f);
             mine.fold((0.0, 0.0), |(sum, n), (_, m)| (sum + m.0 * 100.0, n + 1.0))
         }),
@@ -177,7 +177,7 @@ fn percent_mean(errors: impl Iterator<Item = f64>) -> f64 {
 /// 5 % and 95 % quantile of the mean over families drawn with replacement; `total` gives a family's sum and count.
 fn interval(families: &[&str], seed: u64, total: impl Fn(&str) -> (f64, f64)) -> [f64; 2] {
     let totals: Vec<(f64, f64)> = families.iter().map(|f| total(f)).collect();
-    let mut random = Draw::new(seed, "families");
+    let mut random = Rng::new(seed, "families");
     let mut means: Vec<f64> = (0..BOOTSTRAPS)
         .map(|_| {
             let drawn = totals.iter().map(|_| totals[random.below(totals.len())]);

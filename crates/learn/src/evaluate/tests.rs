@@ -18,7 +18,8 @@ pub(crate) fn small() -> (Catalog, Vec<Kind>) {
     let mut put = |workload: &str, partner: Option<&str>, kind: &str, rate: f64| {
         let key = Key { workload: workload.into(), partner: partner.map(Into::into), kind: kind.into(), gang: 1 };
         let source = Source::Measured;
-        let cell = Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, doubt: MEASUREMENT_ERROR };
+        let cell =
+            Cell { rate, watts: None, source, observations: 1, at: Time::ZERO, standard_error: MEASUREMENT_ERROR };
         catalog.put(key, cell).unwrap();
     };
     for kind in &kinds {
@@ -35,14 +36,23 @@ pub(crate) fn small() -> (Catalog, Vec<Kind>) {
     (catalog, kinds)
 }
 
-fn question<'a>(
+fn options<'a>(
     catalog: &'a Catalog,
     kinds: &'a [Kind],
     estimators: &'a [&'static EstimatorEntry],
     threads: usize,
-) -> Question<'a> {
+) -> EvaluationOptions<'a> {
     let library = Library::builtin();
-    Question { catalog, kinds, library, estimators, splits: &Split::ALL, plans: PLANS, seed: 7, threads }
+    EvaluationOptions {
+        catalog,
+        kinds,
+        library,
+        estimators,
+        splits: &Split::ALL,
+        plans: OBSERVATION_PLANS,
+        seed: 7,
+        threads,
+    }
 }
 
 /// Those that can be made: without their library the networks have only a sentence to say.
@@ -54,10 +64,10 @@ fn built() -> impl Iterator<Item = &'static EstimatorEntry> {
 fn every_estimator_is_scored_and_threads_do_not_change_a_bit() {
     let (catalog, kinds) = small();
     let all: Vec<&EstimatorEntry> = built().collect();
-    let one = evaluate(&question(&catalog, &kinds, &all, 1), &|_| {}).unwrap();
-    let two = evaluate(&question(&catalog, &kinds, &all, 2), &|_| {}).unwrap();
+    let one = evaluate(&options(&catalog, &kinds, &all, 1), &|_| {}).unwrap();
+    let two = evaluate(&options(&catalog, &kinds, &all, 2), &|_| {}).unwrap();
     assert_eq!(format!("{one:?}"), format!("{two:?}"));
-    assert_eq!(one.len(), all.len() * 2 * PLANS.len() * 2);
+    assert_eq!(one.len(), all.len() * 2 * OBSERVATION_PLANS.len() * 2);
     for score in one.iter().filter(|s| s.estimator != "stated" || s.cells == "solo") {
         assert!(score.mape_percent.is_finite(), "{score:?}");
     }
@@ -75,11 +85,11 @@ fn what_is_held_out_is_nowhere_to_be_seen() {
     for entry in built() {
         let estimates = |catalog: &Catalog| {
             let chosen = [entry];
-            let question = question(catalog, &kinds, &chosen, 1);
-            let exam = Exam::new(&question).unwrap();
-            let index = exam.subjects.iter().position(|s| s.name == held).unwrap();
-            let left = exam.without(&[index]);
-            let (workloads, progress) = (&exam.subjects, &|_| {});
+            let options = options(catalog, &kinds, &chosen, 1);
+            let evaluation = Evaluation::new(&options).unwrap();
+            let index = evaluation.subjects.iter().position(|s| s.name == held).unwrap();
+            let left = evaluation.without(&[index]);
+            let (workloads, progress) = (&evaluation.subjects, &|_| {});
             let setting = Setting { kinds: &kinds, workloads, catalog: &left, seed: 7, progress };
             let made = (entry.make)(&setting).unwrap();
             let partners = [None].into_iter().chain((0..workloads.len() as u32).map(|p| Some(WorkloadId(p))));
@@ -103,6 +113,6 @@ fn host_times_are_a_strangers_guess() {
 #[test]
 fn too_few_workloads_get_a_sentence() {
     let model = [find_estimator("model").unwrap()];
-    let refused = evaluate(&question(&Catalog::default(), &[], &model, 1), &|_| {}).unwrap_err();
+    let refused = evaluate(&options(&Catalog::default(), &[], &model, 1), &|_| {}).unwrap_err();
     assert!(refused.0.starts_with("there are 0 workloads with features"), "{refused}");
 }

@@ -22,11 +22,11 @@
 //! catalog. Without features a workload is related to itself only.
 
 use crate::catalog::MEASUREMENT_ERROR;
+use crate::evidence::Evidence;
 use crate::features::{Spec, spec};
-use crate::ground::Ground;
-use crate::method::Belief;
-use crate::shift::Role;
-use crate::{mean, modelled, solo};
+use crate::method::Prediction;
+use crate::residual::Role;
+use crate::{mean, perf_model, solo};
 
 /// Cells that answer for one workload.
 const MOST_CELLS: usize = 96;
@@ -50,21 +50,21 @@ type Variances = [f64; 11];
 /// A little of everything, found on the library's own rows.
 const START: Variances = [0.1, 0.05, 0.1, 0.03, 0.3, 0.05, 0.1, 0.03, 0.01, 0.005, 0.1];
 
-/// What is believed of every subject alone.
+/// Predicted rates alone of all subjects.
 #[derive(Clone, Debug)]
 pub(super) struct Alone {
     variances: Variances,
-    /// What doubts are multiplied by, without and with a relative known.
+    /// What standard errors are multiplied by, without and with a relative known.
     conformal: [f64; 2],
     specs: Vec<Spec>,
     /// By (subject, kind).
-    beliefs: Vec<Belief>,
+    predictions: Vec<Prediction>,
 }
 
 /// A cell that was measured.
 #[derive(Clone, Copy)]
-struct Known {
-    thing: usize,
+struct MeasuredCell {
+    workload: usize,
     kind: usize,
     /// δ.
     value: f64,
@@ -75,101 +75,106 @@ struct Known {
 }
 
 impl Alone {
-    pub(super) fn new(ground: &Ground) -> Self {
-        let specs = ground.kinds().iter().map(spec).collect();
-        let mut alone = Self { variances: START, conformal: [1.0; 2], specs, beliefs: Vec::new() };
-        alone.tune(ground);
-        alone.calibrate(ground);
-        alone.beliefs = (0..ground.subjects()).flat_map(|t| alone.beliefs_of(ground, t)).collect();
+    pub(super) fn new(evidence: &Evidence) -> Self {
+        let specs = evidence.kinds().iter().map(spec).collect();
+        let mut alone = Self { variances: START, conformal: [1.0; 2], specs, predictions: Vec::new() };
+        alone.tune(evidence);
+        alone.calibrate(evidence);
+        alone.predictions = (0..evidence.subjects()).flat_map(|t| alone.beliefs_of(evidence, t)).collect();
         alone
     }
 
-    pub(super) fn belief(&self, thing: usize, kind: usize) -> Belief {
-        let at = thing * self.specs.len() + kind;
-        self.beliefs.get(at).copied().unwrap_or(Belief { ln: 0.0, doubt: UNKNOWN, refined: false })
+    pub(super) fn prediction(&self, workload: usize, kind: usize) -> Prediction {
+        let at = workload * self.specs.len() + kind;
+        self.predictions.get(at).copied().unwrap_or(Prediction::new(0.0, UNKNOWN, false))
     }
 
-    /// Something was measured of `thing`: it and its nearest are thought over.
-    pub(super) fn refresh(&mut self, ground: &Ground, thing: usize) {
+    /// Something was measured of `workload`: it and its nearest are thought over.
+    pub(super) fn refresh(&mut self, evidence: &Evidence, workload: usize) {
         const ECHO: usize = 2;
-        let near = ground.near(thing).iter().map(|&(k, _)| k).filter(|&k| k < ground.subjects()).take(ECHO);
-        for t in std::iter::once(thing).chain(near) {
+        let neighbours =
+            evidence.neighbours(workload).iter().map(|&(k, _)| k).filter(|&k| k < evidence.subjects()).take(ECHO);
+        for t in std::iter::once(workload).chain(neighbours) {
             let kinds = self.specs.len();
-            let beliefs = self.beliefs_of(ground, t);
-            self.beliefs[t * kinds..(t + 1) * kinds].copy_from_slice(&beliefs);
+            let predictions = self.beliefs_of(evidence, t);
+            self.predictions[t * kinds..(t + 1) * kinds].copy_from_slice(&predictions);
         }
     }
 
-    fn beliefs_of(&self, ground: &Ground, thing: usize) -> Vec<Belief> {
-        let known = around(ground, thing, MOST_CELLS);
+    fn beliefs_of(&self, evidence: &Evidence, workload: usize) -> Vec<Prediction> {
+        let known = around(evidence, workload, MOST_CELLS);
         if known.is_empty() {
-            let modelled = |kind: usize| modelled::alone(ground, thing, kind);
-            let belief = |ln: Option<f64>| {
-                let doubt = if ln.is_some() { modelled::ALONE_DOUBT } else { UNKNOWN };
-                Belief { ln: ln.unwrap_or(0.0), doubt, refined: false }
+            let modelled = |kind: usize| perf_model::alone(evidence, workload, kind);
+            let prediction = |ln: Option<f64>| {
+                let standard_error = if ln.is_some() { perf_model::ALONE_STANDARD_ERROR } else { UNKNOWN };
+                Prediction::new(ln.unwrap_or(0.0), standard_error, false)
             };
-            return (0..self.specs.len()).map(|kind| belief(modelled(kind))).collect();
+            return (0..self.specs.len()).map(|kind| prediction(modelled(kind))).collect();
         }
-        let at_home = known.iter().any(|k| solo::related(ground, k.thing, thing));
-        let factor = self.conformal[usize::from(at_home)];
-        let mut beliefs = self.beliefs_from(ground, thing, &known);
-        for belief in &mut beliefs {
-            belief.doubt *= factor;
+        let family_known = known.iter().any(|k| solo::related(evidence, k.workload, workload));
+        let factor = self.conformal[usize::from(family_known)];
+        let mut predictions = self.beliefs_from(evidence, workload, &known);
+        for prediction in &mut predictions {
+            prediction.standard_error *= factor;
         }
-        beliefs
+        predictions
     }
 
-    /// What these cells say about a thing on every kind.
-    fn beliefs_from(&self, ground: &Ground, thing: usize, known: &[Known]) -> Vec<Belief> {
-        let refined = known.iter().any(|k| k.thing == thing);
-        let stranger = !known.iter().any(|k| solo::related(ground, k.thing, thing));
-        let factor = Factor::new(&self.covariance(ground, known), known.len());
+    /// What these cells say about a workload on every kind.
+    fn beliefs_from(&self, evidence: &Evidence, workload: usize, known: &[MeasuredCell]) -> Vec<Prediction> {
+        let refined = known.iter().any(|k| k.workload == workload);
+        let stranger = !known.iter().any(|k| solo::related(evidence, k.workload, workload));
+        let factor = Factor::new(&self.covariance(evidence, known), known.len());
         let values: Vec<f64> = known.iter().map(|k| k.value).collect();
         let weights = factor.solve(&values);
-        let belief = |kind: usize| {
-            let here = Known { thing, kind, value: 0.0, tilt: tilt(ground, thing, kind), noise: 0.0 };
-            let across: Vec<f64> = known.iter().map(|k| self.kernel(ground, &here, k)).collect();
+        let prediction = |kind: usize| {
+            let here = MeasuredCell { workload, kind, value: 0.0, tilt: tilt(evidence, workload, kind), noise: 0.0 };
+            let across: Vec<f64> = known.iter().map(|k| self.kernel(evidence, &here, k)).collect();
             let mean: f64 = across.iter().zip(&weights).map(|(c, w)| c * w).sum();
             let explained: f64 = factor.forward(&across).iter().map(|x| x * x).sum();
-            let own = self.kernel(ground, &here, &here);
+            let own = self.kernel(evidence, &here, &here);
             let variance = (own - explained).max(MEASUREMENT_ERROR * MEASUREMENT_ERROR);
-            let process = modelled::alone(ground, thing, kind).unwrap_or(0.0) + mean;
-            let plain = if stranger { carried(ground, thing, kind, known) } else { None };
+            let process = perf_model::alone(evidence, workload, kind).unwrap_or(0.0) + mean;
+            let plain = if stranger { carried(evidence, workload, kind, known) } else { None };
             let ln = plain.map_or(process, |plain| (process + plain) / 2.0);
-            Belief { ln, doubt: variance.sqrt(), refined }
+            Prediction::new(ln, variance.sqrt(), refined)
         };
-        let mut beliefs: Vec<Belief> = (0..self.specs.len()).map(belief).collect();
+        let mut predictions: Vec<Prediction> = (0..self.specs.len()).map(prediction).collect();
         // One shade for all kinds that were not measured: it must not tilt the profile.
-        let open = (0..self.specs.len()).filter(|&a| !known.iter().any(|k| k.thing == thing && k.kind == a));
-        let variance = crate::shift::moments(open.map(|a| beliefs[a].doubt * beliefs[a].doubt));
-        for belief in &mut beliefs {
-            belief.ln -= SHADE * variance.map_or(0.0, |(mean, _)| mean);
+        let open = (0..self.specs.len()).filter(|&a| !known.iter().any(|k| k.workload == workload && k.kind == a));
+        let variance =
+            crate::residual::moments(open.map(|a| predictions[a].standard_error * predictions[a].standard_error));
+        for prediction in &mut predictions {
+            prediction.ln -= SHADE * variance.map_or(0.0, |(mean, _)| mean);
         }
-        beliefs
+        predictions
     }
 
-    /// What doubts must be multiplied by so that 90 % intervals hold 90 % of what is known, each workload hidden in turn:
+    /// What standard errors must be multiplied by so that 90 % intervals hold 90 % of what is known, each workload hidden in turn:
     /// with its family, before and after a first measurement, and without.
-    fn calibrate(&mut self, ground: &Ground) {
+    fn calibrate(&mut self, evidence: &Evidence) {
         let mut ratios: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-        let some = (0..ground.things().len()).filter(|&t| cells_of(ground, t).next().is_some()).take(MOST_CELLS / 2);
-        for thing in some {
-            let own: Vec<Known> = cells_of(ground, thing).collect();
-            let around = around(ground, thing, MOST_CELLS);
-            let related = |k: &Known| solo::related(ground, k.thing, thing);
-            let others = || around.iter().filter(|k| k.thing != thing).copied();
-            let strangers: Vec<Known> = others().filter(|k| !related(k)).collect();
-            let met: Vec<Known> = strangers.iter().chain(own.first()).copied().collect();
-            let home: Vec<Known> = others().collect();
-            let mut score = |known: &[Known], group: usize| {
-                let beliefs = self.beliefs_from(ground, thing, known);
-                for cell in own.iter().filter(|c| !known.iter().any(|k| k.thing == thing && k.kind == c.kind)) {
-                    let truth = ground.alone(thing, cell.kind);
-                    ratios[group].push((truth - beliefs[cell.kind].ln).abs() / (NINETY * beliefs[cell.kind].doubt));
+        let some =
+            (0..evidence.workloads().len()).filter(|&t| cells_of(evidence, t).next().is_some()).take(MOST_CELLS / 2);
+        for workload in some {
+            let own: Vec<MeasuredCell> = cells_of(evidence, workload).collect();
+            let around = around(evidence, workload, MOST_CELLS);
+            let related = |k: &MeasuredCell| solo::related(evidence, k.workload, workload);
+            let others = || around.iter().filter(|k| k.workload != workload).copied();
+            let strangers: Vec<MeasuredCell> = others().filter(|k| !related(k)).collect();
+            let measured_pairs: Vec<MeasuredCell> = strangers.iter().chain(own.first()).copied().collect();
+            let home: Vec<MeasuredCell> = others().collect();
+            let mut score = |known: &[MeasuredCell], group: usize| {
+                let predictions = self.beliefs_from(evidence, workload, known);
+                for cell in own.iter().filter(|c| !known.iter().any(|k| k.workload == workload && k.kind == c.kind)) {
+                    let truth = evidence.alone(workload, cell.kind);
+                    ratios[group].push(
+                        (truth - predictions[cell.kind].ln).abs() / (NINETY * predictions[cell.kind].standard_error),
+                    );
                 }
             };
             score(&strangers, 0);
-            score(&met, 0);
+            score(&measured_pairs, 0);
             if home.len() > strangers.len() {
                 score(&home, 1);
             }
@@ -183,44 +188,44 @@ impl Alone {
         }
     }
 
-    fn kernel(&self, ground: &Ground, one: &Known, two: &Known) -> f64 {
+    fn kernel(&self, evidence: &Evidence, one: &MeasuredCell, two: &MeasuredCell) -> f64 {
         let [c, c_kind, l_psi, p_psi, l_family, p_family, l_batch, p_batch, own, noise, tilt] = self.variances;
-        let [psi, family, batch] = alike(ground, one.thing, two.thing);
+        let [psi, family, batch] = alike(evidence, one.workload, two.workload);
         let apart: f64 = self.specs[one.kind].iter().zip(&self.specs[two.kind]).map(|(a, b)| (a - b) * (a - b)).sum();
         let rho = (-apart).exp();
         let level = c + l_psi * psi + l_family * family + l_batch * batch;
         let profile = c_kind + p_psi * psi + p_family * family + p_batch * batch;
         let cell = if one.kind == two.kind { noise + one.noise.max(two.noise) } else { 0.0 };
-        let same = if one.thing == two.thing { own + cell } else { 0.0 };
+        let same = if one.workload == two.workload { own + cell } else { 0.0 };
         level + rho * profile + same + tilt * one.tilt * two.tilt
     }
 
-    fn covariance(&self, ground: &Ground, known: &[Known]) -> Vec<f64> {
+    fn covariance(&self, evidence: &Evidence, known: &[MeasuredCell]) -> Vec<f64> {
         let n = known.len();
         let mut all = vec![0.0; n * n];
         for i in 0..n {
             for j in 0..=i {
-                all[i * n + j] = self.kernel(ground, &known[i], &known[j]);
+                all[i * n + j] = self.kernel(evidence, &known[i], &known[j]);
             }
         }
         all
     }
 
     /// The variances under which what is known is most likely.
-    fn tune(&mut self, ground: &Ground) {
-        let blocks = blocks(ground);
+    fn tune(&mut self, evidence: &Evidence) {
+        let blocks = blocks(evidence);
         if blocks.iter().map(Vec::len).sum::<usize>() < 12 {
             return;
         }
-        let mut best = self.surprise(ground, &blocks);
+        let mut best = self.calibration(evidence, &blocks);
         for factor in [4.0, 4.0, 2.0, 1.5] {
             for v in 0..self.variances.len() {
                 for by in [factor, 1.0 / factor] {
                     let before = self.variances[v];
                     self.variances[v] = (before * by).clamp(1e-4, 4.0);
-                    let surprise = self.surprise(ground, &blocks);
-                    if surprise < best {
-                        best = surprise;
+                    let calibration = self.calibration(evidence, &blocks);
+                    if calibration < best {
+                        best = calibration;
                         break;
                     }
                     self.variances[v] = before;
@@ -230,10 +235,10 @@ impl Alone {
     }
 
     /// −2 ln likelihood, and a prior that keeps variances near where they began.
-    fn surprise(&self, ground: &Ground, blocks: &[Vec<Known>]) -> f64 {
+    fn calibration(&self, evidence: &Evidence, blocks: &[Vec<MeasuredCell>]) -> f64 {
         let prior: f64 = self.variances.iter().zip(&START).map(|(v, s)| (v / s).ln().powi(2) / 4.0).sum();
         let likelihood = blocks.iter().map(|known| {
-            let factor = Factor::new(&self.covariance(ground, known), known.len());
+            let factor = Factor::new(&self.covariance(evidence, known), known.len());
             let values: Vec<f64> = known.iter().map(|k| k.value).collect();
             factor.forward(&values).iter().map(|x| x * x).sum::<f64>() + 2.0 * factor.ln_determinant_half()
         });
@@ -241,78 +246,79 @@ impl Alone {
     }
 }
 
-/// A stranger's rate as the mean profile of everybody else carries it over from where it was measured.
-fn carried(ground: &Ground, thing: usize, kind: usize, known: &[Known]) -> Option<f64> {
+/// The rate of a workload without relatives, transferred between kinds by the mean profile of all others.
+fn carried(evidence: &Evidence, workload: usize, kind: usize, known: &[MeasuredCell]) -> Option<f64> {
     let mean = |a: usize| {
-        let others = known.iter().filter(|k| k.thing != thing && k.kind == a);
-        crate::shift::moments(others.map(|k| ground.alone(k.thing, a))).map(|(mean, _)| mean)
+        let others = known.iter().filter(|k| k.workload != workload && k.kind == a);
+        crate::residual::moments(others.map(|k| evidence.alone(k.workload, a))).map(|(mean, _)| mean)
     };
-    let own = known.iter().filter(|k| k.thing == thing);
+    let own = known.iter().filter(|k| k.workload == workload);
     let to = mean(kind)?;
-    let rates = own.filter_map(|k| Some(ground.alone(thing, k.kind) + to - mean(k.kind)?));
-    crate::shift::moments(rates).map(|(mean, _)| mean)
+    let rates = own.filter_map(|k| Some(evidence.alone(workload, k.kind) + to - mean(k.kind)?));
+    crate::residual::moments(rates).map(|(mean, _)| mean)
 }
 
 /// (nearness by Ψ, same family, nearness of batch in the family), each 0 to 1.
-fn alike(ground: &Ground, one: usize, two: usize) -> [f64; 3] {
+fn alike(evidence: &Evidence, one: usize, two: usize) -> [f64; 3] {
     if one == two {
         return [1.0; 3];
     }
-    let (Some(a), Some(b)) = (&ground.things()[one].psi, &ground.things()[two].psi) else { return [0.0; 3] };
+    let (Some(a), Some(b)) = (&evidence.workloads()[one].psi, &evidence.workloads()[two].psi) else { return [0.0; 3] };
     let psi = (-0.5 * crate::features::distance2(a, b)).exp();
-    if !solo::related(ground, one, two) {
+    if !solo::related(evidence, one, two) {
         return [psi, 0.0, 0.0];
     }
-    let ln_batch = |t: usize| ground.things()[t].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
+    let ln_batch = |t: usize| evidence.workloads()[t].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
     let step = (ln_batch(one) - ln_batch(two)) / BATCH_LENGTH;
     [psi, 1.0, (-0.5 * step * step).exp()]
 }
 
-/// μ: how far above its mean over kinds the model sees a thing.
-fn tilt(ground: &Ground, thing: usize, kind: usize) -> f64 {
-    let of = |a: usize| modelled::alone(ground, thing, a).unwrap_or(0.0);
-    let kinds = ground.kinds().len();
+/// μ: how far above its mean over kinds the model sees a workload.
+fn tilt(evidence: &Evidence, workload: usize, kind: usize) -> f64 {
+    let of = |a: usize| perf_model::alone(evidence, workload, a).unwrap_or(0.0);
+    let kinds = evidence.kinds().len();
     of(kind) - (0..kinds).map(of).sum::<f64>() / kinds as f64
 }
 
 /// What measured pairs say of a rate alone that nobody measured: together over what such a partner leaves on average, and the
 /// variance of that.
-fn from_pairs(ground: &Ground, thing: usize, kind: usize) -> Option<(f64, f64)> {
-    if ground.met(thing) == 0 {
+fn from_pairs(evidence: &Evidence, workload: usize, kind: usize) -> Option<(f64, f64)> {
+    if evidence.measured_pairs(workload) == 0 {
         return None;
     }
-    let partners = (0..ground.things().len()).filter(|&p| ground.beside(thing, p, kind).is_finite());
-    let rate = |p: usize| ground.beside(thing, p, kind) - mean::partner_mean(ground, Role::Own, thing, p, kind).0;
+    let partners = (0..evidence.workloads().len()).filter(|&p| evidence.beside(workload, p, kind).is_finite());
+    let rate =
+        |p: usize| evidence.beside(workload, p, kind) - mean::partner_mean(evidence, Role::Own, workload, p, kind).0;
     let (sum, count) = partners.map(rate).fold((0.0, 0.0), |(s, n), r| (s + r, n + 1.0));
     (count > 0.0).then(|| (sum / count, PAIR_SPREAD * PAIR_SPREAD * (0.5 + 0.5 / count)))
 }
 
-fn cells_of(ground: &Ground, thing: usize) -> impl Iterator<Item = Known> {
-    (0..ground.kinds().len()).filter_map(move |kind| {
-        let alone = ground.alone(thing, kind);
-        let (ln, noise) = if alone.is_nan() { from_pairs(ground, thing, kind)? } else { (alone, 0.0) };
-        let value = ln - modelled::alone(ground, thing, kind).unwrap_or(0.0);
-        value.is_finite().then(|| Known { thing, kind, value, tilt: tilt(ground, thing, kind), noise })
+fn cells_of(evidence: &Evidence, workload: usize) -> impl Iterator<Item = MeasuredCell> {
+    (0..evidence.kinds().len()).filter_map(move |kind| {
+        let alone = evidence.alone(workload, kind);
+        let (ln, noise) = if alone.is_nan() { from_pairs(evidence, workload, kind)? } else { (alone, 0.0) };
+        let value = ln - perf_model::alone(evidence, workload, kind).unwrap_or(0.0);
+        value.is_finite().then(|| MeasuredCell { workload, kind, value, tilt: tilt(evidence, workload, kind), noise })
     })
 }
 
-/// Measured cells of a thing and of those nearest to it.
-fn around(ground: &Ground, thing: usize, most: usize) -> Vec<Known> {
-    let near = ground.near(thing).iter().map(|&(k, _)| k);
-    let mut known: Vec<Known> =
-        std::iter::once(thing).chain(near).flat_map(|t| cells_of(ground, t)).take(most).collect();
+/// Measured cells of a workload and of those nearest to it.
+fn around(evidence: &Evidence, workload: usize, most: usize) -> Vec<MeasuredCell> {
+    let neighbours = evidence.neighbours(workload).iter().map(|&(k, _)| k);
+    let mut known: Vec<MeasuredCell> =
+        std::iter::once(workload).chain(neighbours).flat_map(|t| cells_of(evidence, t)).take(most).collect();
     known.truncate(most);
     known
 }
 
 /// What the variances are tuned on: everything where that is little, else the surroundings of a few.
-fn blocks(ground: &Ground) -> Vec<Vec<Known>> {
-    let n = ground.things().len();
-    let all: Vec<Known> = (0..n).flat_map(|t| cells_of(ground, t)).take(MOST_CELLS + 1).collect();
+fn blocks(evidence: &Evidence) -> Vec<Vec<MeasuredCell>> {
+    let n = evidence.workloads().len();
+    let all: Vec<MeasuredCell> = (0..n).flat_map(|t| cells_of(evidence, t)).take(MOST_CELLS + 1).collect();
     if all.len() <= MOST_CELLS {
         return vec![all];
     }
-    (0..4).map(|b| around(ground, b * n / 4, MOST_CELLS)).collect()
+    (0..4).map(|b| around(evidence, b * n / 4, MOST_CELLS)).collect()
 }
 
 /// Cholesky's factor of a covariance, its lower triangle given.

@@ -1,16 +1,15 @@
-//! What training looks at: every known workload hidden in turn, alone or with its whole family, as if it had just come.
+//! Training data: every known workload is hidden in turn, alone or with its whole family, as if it were new.
 //!
-//! The cells of a hidden workload beside everybody who is not hidden are what P1 must say from the rest. Nothing about the
-//! hidden ones is in an episode's evidence, so residuals are honest: P2 and the doubt are trained on the errors that newcomers
-//! will really meet.
+//! P1 must predict the cells of a hidden workload beside the workloads that are not hidden. Nothing about the hidden ones is in an
+//! episode's evidence, so the residuals are unbiased: P2 and the standard error are trained on errors as they occur for new workloads.
 
 use super::attention::slope;
-use super::numbers::ROLES;
-use crate::draw::Draw;
+use super::parameters::ROLES;
+use crate::evidence::Evidence;
 use crate::features::Psi;
-use crate::ground::Ground;
-use crate::shift::{Role, relative};
-use crate::{modelled, solo};
+use crate::residual::{Role, relative};
+use crate::rng::Rng;
+use crate::{perf_model, solo};
 
 /// One cell of an episode.
 pub(super) struct Target {
@@ -27,7 +26,7 @@ pub(super) struct Target {
 }
 
 /// A workload that is hidden, in one role.
-pub(super) struct Scene {
+pub(super) struct RoleExamples {
     pub(super) role: usize,
     /// Index among the known.
     pub(super) newcomer: usize,
@@ -41,12 +40,12 @@ pub(super) struct Scene {
 /// An episode: both roles of a hidden workload.
 pub(super) struct Episode {
     /// Whether another batch size of the same model is left.
-    pub(super) at_home: bool,
-    pub(super) scenes: [Scene; ROLES],
+    pub(super) family_known: bool,
+    pub(super) by_role: [RoleExamples; ROLES],
 }
 
 /// Everything that training looks at.
-pub(super) struct School {
+pub(super) struct TrainingSet {
     /// Ψ of the known.
     pub(super) psi: Vec<Psi>,
     /// Whether two of them are of one family, by (k, k').
@@ -61,24 +60,24 @@ const LEAST_TARGETS: usize = 3;
 
 const BOTH: [Role; ROLES] = [Role::Own, Role::Partner];
 
-impl School {
-    /// All episodes that the measured pairs of a ground allow.
-    pub(super) fn new(ground: &Ground, seed: u64) -> Self {
-        let known = chosen(ground, seed);
+impl TrainingSet {
+    /// All episodes that the measured pairs of a evidence allow.
+    pub(super) fn new(evidence: &Evidence, seed: u64) -> Self {
+        let known = chosen(evidence, seed);
         let n = known.len();
-        let psi: Vec<Psi> = known.iter().filter_map(|&k| ground.things()[k].psi).collect();
-        let family = |a: usize, b: usize| a == b || solo::related(ground, known[a], known[b]);
+        let psi: Vec<Psi> = known.iter().filter_map(|&k| evidence.workloads()[k].psi).collect();
+        let family = |a: usize, b: usize| a == b || solo::related(evidence, known[a], known[b]);
         let related: Vec<bool> = (0..n * n).map(|at| family(at / n, at % n)).collect();
-        let values = Values::new(ground, &known);
+        let values = Values::new(evidence, &known);
         let mut episodes = Vec::new();
         for i in 0..n {
             let alone: Vec<bool> = (0..n).map(|k| k == i).collect();
             let family: Vec<bool> = (0..n).map(|k| related[i * n + k]).collect();
             for hidden in [alone, family] {
-                let scenes = [0, 1].map(|r| values.scene(ground, &known, i, r, &hidden, &related));
-                if scenes.iter().all(|s| s.targets.len() >= LEAST_TARGETS) {
-                    let at_home = (0..n).any(|k| related[i * n + k] && !hidden[k]);
-                    episodes.push(Episode { at_home, scenes });
+                let by_role = [0, 1].map(|r| values.examples(evidence, &known, i, r, &hidden, &related));
+                if by_role.iter().all(|s| s.targets.len() >= LEAST_TARGETS) {
+                    let family_known = (0..n).any(|k| related[i * n + k] && !hidden[k]);
+                    episodes.push(Episode { family_known, by_role });
                 }
             }
         }
@@ -87,17 +86,17 @@ impl School {
 }
 
 /// Workloads with features and measured pairs; whole families where there are too many.
-fn chosen(ground: &Ground, seed: u64) -> Vec<usize> {
-    let usable = |k: &usize| ground.things()[*k].psi.is_some() && ground.met(*k) > 0;
-    let all: Vec<usize> = (0..ground.things().len()).filter(usable).collect();
+fn chosen(evidence: &Evidence, seed: u64) -> Vec<usize> {
+    let usable = |k: &usize| evidence.workloads()[*k].psi.is_some() && evidence.measured_pairs(*k) > 0;
+    let all: Vec<usize> = (0..evidence.workloads().len()).filter(usable).collect();
     if all.len() <= MOST {
         return all;
     }
-    let family = |k: usize| ground.things()[k].features.as_ref().map_or("", |w| w.family.as_str());
+    let family = |k: usize| evidence.workloads()[k].features.as_ref().map_or("", |w| w.family.as_str());
     let mut families: Vec<&str> = all.iter().map(|&k| family(k)).collect();
     families.sort_unstable();
     families.dedup();
-    Draw::new(seed, "school").shuffle(&mut families);
+    Rng::new(seed, "school").shuffle(&mut families);
     let mut some: Vec<usize> = Vec::new();
     for name in families {
         some.extend(all.iter().copied().filter(|&k| family(k) == name));
@@ -119,16 +118,16 @@ struct Values {
 }
 
 impl Values {
-    fn new(ground: &Ground, known: &[usize]) -> Self {
-        let (n, kinds) = (known.len(), ground.kinds().len());
+    fn new(evidence: &Evidence, known: &[usize]) -> Self {
+        let (n, kinds) = (known.len(), evidence.kinds().len());
         let mut values = Self { n, kinds, truth: Vec::new(), model: Vec::new() };
         for role in BOTH {
             for a in 0..kinds {
                 for &j in known {
                     for &k in known {
-                        values.truth.push(relative(ground, role, k, j, a));
+                        values.truth.push(relative(evidence, role, k, j, a));
                         let (one, two) = if role == Role::Own { (k, j) } else { (j, k) };
-                        values.model.push(modelled::beside(ground, one, two, a).unwrap_or(0.0));
+                        values.model.push(perf_model::beside(evidence, one, two, a).unwrap_or(0.0));
                     }
                 }
             }
@@ -136,17 +135,17 @@ impl Values {
         values
     }
 
-    fn scene(
+    fn examples(
         &self,
-        ground: &Ground,
+        evidence: &Evidence,
         known: &[usize],
         i: usize,
         role: usize,
         hidden: &[bool],
         related: &[bool],
-    ) -> Scene {
+    ) -> RoleExamples {
         let n = self.n;
-        let mut scene = Scene {
+        let mut examples = RoleExamples {
             role,
             newcomer: i,
             targets: Vec::new(),
@@ -155,7 +154,7 @@ impl Values {
             there: Vec::new(),
         };
         let ln_batch =
-            |k: usize| ground.things()[known[k]].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
+            |k: usize| evidence.workloads()[known[k]].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
         for a in 0..self.kinds {
             for j in (0..n).filter(|&j| !hidden[j]) {
                 let at = ((role * self.kinds + a) * n + j) * n;
@@ -168,14 +167,14 @@ impl Values {
                 let family = here.iter().copied().filter(|&k| related[i * n + k]);
                 let slope = [truths, models].map(|z| slope(family.clone().map(|k| (ln_batch(k) - ln_batch(i), z[k]))));
                 let (truth, model) = (truths[i], models[i]);
-                scene.targets.push(Target { kind: a, partner: j, truth, model, mean, slope });
+                examples.targets.push(Target { kind: a, partner: j, truth, model, mean, slope });
                 let present = |k: usize| !hidden[k] && truths[k].is_finite();
                 let of = |z: &[f64], mean: f64, k: usize| if present(k) { (z[k] - mean) as f32 } else { 0.0 };
-                scene.deviations.extend((0..n).map(|k| of(truths, mean[0], k)));
-                scene.model_deviations.extend((0..n).map(|k| of(models, mean[1], k)));
-                scene.there.extend((0..n).map(|k| f32::from(present(k))));
+                examples.deviations.extend((0..n).map(|k| of(truths, mean[0], k)));
+                examples.model_deviations.extend((0..n).map(|k| of(models, mean[1], k)));
+                examples.there.extend((0..n).map(|k| f32::from(present(k))));
             }
         }
-        scene
+        examples
     }
 }

@@ -76,7 +76,7 @@ fn nobody_gains_by_company_and_both_sides_agree() {
             assert!(pair.rate > 0.0 && pair.rate <= alone.rate * 1.1, "{pair:?} {alone:?}");
             assert!(pair.source == Source::Measured || pair.rate <= alone.rate * (1.0 + 1e-12));
             assert_eq!(pair.partner_rate, mirror.rate);
-            assert!(pair.doubt.is_finite() && pair.doubt > 0.0 && pair.watts > 0.0);
+            assert!(pair.standard_error.is_finite() && pair.standard_error > 0.0 && pair.watts > 0.0);
         }
     }
 }
@@ -100,7 +100,7 @@ fn order_does_not_matter_and_observing_nothing_changes_nothing() {
     for (a, b) in one.iter().zip(&two).flat_map(|(a, b)| a.cells.iter().zip(&b.cells)) {
         let (a, b) = (a.unwrap(), b.unwrap());
         assert!((a.rate / b.rate - 1.0).abs() < 1e-6, "{a:?} {b:?}");
-        assert!((a.doubt / b.doubt - 1.0).abs() < 0.05, "{a:?} {b:?}");
+        assert!((a.standard_error / b.standard_error - 1.0).abs() < 0.05, "{a:?} {b:?}");
     }
     // The parent did not hear of it.
     assert_eq!(all_rows(made.as_ref()), before);
@@ -121,13 +121,13 @@ fn a_measured_cell_stands_and_others_of_it_are_refined() {
     assert_eq!((measured.source, measured.rate), (Source::Measured, observations()[1].rate));
     let after = made.estimate(&ask(0, Some(3))).cells[2].unwrap();
     assert_eq!(after.source, Source::Refined);
-    assert!(after.doubt < before.doubt);
+    assert!(after.standard_error < before.standard_error);
 }
 
 #[test]
 fn where_nothing_is_alike_the_mean_is_left() {
-    let far = |value: f64| Voice { weight: 0.0, value, step: None };
-    let said = listen([far(-0.1), far(-0.9)].into_iter(), -0.5, 0.2);
+    let far = |value: f64| WeightedValue { weight: 0.0, value, step: None };
+    let said = attend([far(-0.1), far(-0.9)].into_iter(), -0.5, 0.2);
     assert_eq!((said.att, said.slope, said.likeness), (0.0, 0.0, 0.0));
 }
 
@@ -146,7 +146,10 @@ fn an_empty_catalog_is_the_model_and_nothing_known_is_still_a_number() {
     assert!((pair.rate / modelled.own - 1.0).abs() < 1e-9, "{pair:?} {modelled:?}");
     for partner in [None, Some(0), Some(4)] {
         let cell = made.estimate(&ask(4, partner)).cells[0].unwrap();
-        assert!(cell.rate.is_finite() && cell.rate > 0.0 && cell.doubt.is_finite() && cell.watts > 0.0, "{cell:?}");
+        assert!(
+            cell.rate.is_finite() && cell.rate > 0.0 && cell.standard_error.is_finite() && cell.watts > 0.0,
+            "{cell:?}"
+        );
     }
 }
 
@@ -157,8 +160,8 @@ fn a_kind_that_nobody_measured_is_doubted_more() {
     let workloads = subjects();
     let made = make(&setting(&catalog, &kinds, &workloads)).unwrap();
     let cells = made.estimate(&ask(0, Some(1))).cells;
-    let doubts: Vec<f64> = cells.iter().map(|c| c.unwrap().doubt).collect();
-    assert!(doubts[..3].iter().all(|d| *d < doubts[3]), "{doubts:?}");
+    let standard_errors: Vec<f64> = cells.iter().map(|c| c.unwrap().standard_error).collect();
+    assert!(standard_errors[..3].iter().all(|d| *d < standard_errors[3]), "{standard_errors:?}");
     assert!(cells[3].unwrap().rate > 0.0);
 }
 
@@ -177,5 +180,5 @@ fn a_pair_tells_about_the_rate_alone_where_that_was_not_measured() {
     let (kind, at) = (KindId(2), Time::ZERO);
     made.observe(&Observation { ask: ask(4, Some(1)), kind, spread: false, rate: pair.own / 5.0, watts: 0.0, at });
     let after = made.estimate(&ask(4, None)).cells[2].unwrap();
-    assert!(after.rate < before.rate / 2.0 && after.doubt < before.doubt, "{before:?} {after:?}");
+    assert!(after.rate < before.rate / 2.0 && after.standard_error < before.standard_error, "{before:?} {after:?}");
 }

@@ -1,27 +1,27 @@
-//! Training: P1, then P2 on P1's honest residuals, then the doubt on what is left; each by Adam on the full batch.
+//! Training: P1, then P2 on P1's out-of-sample residuals, then the standard error on the remaining errors; each by Adam on the full batch.
 //!
 //! ```text
-//! P1, P2:  Σ Huber_δ(ln T̂ − ln T) / cells + shrinkage          δ = 0.3
-//! doubt:   Σ (|ln T̂ − ln T|/β + ln 2β) / cells                 Laplace, β = sd/√2
-//!          ln sd = σ_ar − ½ b_r·ln(λ + Σw) − ½ ln(1 + e_r·Σg)
+//! P1, P2:          Σ Huber_δ(ln T̂ − ln T) / cells + shrinkage          δ = 0.3
+//! standard error:  Σ (|ln T̂ − ln T|/β + ln 2β) / cells                 Laplace, β = sd/√2
+//!                  ln sd = σ_ar − ½ b_r·ln(λ + Σw) − ½ ln(1 + e_r·Σg)
 //! ```
 //!
 //! then one conformal factor: 90 % of all training errors lie within 1.645 of it times sd. Gradients are written by hand;
 //! the tests hold them against finite differences.
 
 use super::attention::likeness;
-use super::episodes::{Episode, Scene, School};
-use super::gain::{etas, nearness, transfers};
-use super::numbers::{Numbers, PerKind, Plain, ROLES};
-use crate::draw::Draw;
+use super::correction::{etas, nearness, transfers};
+use super::episodes::{Episode, RoleExamples, TrainingSet};
+use super::parameters::{Parameters, PerKind, PerRole, ROLES};
 use crate::features::{PSI, Spec};
+use crate::rng::Rng;
 
 /// δ: errors beyond this count linearly.
 const HUBER: f64 = 0.3;
 /// A 90 % interval is so many standard errors wide, to either side.
 const NINETY: f64 = 1.645;
-/// The doubt of a relative rate never falls below this.
-pub(super) const LEAST_DOUBT: f64 = 0.02;
+/// The standard error of a relative rate never falls below this.
+pub(super) const LEAST_SD: f64 = 0.02;
 /// A family that training has seen hidden is still better known than one that is really new; a little more for that.
 const STRANGER_LEVEL: f64 = 0.94;
 /// θ and η are held this strongly to where they began: few families cannot say which dimension matters.
@@ -29,7 +29,7 @@ const HOLD: f64 = 1e-3;
 
 /// What came of training.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize)]
-pub struct Trained {
+pub struct TrainingSummary {
     /// Episodes looked at in every step.
     pub episodes: usize,
     /// Steps of Adam, all stages together.
@@ -41,7 +41,7 @@ pub struct Trained {
 }
 
 /// What P1 leaves of an episode's scene, by target: ln T − ln T̂, and Σ w.
-pub(super) struct Left {
+pub(super) struct Residuals {
     residual: Vec<f64>,
     likeness: Vec<f64>,
 }
@@ -51,59 +51,59 @@ type Draws = Vec<Vec<(usize, usize, [f64; ROLES])>>;
 
 /// Trains all numbers, or all but those of v (`hold_model`); `progress` is told which part is done.
 pub(super) fn train(
-    mut numbers: Numbers,
-    school: &School,
+    mut params: Parameters,
+    data: &TrainingSet,
     specs: &[Spec],
     seed: u64,
     hold_model: bool,
     progress: &dyn Fn(f64),
-) -> (Numbers, Trained) {
-    let steps = [STEPS_FIRST, STEPS_SECOND, STEPS_DOUBT];
-    if school.episodes.is_empty() {
-        return (numbers, Trained::default());
+) -> (Parameters, TrainingSummary) {
+    let steps = [STEPS_FIRST, STEPS_SECOND, STEPS_SD];
+    if data.episodes.is_empty() {
+        return (params, TrainingSummary::default());
     }
-    for target in school.episodes.iter().flat_map(|e| &e.scenes).flat_map(|s| &s.targets) {
-        numbers.seen[target.kind] = true;
+    for target in data.episodes.iter().flat_map(|e| &e.by_role).flat_map(|s| &s.targets) {
+        params.seen[target.kind] = true;
     }
-    let mut random = Draw::new(seed, "observations");
+    let mut random = Rng::new(seed, "observations");
     let mut loss = 0.0;
-    let mut adam = Adam::new(&numbers);
+    let mut adam = Adam::new(&params);
     for step in 0..steps[0] {
-        let (value, mut gradient) = first(&numbers, school);
+        let (value, mut gradient) = first(&params, data);
         loss = value;
         if hold_model {
-            numbers.of_model().for_each(|i| gradient[i] = 0.0);
+            params.of_model().for_each(|i| gradient[i] = 0.0);
         }
-        adam.step(&mut numbers, &gradient, step, steps[0]);
+        adam.step(&mut params, &gradient, step, steps[0]);
         progress(0.7 * step as f64 / steps[0] as f64);
     }
-    let left = leave(&numbers, school);
-    let mut adam = Adam::new(&numbers);
+    let left = leave(&params, data);
+    let mut adam = Adam::new(&params);
     for step in 0..steps[1] {
-        let draws = observe(school, &left, &mut random);
-        let (_, gradient) = second(&numbers, school, &left, &draws, specs);
-        adam.step(&mut numbers, &gradient, step, steps[1]);
+        let draws = observe(data, &left, &mut random);
+        let (_, gradient) = second(&params, data, &left, &draws, specs);
+        adam.step(&mut params, &gradient, step, steps[1]);
         progress(0.7 + 0.2 * step as f64 / steps[1] as f64);
     }
-    // The doubt sees half of the episodes before anything was observed.
+    // The standard error sees half of the episodes before anything was observed.
     let draws: Vec<Draws> =
-        (0..4).map(|d| if d < 2 { none(school) } else { observe(school, &left, &mut random) }).collect();
-    let errors: Vec<Vec<Error>> = draws.iter().map(|d| errors(&numbers, school, &left, d, specs)).collect();
+        (0..4).map(|d| if d < 2 { none(data) } else { observe(data, &left, &mut random) }).collect();
+    let errors: Vec<Vec<Error>> = draws.iter().map(|d| errors(&params, data, &left, d, specs)).collect();
     let errors: Vec<Error> = errors.concat();
-    let mut adam = Adam::new(&numbers);
+    let mut adam = Adam::new(&params);
     for step in 0..steps[2] {
-        let (_, gradient) = doubt(&numbers, &errors);
-        adam.step(&mut numbers, &gradient, step, steps[2]);
+        let (_, gradient) = sd_loss(&params, &errors);
+        adam.step(&mut params, &gradient, step, steps[2]);
     }
-    numbers.conformal = conformal(&numbers, &errors);
+    params.conformal = conformal(&params, &errors);
     progress(1.0);
-    let trained = Trained { episodes: school.episodes.len(), steps: steps.iter().sum(), loss, prior: false };
-    (numbers, trained)
+    let trained = TrainingSummary { episodes: data.episodes.len(), steps: steps.iter().sum(), loss, prior: false };
+    (params, trained)
 }
 
 const STEPS_FIRST: usize = 200;
 const STEPS_SECOND: usize = 120;
-const STEPS_DOUBT: usize = 150;
+const STEPS_SD: usize = 150;
 
 /// Adam with a rate that falls to nothing.
 struct Adam {
@@ -112,18 +112,18 @@ struct Adam {
 }
 
 impl Adam {
-    fn new(numbers: &Numbers) -> Self {
-        Self { mean: vec![0.0; numbers.len()], square: vec![0.0; numbers.len()] }
+    fn new(params: &Parameters) -> Self {
+        Self { mean: vec![0.0; params.len()], square: vec![0.0; params.len()] }
     }
 
-    fn step(&mut self, numbers: &mut Numbers, gradient: &[f64], step: usize, steps: usize) {
+    fn step(&mut self, params: &mut Parameters, gradient: &[f64], step: usize, steps: usize) {
         const RATE: f64 = 0.05;
         let rate = RATE * 0.5 * (1.0 + (std::f64::consts::PI * step as f64 / steps as f64).cos());
         let (one, two) = (1.0 - 0.9f64.powi(step as i32 + 1), 1.0 - 0.99f64.powi(step as i32 + 1));
         for (i, g) in gradient.iter().enumerate() {
             self.mean[i] = 0.9 * self.mean[i] + 0.1 * g;
             self.square[i] = 0.99 * self.square[i] + 0.01 * g * g;
-            numbers.flat[i] -= rate * (self.mean[i] / one) / ((self.square[i] / two).sqrt() + 1e-8);
+            params.flat[i] -= rate * (self.mean[i] / one) / ((self.square[i] / two).sqrt() + 1e-8);
         }
     }
 }
@@ -133,14 +133,14 @@ fn huber(x: f64) -> (f64, f64) {
     if x.abs() <= HUBER { (0.5 * x * x, x) } else { (HUBER * (x.abs() - 0.5 * HUBER), HUBER * x.signum()) }
 }
 
-fn cells(school: &School) -> f64 {
-    school.episodes.iter().flat_map(|e| &e.scenes).map(|s| s.targets.len()).sum::<usize>() as f64
+fn cells(data: &TrainingSet) -> f64 {
+    data.episodes.iter().flat_map(|e| &e.by_role).map(|s| s.targets.len()).sum::<usize>() as f64
 }
 
 /// w_k of a scene: nothing of what is hidden is ever *there*, so it may have a weight.
-fn weights(numbers: &Numbers, school: &School, scene: &Scene) -> Vec<f64> {
-    let (n, i) = (school.psi.len(), scene.newcomer);
-    let ln = |k: usize| likeness(numbers, scene.role, &school.psi[i], &school.psi[k], school.related[i * n + k]);
+fn weights(params: &Parameters, data: &TrainingSet, examples: &RoleExamples) -> Vec<f64> {
+    let (n, i) = (data.psi.len(), examples.newcomer);
+    let ln = |k: usize| likeness(params, examples.role, &data.psi[i], &data.psi[k], data.related[i * n + k]);
     (0..n).map(|k| ln(k).exp()).collect()
 }
 
@@ -161,25 +161,25 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(numbers: &Numbers, school: &School, scene: &Scene) -> Self {
-        let of = |f: PerKind, a: usize| numbers.of_kind(scene.role, f, a);
-        let per_kind = (0..numbers.kinds.len())
+    fn new(params: &Parameters, data: &TrainingSet, examples: &RoleExamples) -> Self {
+        let of = |f: PerKind, a: usize| params.of_kind(examples.role, f, a);
+        let per_kind = (0..params.kinds.len())
             .map(|a| [of(PerKind::Attention, a), of(PerKind::Slope, a), of(PerKind::Model, a)])
             .collect();
-        let need = numbers.get(scene.role, Plain::Need).exp();
-        Self { weights: weights(numbers, school, scene), need, per_kind }
+        let need = params.get(examples.role, PerRole::Need).exp();
+        Self { weights: weights(params, data, examples), need, per_kind }
     }
 
-    fn predict(&self, scene: &Scene, c: usize) -> Parts {
+    fn predict(&self, examples: &RoleExamples, c: usize) -> Parts {
         let n = self.weights.len();
-        let target = &scene.targets[c];
+        let target = &examples.targets[c];
         let [s, t, v] = self.per_kind[target.kind];
         let (mut truth, mut model, mut likeness) = (0.0, 0.0, 0.0);
         for k in 0..n {
             let w = self.weights[k];
-            truth += w * f64::from(scene.deviations[c * n + k]);
-            model += w * f64::from(scene.model_deviations[c * n + k]);
-            likeness += w * f64::from(scene.there[c * n + k]);
+            truth += w * f64::from(examples.deviations[c * n + k]);
+            model += w * f64::from(examples.model_deviations[c * n + k]);
+            likeness += w * f64::from(examples.there[c * n + k]);
         }
         let att_model = model / (self.need + likeness);
         let att = truth / (self.need + likeness) - v * att_model;
@@ -192,23 +192,29 @@ impl Frame {
 }
 
 /// P1's loss and gradient.
-pub(super) fn first(numbers: &Numbers, school: &School) -> (f64, Vec<f64>) {
-    let mut gradient = vec![0.0; numbers.len()];
+pub(super) fn first(params: &Parameters, data: &TrainingSet) -> (f64, Vec<f64>) {
+    let mut gradient = vec![0.0; params.len()];
     let mut loss = 0.0;
-    let scale = 1.0 / cells(school);
-    for scene in school.episodes.iter().flat_map(|e| &e.scenes) {
-        loss += first_scene(numbers, school, scene, scale, &mut gradient);
+    let scale = 1.0 / cells(data);
+    for examples in data.episodes.iter().flat_map(|e| &e.by_role) {
+        loss += first_role(params, data, examples, scale, &mut gradient);
     }
-    loss += shrink(numbers, &mut gradient);
+    loss += shrink(params, &mut gradient);
     (loss, gradient)
 }
 
-fn first_scene(numbers: &Numbers, school: &School, scene: &Scene, scale: f64, gradient: &mut [f64]) -> f64 {
-    let (n, r) = (school.psi.len(), scene.role);
-    let frame = Frame::new(numbers, school, scene);
+fn first_role(
+    params: &Parameters,
+    data: &TrainingSet,
+    examples: &RoleExamples,
+    scale: f64,
+    gradient: &mut [f64],
+) -> f64 {
+    let (n, r) = (data.psi.len(), examples.role);
+    let frame = Frame::new(params, data, examples);
     let (mut loss, mut by_weight, mut by_need) = (0.0, vec![0.0; n], 0.0);
-    for (c, target) in scene.targets.iter().enumerate() {
-        let parts = frame.predict(scene, c);
+    for (c, target) in examples.targets.iter().enumerate() {
+        let parts = frame.predict(examples, c);
         let [s, t, v] = frame.per_kind[target.kind];
         // Beyond 1 a rate is cut, but the way back stays open.
         let (value, slope) = huber(parts.value.min(0.0) - target.truth);
@@ -216,76 +222,78 @@ fn first_scene(numbers: &Numbers, school: &School, scene: &Scene, scale: f64, gr
         let g = scale * slope;
         let trend = target.slope[0] - v * target.slope[1];
         let model = target.model - target.mean[1] - s * parts.att[1] - t * target.slope[1];
-        numbers.push(gradient, r, PerKind::Attention, target.kind, g * parts.att[0]);
-        numbers.push(gradient, r, PerKind::Slope, target.kind, g * trend);
-        numbers.push(gradient, r, PerKind::Model, target.kind, g * model);
+        params.push(gradient, r, PerKind::Attention, target.kind, g * parts.att[0]);
+        params.push(gradient, r, PerKind::Slope, target.kind, g * trend);
+        params.push(gradient, r, PerKind::Model, target.kind, g * model);
         let per = g * s / (frame.need + parts.likeness);
         by_need -= per * parts.att[0];
         let row = c * n..(c + 1) * n;
-        let cells =
-            scene.deviations[row.clone()].iter().zip(&scene.model_deviations[row.clone()]).zip(&scene.there[row]);
+        let cells = examples.deviations[row.clone()]
+            .iter()
+            .zip(&examples.model_deviations[row.clone()])
+            .zip(&examples.there[row]);
         for (sum, ((y, m), there)) in by_weight.iter_mut().zip(cells) {
             *sum += per * (f64::from(*y) - v * f64::from(*m) - parts.att[0] * f64::from(*there));
         }
     }
-    gradient[numbers.index(r, Plain::Need)] += by_need * frame.need;
+    gradient[params.index(r, PerRole::Need)] += by_need * frame.need;
     for k in 0..n {
         let by_ln = by_weight[k] * frame.weights[k];
-        if school.related[scene.newcomer * n + k] {
-            gradient[numbers.index(r, Plain::Family)] += by_ln;
+        if data.related[examples.newcomer * n + k] {
+            gradient[params.index(r, PerRole::Family)] += by_ln;
         }
         for d in 0..PSI {
-            let gap = school.psi[scene.newcomer][d] - school.psi[k][d];
-            gradient[numbers.index(r, Plain::Theta(d))] -= by_ln * numbers.get(r, Plain::Theta(d)).exp() * gap * gap;
+            let gap = data.psi[examples.newcomer][d] - data.psi[k][d];
+            gradient[params.index(r, PerRole::Theta(d))] -= by_ln * params.get(r, PerRole::Theta(d)).exp() * gap * gap;
         }
     }
     loss
 }
 
 /// What tells kinds apart is shrunk; θ and η are held to their start.
-fn shrink(numbers: &Numbers, gradient: &mut [f64]) -> f64 {
+fn shrink(params: &Parameters, gradient: &mut [f64]) -> f64 {
     let mut loss = 0.0;
-    for (i, strength) in numbers.shrunk() {
-        loss += strength * numbers.flat[i] * numbers.flat[i];
-        gradient[i] += 2.0 * strength * numbers.flat[i];
+    for (i, strength) in params.shrunk() {
+        loss += strength * params.flat[i] * params.flat[i];
+        gradient[i] += 2.0 * strength * params.flat[i];
     }
     for r in 0..ROLES {
         for d in 0..PSI {
-            for (plain, start) in [(Plain::Theta(d), 0.5f64.ln()), (Plain::Eta(d), 0.3f64.ln())] {
-                let away = numbers.get(r, plain) - start;
+            for (plain, start) in [(PerRole::Theta(d), 0.5f64.ln()), (PerRole::Eta(d), 0.3f64.ln())] {
+                let away = params.get(r, plain) - start;
                 loss += HOLD * away * away;
-                gradient[numbers.index(r, plain)] += 2.0 * HOLD * away;
+                gradient[params.index(r, plain)] += 2.0 * HOLD * away;
             }
         }
     }
     loss
 }
 
-/// P1's residuals: what P2 and the doubt are trained on.
-pub(super) fn leave(numbers: &Numbers, school: &School) -> Vec<[Left; ROLES]> {
-    let of = |scene: &Scene| {
-        let frame = Frame::new(numbers, school, scene);
-        let parts: Vec<Parts> = (0..scene.targets.len()).map(|c| frame.predict(scene, c)).collect();
-        let residual = parts.iter().zip(&scene.targets).map(|(p, t)| t.truth - p.value.min(0.0)).collect();
-        Left { residual, likeness: parts.iter().map(|p| p.likeness).collect() }
+/// P1's residuals: what P2 and the standard error are trained on.
+pub(super) fn leave(params: &Parameters, data: &TrainingSet) -> Vec<[Residuals; ROLES]> {
+    let of = |examples: &RoleExamples| {
+        let frame = Frame::new(params, data, examples);
+        let parts: Vec<Parts> = (0..examples.targets.len()).map(|c| frame.predict(examples, c)).collect();
+        let residual = parts.iter().zip(&examples.targets).map(|(p, t)| t.truth - p.value.min(0.0)).collect();
+        Residuals { residual, likeness: parts.iter().map(|p| p.likeness).collect() }
     };
-    school.episodes.iter().map(|e| [of(&e.scenes[0]), of(&e.scenes[1])]).collect()
+    data.episodes.iter().map(|e| [of(&e.by_role[0]), of(&e.by_role[1])]).collect()
 }
 
 /// The residual of (kind, partner) in a role, if it is a target there.
-fn residual(episode: &Episode, left: &[Left; ROLES], role: usize, kind: usize, partner: usize) -> Option<f64> {
-    let at = episode.scenes[role].targets.iter().position(|t| t.kind == kind && t.partner == partner)?;
+fn residual(episode: &Episode, left: &[Residuals; ROLES], role: usize, kind: usize, partner: usize) -> Option<f64> {
+    let at = episode.by_role[role].targets.iter().position(|t| t.kind == kind && t.partner == partner)?;
     Some(left[role].residual[at])
 }
 
-fn none(school: &School) -> Draws {
-    school.episodes.iter().map(|_| Vec::new()).collect()
+fn none(data: &TrainingSet) -> Draws {
+    data.episodes.iter().map(|_| Vec::new()).collect()
 }
 
 /// One to four random pairs of every hidden workload, on one kind or two.
-pub(super) fn observe(school: &School, left: &[[Left; ROLES]], random: &mut Draw) -> Draws {
-    let draw = |(episode, left): (&Episode, &[Left; ROLES])| {
-        let targets = &episode.scenes[0].targets;
+pub(super) fn observe(data: &TrainingSet, left: &[[Residuals; ROLES]], random: &mut Rng) -> Draws {
+    let draw = |(episode, left): (&Episode, &[Residuals; ROLES])| {
+        let targets = &episode.by_role[0].targets;
         let kinds = [targets[random.below(targets.len())].kind, targets[random.below(targets.len())].kind];
         let count = 1 + random.below(4);
         let mut seen: Vec<(usize, usize, [f64; ROLES])> = Vec::new();
@@ -303,72 +311,75 @@ pub(super) fn observe(school: &School, left: &[[Left; ROLES]], random: &mut Draw
         }
         seen
     };
-    school.episodes.iter().zip(left).map(draw).collect()
+    data.episodes.iter().zip(left).map(draw).collect()
 }
 
 /// exp(−Σ η (Ψ_p − Ψ_j)²) of all known, by (p, j).
-fn nearnesses(numbers: &Numbers, school: &School, role: usize) -> Vec<f64> {
-    let (eta, n) = (etas(numbers, role), school.psi.len());
-    (0..n * n).map(|at| nearness(&eta, &school.psi[at / n], &school.psi[at % n])).collect()
+fn nearnesses(params: &Parameters, data: &TrainingSet, role: usize) -> Vec<f64> {
+    let (eta, n) = (etas(params, role), data.psi.len());
+    (0..n * n).map(|at| nearness(&eta, &data.psi[at / n], &data.psi[at % n])).collect()
 }
 
 /// P2's loss and gradient.
 pub(super) fn second(
-    numbers: &Numbers,
-    school: &School,
-    left: &[[Left; ROLES]],
+    params: &Parameters,
+    data: &TrainingSet,
+    left: &[[Residuals; ROLES]],
     draws: &Draws,
     specs: &[Spec],
 ) -> (f64, Vec<f64>) {
-    let mut gradient = vec![0.0; numbers.len()];
-    let (mut loss, scale, n) = (0.0, 1.0 / cells(school), school.psi.len());
+    let mut gradient = vec![0.0; params.len()];
+    let (mut loss, scale, n) = (0.0, 1.0 / cells(data), data.psi.len());
     for r in 0..ROLES {
-        let near = nearnesses(numbers, school, r);
+        let neighbours = nearnesses(params, data, r);
         let mut by_near = vec![0.0; n * n];
-        let cross = numbers.get(r, Plain::Cross);
-        for ((episode, left), seen) in school.episodes.iter().zip(left).zip(draws) {
-            for (target, rho) in episode.scenes[r].targets.iter().zip(&left[r].residual) {
+        let cross = params.get(r, PerRole::Cross);
+        for ((episode, left), seen) in data.episodes.iter().zip(left).zip(draws) {
+            for (target, rho) in episode.by_role[r].targets.iter().zip(&left[r].residual) {
                 if seen.iter().any(|s| (s.0, s.1) == (target.kind, target.partner)) {
                     continue;
                 }
                 let pass = |o: &(usize, usize, [f64; ROLES])| {
                     let same = o.0 == target.kind;
-                    let [k, k0] = transfers(numbers, r, &specs[o.0], &specs[target.kind], same);
+                    let [k, k0] = transfers(params, r, &specs[o.0], &specs[target.kind], same);
                     (k, k0, o.1 * n + target.partner, o.2[r] + cross * o.2[1 - r], o.2[1 - r])
                 };
-                let heard: Vec<_> = seen.iter().map(pass).collect();
-                let gains: f64 = heard.iter().map(|h| h.0.value * near[h.2] + h.1.value).sum();
-                let sum: f64 = heard.iter().map(|h| (h.0.value * near[h.2] + h.1.value) * h.3).sum();
+                let observed: Vec<_> = seen.iter().map(pass).collect();
+                let gains: f64 = observed.iter().map(|h| h.0.value * neighbours[h.2] + h.1.value).sum();
+                let sum: f64 = observed.iter().map(|h| (h.0.value * neighbours[h.2] + h.1.value) * h.3).sum();
                 let moved = sum / (1.0 + gains);
                 let (value, slope) = huber(moved - rho);
                 loss += scale * value;
-                for (k, k0, at, residual, other) in heard {
+                for (k, k0, at, residual, other) in observed {
                     let by_gain = scale * slope * (residual - moved) / (1.0 + gains);
                     by_near[at] += by_gain * k.value;
-                    let gain = k.value * near[at] + k0.value;
-                    gradient[numbers.index(r, Plain::Cross)] += scale * slope * gain / (1.0 + gains) * other;
-                    let shares = [(Plain::Gain, k.slopes[0] * near[at]), (Plain::Elsewhere, k.slopes[1] * near[at])];
-                    let more = [(Plain::Apart, k.slopes[2] * near[at]), (Plain::Shared, k0.slopes[0])];
-                    let rest = [(Plain::SharedElsewhere, k0.slopes[1]), (Plain::SharedApart, k0.slopes[2])];
+                    let gain = k.value * neighbours[at] + k0.value;
+                    gradient[params.index(r, PerRole::Cross)] += scale * slope * gain / (1.0 + gains) * other;
+                    let shares = [
+                        (PerRole::Gain, k.slopes[0] * neighbours[at]),
+                        (PerRole::Elsewhere, k.slopes[1] * neighbours[at]),
+                    ];
+                    let more = [(PerRole::Apart, k.slopes[2] * neighbours[at]), (PerRole::Shared, k0.slopes[0])];
+                    let rest = [(PerRole::SharedElsewhere, k0.slopes[1]), (PerRole::SharedApart, k0.slopes[2])];
                     for (plain, by) in shares.into_iter().chain(more).chain(rest) {
-                        gradient[numbers.index(r, plain)] += by_gain * by;
+                        gradient[params.index(r, plain)] += by_gain * by;
                     }
                 }
             }
         }
         for at in 0..n * n {
-            let by_ln = by_near[at] * near[at];
+            let by_ln = by_near[at] * neighbours[at];
             for d in 0..PSI {
-                let gap = school.psi[at / n][d] - school.psi[at % n][d];
-                gradient[numbers.index(r, Plain::Eta(d))] -= by_ln * numbers.get(r, Plain::Eta(d)).exp() * gap * gap;
+                let gap = data.psi[at / n][d] - data.psi[at % n][d];
+                gradient[params.index(r, PerRole::Eta(d))] -= by_ln * params.get(r, PerRole::Eta(d)).exp() * gap * gap;
             }
         }
     }
-    loss += shrink(numbers, &mut gradient);
+    loss += shrink(params, &mut gradient);
     (loss, gradient)
 }
 
-/// What is left of a cell after both networks, and what its doubt may depend on.
+/// What is left of a cell after both networks, and what its standard error may depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Error {
     role: usize,
@@ -379,35 +390,42 @@ pub(super) struct Error {
     /// Σ g.
     gains: f64,
     /// Whether a relative was known.
-    at_home: bool,
+    family_known: bool,
 }
 
 pub(super) fn errors(
-    numbers: &Numbers,
-    school: &School,
-    left: &[[Left; ROLES]],
+    params: &Parameters,
+    data: &TrainingSet,
+    left: &[[Residuals; ROLES]],
     draws: &Draws,
     specs: &[Spec],
 ) -> Vec<Error> {
     let mut errors = Vec::new();
-    let n = school.psi.len();
+    let n = data.psi.len();
     for r in 0..ROLES {
-        let near = nearnesses(numbers, school, r);
-        let (cross, need) = (numbers.get(r, Plain::Cross), numbers.get(r, Plain::Need).exp());
-        for ((episode, left), seen) in school.episodes.iter().zip(left).zip(draws) {
-            for (c, target) in episode.scenes[r].targets.iter().enumerate() {
+        let neighbours = nearnesses(params, data, r);
+        let (cross, need) = (params.get(r, PerRole::Cross), params.get(r, PerRole::Need).exp());
+        for ((episode, left), seen) in data.episodes.iter().zip(left).zip(draws) {
+            for (c, target) in episode.by_role[r].targets.iter().enumerate() {
                 if seen.iter().any(|s| (s.0, s.1) == (target.kind, target.partner)) {
                     continue;
                 }
-                let heard = seen.iter().map(|o| {
-                    let [k, k0] = transfers(numbers, r, &specs[o.0], &specs[target.kind], o.0 == target.kind);
-                    let gain = k.value * near[o.1 * n + target.partner] + k0.value;
-                    super::gain::Heard { gain, residual: o.2[r] + cross * o.2[1 - r] }
+                let observed = seen.iter().map(|o| {
+                    let [k, k0] = transfers(params, r, &specs[o.0], &specs[target.kind], o.0 == target.kind);
+                    let gain = k.value * neighbours[o.1 * n + target.partner] + k0.value;
+                    super::correction::ObservedResidual { gain, residual: o.2[r] + cross * o.2[1 - r] }
                 });
-                let (moved, gains) = super::gain::correction(heard);
+                let (moved, gains) = super::correction::correction(observed);
                 let size = (left[r].residual[c] - moved).abs();
                 let likeness = 0.5 * (need + left[r].likeness[c]).ln();
-                errors.push(Error { role: r, kind: target.kind, size, likeness, gains, at_home: episode.at_home });
+                errors.push(Error {
+                    role: r,
+                    kind: target.kind,
+                    size,
+                    likeness,
+                    gains,
+                    family_known: episode.family_known,
+                });
             }
         }
     }
@@ -415,38 +433,38 @@ pub(super) fn errors(
 }
 
 /// ln sd of a cell.
-pub(super) fn ln_doubt(sigma: f64, likeness_weight: f64, likeness: f64, observed: f64, gains: f64) -> f64 {
+pub(super) fn ln_sd(sigma: f64, likeness_weight: f64, likeness: f64, observed: f64, gains: f64) -> f64 {
     sigma - likeness_weight * likeness - 0.5 * (1.0 + observed * gains).ln()
 }
 
-/// The doubt's loss (Laplace) and gradient.
-pub(super) fn doubt(numbers: &Numbers, errors: &[Error]) -> (f64, Vec<f64>) {
-    let mut gradient = vec![0.0; numbers.len()];
+/// The standard error's loss (Laplace) and gradient.
+pub(super) fn sd_loss(params: &Parameters, errors: &[Error]) -> (f64, Vec<f64>) {
+    let mut gradient = vec![0.0; params.len()];
     let (mut loss, scale) = (0.0, 1.0 / errors.len().max(1) as f64);
     for e in errors {
-        let (b, observed) = (numbers.get(e.role, Plain::Likeness), numbers.get(e.role, Plain::Observed).exp());
-        let sigma = numbers.of_kind(e.role, PerKind::Doubt, e.kind);
-        let ln = ln_doubt(sigma, b, e.likeness, observed, e.gains);
+        let (b, observed) = (params.get(e.role, PerRole::Likeness), params.get(e.role, PerRole::Observed).exp());
+        let sigma = params.of_kind(e.role, PerKind::StandardError, e.kind);
+        let ln = ln_sd(sigma, b, e.likeness, observed, e.gains);
         let beta = ln.exp() / 2f64.sqrt();
         loss += scale * (e.size / beta + (2.0 * beta).ln());
         let by_ln = scale * (1.0 - e.size / beta);
-        numbers.push(&mut gradient, e.role, PerKind::Doubt, e.kind, by_ln);
-        gradient[numbers.index(e.role, Plain::Likeness)] -= by_ln * e.likeness;
-        gradient[numbers.index(e.role, Plain::Observed)] -=
+        params.push(&mut gradient, e.role, PerKind::StandardError, e.kind, by_ln);
+        gradient[params.index(e.role, PerRole::Likeness)] -= by_ln * e.likeness;
+        gradient[params.index(e.role, PerRole::Observed)] -=
             by_ln * 0.5 * observed * e.gains / (1.0 + observed * e.gains);
     }
-    loss += shrink(numbers, &mut gradient);
+    loss += shrink(params, &mut gradient);
     (loss, gradient)
 }
 
 /// What sd must be multiplied by so that 90 % of the errors lie within 1.645 of it, without and with a relative known.
-fn conformal(numbers: &Numbers, errors: &[Error]) -> [f64; 2] {
-    [(false, STRANGER_LEVEL), (true, 0.9)].map(|(at_home, level)| {
-        let group = errors.iter().filter(|e| e.at_home == at_home);
+fn conformal(params: &Parameters, errors: &[Error]) -> [f64; 2] {
+    [(false, STRANGER_LEVEL), (true, 0.9)].map(|(family_known, level)| {
+        let group = errors.iter().filter(|e| e.family_known == family_known);
         let ratio = |e: &Error| {
-            let (b, observed) = (numbers.get(e.role, Plain::Likeness), numbers.get(e.role, Plain::Observed).exp());
-            let ln = ln_doubt(numbers.of_kind(e.role, PerKind::Doubt, e.kind), b, e.likeness, observed, e.gains);
-            e.size / (NINETY * ln.exp().max(LEAST_DOUBT))
+            let (b, observed) = (params.get(e.role, PerRole::Likeness), params.get(e.role, PerRole::Observed).exp());
+            let ln = ln_sd(params.of_kind(e.role, PerKind::StandardError, e.kind), b, e.likeness, observed, e.gains);
+            e.size / (NINETY * ln.exp().max(LEAST_SD))
         };
         let mut ratios: Vec<f64> = group.map(ratio).collect();
         ratios.sort_by(f64::total_cmp);
@@ -459,22 +477,22 @@ fn conformal(numbers: &Numbers, errors: &[Error]) -> [f64; 2] {
 mod tests {
     use super::super::super::evaluate::tests_small;
     use super::*;
-    use crate::ground::Ground;
+    use crate::evidence::Evidence;
     use crate::table::Setting;
 
-    fn school() -> (School, Numbers, Vec<Spec>) {
+    fn data() -> (TrainingSet, Parameters, Vec<Spec>) {
         let (catalog, kinds) = tests_small();
         let setting = Setting { kinds: &kinds, workloads: &[], catalog: &catalog, seed: 1, progress: &|_| {} };
-        let ground = Ground::new(&setting);
+        let evidence = Evidence::new(&setting);
         let specs = kinds.iter().map(crate::features::spec).collect();
-        (School::new(&ground, 1), Numbers::start(&kinds, 0.2), specs)
+        (TrainingSet::new(&evidence, 1), Parameters::start(&kinds, 0.2), specs)
     }
 
-    fn close(name: &str, numbers: &Numbers, loss: impl Fn(&Numbers) -> (f64, Vec<f64>)) {
-        let (_, gradient) = loss(numbers);
-        for i in 0..numbers.len() {
+    fn close(name: &str, params: &Parameters, loss: impl Fn(&Parameters) -> (f64, Vec<f64>)) {
+        let (_, gradient) = loss(params);
+        for i in 0..params.len() {
             let at = |h: f64| {
-                let mut moved = numbers.clone();
+                let mut moved = params.clone();
                 moved.flat[i] += h;
                 loss(&moved).0
             };
@@ -486,16 +504,16 @@ mod tests {
 
     #[test]
     fn gradients_are_what_finite_differences_say() {
-        let (school, mut numbers, specs) = school();
-        assert!(!school.episodes.is_empty());
-        for (i, x) in numbers.flat.iter_mut().enumerate() {
+        let (data, mut params, specs) = data();
+        assert!(!data.episodes.is_empty());
+        for (i, x) in params.flat.iter_mut().enumerate() {
             *x += 0.05 * ((i * 7919 % 13) as f64 - 6.0) / 6.0;
         }
-        close("first", &numbers, |n| first(n, &school));
-        let left = leave(&numbers, &school);
-        let draws = observe(&school, &left, &mut Draw::new(3, "test"));
-        close("second", &numbers, |n| second(n, &school, &left, &draws, &specs));
-        let errors = errors(&numbers, &school, &left, &draws, &specs);
-        close("doubt", &numbers, |n| doubt(n, &errors));
+        close("first", &params, |n| first(n, &data));
+        let left = leave(&params, &data);
+        let draws = observe(&data, &left, &mut Rng::new(3, "test"));
+        close("second", &params, |n| second(n, &data, &left, &draws, &specs));
+        let errors = errors(&params, &data, &left, &draws, &specs);
+        close("standard error", &params, |n| sd_loss(n, &errors));
     }
 }

@@ -13,18 +13,18 @@
 //! a given machine: the library's products are split over rows and columns, never over the sum, whatever the threads.
 
 use super::frozen::{Frozen, Layer};
-use crate::draw::Draw;
+use crate::rng::Rng;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW, ops::sigmoid};
 use std::f64::consts::PI;
 
-/// Numbers a network says of a row.
+/// Parameters a network says of a row.
 pub(super) const OUT: usize = 2;
 /// Width of both hidden layers of the forward shape.
 const HIDDEN: usize = 48;
 /// Width of the recurrent state.
 const STATE: usize = 32;
-/// A lesson is heard so many times at most.
+/// Epochs over a training row at most.
 const MOST_TIMES: usize = 80;
 /// δ: where the loss turns from square to linear, in logarithms of rates.
 const HUBER: f64 = 0.3;
@@ -41,7 +41,7 @@ pub(super) enum Shape {
 /// What a network learns from: rows of inputs x, factors s and wanted numbers y. The loss is the smooth Huber function of
 /// s·out − y. A y that is not a number does not count.
 #[derive(Default)]
-pub(super) struct Lessons {
+pub(super) struct TrainingRows {
     pub(super) x: Vec<Vec<f32>>,
     pub(super) s: Vec<[f32; OUT]>,
     pub(super) y: Vec<[f32; OUT]>,
@@ -49,7 +49,7 @@ pub(super) struct Lessons {
 
 /// How long and how hard to train.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct TrainingSchedule {
     pub(super) steps: usize,
     pub(super) batch: usize,
     /// Falls to 0 along a half cosine.
@@ -69,7 +69,7 @@ pub(super) struct Network {
 
 impl Network {
     /// A network that says 0 to everything, for rows (or steps) of `width` numbers.
-    pub(super) fn new(shape: Shape, width: usize, bounded: bool, draw: &mut Draw) -> Result<Self> {
+    pub(super) fn new(shape: Shape, width: usize, bounded: bool, draw: &mut Rng) -> Result<Self> {
         let sizes = match shape {
             Shape::Forward => [(width, HIDDEN), (1, HIDDEN), (HIDDEN, HIDDEN), (1, HIDDEN), (HIDDEN, OUT), (1, OUT)],
             Shape::Recurrent(_) => {
@@ -121,7 +121,13 @@ impl Network {
     }
 
     /// Trains on the lessons that `take` names; does nothing where there are none.
-    pub(super) fn train(&self, lessons: &Lessons, take: &[usize], plan: &Plan, draw: &mut Draw) -> Result<()> {
+    pub(super) fn train(
+        &self,
+        training: &TrainingRows,
+        take: &[usize],
+        plan: &TrainingSchedule,
+        draw: &mut Rng,
+    ) -> Result<()> {
         if take.is_empty() {
             return Ok(());
         }
@@ -140,21 +146,21 @@ impl Network {
             let rows = &order[at..at + batch];
             at += batch;
             adam.set_learning_rate(plan.rate * 0.5 * (1.0 + (PI * step as f64 / steps as f64).cos()));
-            adam.backward_step(&self.loss(lessons, rows)?)?;
+            adam.backward_step(&self.loss(training, rows)?)?;
         }
         Ok(())
     }
 
     /// δ²·(√(1 + (e/δ)²) − 1), the mean over everything that counts.
-    fn loss(&self, lessons: &Lessons, rows: &[usize]) -> Result<Tensor> {
+    fn loss(&self, training: &TrainingRows, rows: &[usize]) -> Result<Tensor> {
         let counts = |y: f32| f32::from(u8::from(y.is_finite()));
-        let x = table(rows.iter().map(|&r| lessons.x[r].as_slice()))?;
+        let x = table(rows.iter().map(|&r| training.x[r].as_slice()))?;
         let pairs = |f: &dyn Fn(usize, usize) -> f32| {
             let numbers: Vec<f32> = rows.iter().flat_map(|&r| [f(r, 0), f(r, 1)]).collect();
             Tensor::from_vec(numbers, (rows.len(), OUT), &Device::Cpu)
         };
-        let s = pairs(&|r, o| lessons.s[r][o] * counts(lessons.y[r][o]))?;
-        let y = pairs(&|r, o| if lessons.y[r][o].is_finite() { lessons.y[r][o] } else { 0.0 })?;
+        let s = pairs(&|r, o| training.s[r][o] * counts(training.y[r][o]))?;
+        let y = pairs(&|r, o| if training.y[r][o].is_finite() { training.y[r][o] } else { 0.0 })?;
         let e = ((self.forward(&x)? * s)? - y)?;
         let d2 = HUBER * HUBER;
         (e.sqr()?.affine(1.0 / d2, 1.0)?.sqrt()?.affine(d2, -d2))?.mean_all()
@@ -162,7 +168,7 @@ impl Network {
 }
 
 /// Evenly between −1 and 1.
-fn even(draw: &mut Draw) -> f32 {
+fn even(draw: &mut Rng) -> f32 {
     2.0 * draw.uniform() as f32 - 1.0
 }
 
@@ -176,33 +182,33 @@ mod tests {
     use super::*;
 
     /// y₁ = x₁·x₂, y₂ = max(x₁, x₂), in steps of four numbers of which the first says "there".
-    fn lessons(steps: usize) -> Lessons {
-        let mut draw = Draw::new(5, "lessons");
-        let mut lessons = Lessons::default();
+    fn training(steps: usize) -> TrainingRows {
+        let mut draw = Rng::new(5, "lessons");
+        let mut training = TrainingRows::default();
         for _ in 0..400 {
             let (a, b) = (even(&mut draw), even(&mut draw));
             let step = [1.0, a, b, 0.3];
-            lessons.x.push(step.repeat(steps));
-            lessons.s.push([1.0; OUT]);
-            lessons.y.push([a * b, a.max(b)]);
+            training.x.push(step.repeat(steps));
+            training.s.push([1.0; OUT]);
+            training.y.push([a * b, a.max(b)]);
         }
-        lessons
+        training
     }
 
     fn trained(shape: Shape, steps: usize, seed: u64) -> Frozen {
-        let lessons = lessons(steps);
-        let mut draw = Draw::new(seed, "weights");
+        let training = training(steps);
+        let mut draw = Rng::new(seed, "weights");
         let net = Network::new(shape, 4, false, &mut draw).unwrap();
         let blank = net.freeze().unwrap();
-        assert!(lessons.x.iter().all(|x| blank.say(x) == [0.0; OUT]));
+        assert!(training.x.iter().all(|x| blank.say(x) == [0.0; OUT]));
         let take: Vec<usize> = (0..300).collect();
-        let plan = Plan { steps: 300, batch: 64, rate: 1e-2, decay: 1e-4 };
-        net.train(&lessons, &take, &plan, &mut draw).unwrap();
+        let plan = TrainingSchedule { steps: 300, batch: 64, rate: 1e-2, decay: 1e-4 };
+        net.train(&training, &take, &plan, &mut draw).unwrap();
         let frozen = net.freeze().unwrap();
         let tensor =
-            net.forward(&table(lessons.x.iter().map(Vec::as_slice)).unwrap()).unwrap().to_vec2::<f32>().unwrap();
+            net.forward(&table(training.x.iter().map(Vec::as_slice)).unwrap()).unwrap().to_vec2::<f32>().unwrap();
         let mut error = 0.0;
-        for ((x, y), same) in lessons.x.iter().zip(&lessons.y).zip(&tensor).skip(300) {
+        for ((x, y), same) in training.x.iter().zip(&training.y).zip(&tensor).skip(300) {
             let said = frozen.say(x);
             for o in 0..OUT {
                 assert!((said[o] - same[o]).abs() < 1e-5, "{shape:?}: {said:?} is not {same:?}");

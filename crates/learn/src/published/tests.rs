@@ -2,11 +2,11 @@
 
 use super::{forward, recurrent};
 use crate::catalog::{Catalog, Cell, Key};
-use crate::table::{Setting, Subject, Unfit};
+use crate::table::{EstimatorError, Setting, Subject};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
 
-type Make = fn(&Setting<'_>) -> Result<Box<dyn Estimator>, Unfit>;
+type Make = fn(&Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError>;
 const BOTH: [Make; 2] = [recurrent, forward];
 
 fn kinds() -> Vec<Kind> {
@@ -25,7 +25,8 @@ fn subjects() -> Vec<Subject> {
 
 fn put(catalog: &mut Catalog, w: &Workload, partner: Option<&Workload>, k: &Kind, rate: f64) {
     let (workload, partner) = (w.name.clone(), partner.map(|p| p.name.clone()));
-    let cell = Cell { rate, watts: None, source: Source::Measured, observations: 1, at: Time::ZERO, doubt: 0.03 };
+    let cell =
+        Cell { rate, watts: None, source: Source::Measured, observations: 1, at: Time::ZERO, standard_error: 0.03 };
     catalog.put(Key { workload, partner, kind: k.name.clone(), gang: 1 }, cell).unwrap();
 }
 
@@ -63,7 +64,7 @@ fn rows(estimator: &dyn Estimator) -> Vec<RateRow> {
 fn assert_sane(rows: &[RateRow]) {
     for row in rows {
         for e in row.cells.iter().flatten() {
-            let numbers = [e.rate, e.spread_rate, e.watts, e.doubt];
+            let numbers = [e.rate, e.spread_rate, e.watts, e.standard_error];
             assert!(numbers.iter().all(|x| x.is_finite() && *x > 0.0), "{row:?}");
             assert!(e.partner_rate.is_finite() && (e.partner_rate > 0.0) == row.ask.partner.is_some(), "{row:?}");
         }
@@ -130,7 +131,7 @@ fn with_nothing_known_the_performance_model_speaks_and_is_doubted() {
         let estimator = made(make, &Catalog::default(), 1);
         let rows = rows(estimator.as_ref());
         assert_sane(&rows);
-        assert!(rows.iter().flat_map(|r| r.cells.iter().flatten()).all(|e| e.doubt >= 0.5));
+        assert!(rows.iter().flat_map(|r| r.cells.iter().flatten()).all(|e| e.standard_error >= 0.5));
         let pair = estimator.estimate(&ask(0, Some(3))).cells[1].unwrap();
         let truth = model::beside(&all[0], &all[3], &kinds()[1]).unwrap();
         assert!((pair.rate / truth.own).ln().abs() < 1e-9);

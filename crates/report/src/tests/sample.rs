@@ -24,10 +24,10 @@ impl Dice {
 
 /// How large a sample is.
 #[derive(Clone, Copy)]
-pub(super) struct Size {
-    pub(super) jobs: usize,
-    pub(super) tenants: usize,
-    pub(super) gpus_per_kind: usize,
+pub(crate) struct Size {
+    pub(crate) jobs: usize,
+    pub(crate) tenants: usize,
+    pub(crate) gpus_per_kind: usize,
 }
 
 const KINDS: [(&str, f64, f64, f64); 3] =
@@ -64,7 +64,7 @@ struct Running {
 }
 
 /// Six runs of one trace.
-pub(super) fn runs(size: Size) -> Vec<RunRecord> {
+pub(crate) fn runs(size: Size) -> Vec<RunRecord> {
     let tasks = trace(size);
     (0..NAMES.len()).map(|policy| Toy::new(policy, size, &tasks).run()).collect()
 }
@@ -181,7 +181,9 @@ impl<'a> Toy<'a> {
             gantt: self.gantt(),
             timeline: self.samples,
             learning: Vec::new(),
+            nodes: (KINDS.len() * self.size.gpus_per_kind.div_ceil(4)) as u32,
             gantt_labels,
+            gantt_until_seconds: None,
         }
     }
 

@@ -21,7 +21,7 @@ const TOLERANCE: f64 = 1e-6;
 pub struct Violation {
     /// When, in the world's time.
     pub at: Time,
-    /// What.
+    /// The rule that was broken, and by whom.
     pub what: String,
 }
 

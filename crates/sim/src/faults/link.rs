@@ -1,7 +1,7 @@
 //! The way between scheduler and world, on which messages are lost, late, doubled and out of order.
 //!
 //! Two things are promised, as a real network and its driver would promise them: nothing arrives later than
-//! [`LATEST_SECONDS`] (connections time out), and while the weather is quiet everything arrives within a second.
+//! [`LATEST_SECONDS`] (connections time out), and while it is quiet everything arrives within a second.
 
 use super::tally::{Fault, Tally};
 use crate::rng::Rng;
@@ -45,7 +45,7 @@ impl Way {
 
 /// How likely a message is lost, late or repeated.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weather {
+struct FaultRates {
     lost: f64,
     late: f64,
     repeated: f64,
@@ -54,34 +54,34 @@ struct Weather {
 /// The link of one run.
 pub(super) struct Link {
     rng: Rng,
-    weather: [Weather; Way::COUNT],
+    rates: [FaultRates; Way::COUNT],
     pub(super) quiet: bool,
 }
 
 impl Link {
-    /// Draws the weather: on each way fair, bad or anything between.
+    /// Draws the rates of each way: none, high, or anything between.
     pub(super) fn new(mut rng: Rng) -> Self {
         let mut odds = |most: f64| if rng.chance(0.3) { 0.0 } else { most * rng.uniform().powi(2) };
-        let weather = std::array::from_fn(|_| Weather { lost: odds(0.4), late: odds(0.5), repeated: odds(0.4) });
-        Self { rng, weather, quiet: false }
+        let rates = std::array::from_fn(|_| FaultRates { lost: odds(0.4), late: odds(0.5), repeated: odds(0.4) });
+        Self { rng, rates, quiet: false }
     }
 
     /// The delays, in seconds, after which copies of a message arrive: none, one or two of them.
     pub(super) fn send(&mut self, way: Way, tally: &mut Tally) -> Vec<f64> {
         let [lost, late, repeated] = way.faults();
-        let weather = if self.quiet { Weather::default() } else { self.weather[way as usize] };
-        if self.rng.chance(weather.lost) {
+        let rates = if self.quiet { FaultRates::default() } else { self.rates[way as usize] };
+        if self.rng.chance(rates.lost) {
             tally.count(lost);
             return Vec::new();
         }
-        let copies = if self.rng.chance(weather.repeated) {
+        let copies = if self.rng.chance(rates.repeated) {
             tally.count(repeated);
             2
         } else {
             1
         };
         let mut delay = || {
-            if self.rng.chance(weather.late) {
+            if self.rng.chance(rates.late) {
                 tally.count(late);
                 self.rng.uniform_in(USUAL_SECONDS.end, LATEST_SECONDS)
             } else {

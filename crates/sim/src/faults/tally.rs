@@ -85,7 +85,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts one.
+    /// Counts one occurrence of a fault.
     pub fn count(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
     }

@@ -13,7 +13,8 @@ pub struct Mix<T> {
 }
 
 /// Why the text of an option cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct OptionError {
     /// What is wrong, what was expected and what to do.
     pub message: String,
@@ -24,14 +25,6 @@ impl OptionError {
         Self { message: message.into() }
     }
 }
-
-impl fmt::Display for OptionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for OptionError {}
 
 impl<T> Mix<T> {
     /// A mix of values with weights.

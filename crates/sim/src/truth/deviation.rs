@@ -20,7 +20,7 @@ use arles_core::Kind;
 pub struct Deviation {
     /// Decides every draw.
     pub seed: u64,
-    /// Of rates alone.
+    /// Relative deviation of rates alone.
     pub rate_sd: f64,
     /// Of what a partner leaves of them.
     pub pair_sd: f64,

@@ -8,7 +8,7 @@ use arles_core::estimate::RateQuery;
 pub struct Steady {
     /// What runs, how large and beside whom.
     pub ask: RateQuery,
-    /// Where.
+    /// The kind that it runs on.
     pub kind: KindId,
     /// Whether it spans more nodes than it needs to.
     pub spread: bool,
@@ -52,6 +52,25 @@ impl World {
                 self.idle_since[g] = now;
             }
         }
+        self.check_counts();
+    }
+
+    /// Counts that are kept up to date order by order, taken anew from the seats.
+    ///
+    /// # Panics
+    /// If they differ: the world has lost a seat or counted one twice.
+    fn check_counts(&self) {
+        let mut busy = vec![0; self.busy.len()];
+        let mut seats = 0;
+        for (g, jobs) in self.on_gpu.iter().enumerate() {
+            let held = jobs.iter().flatten().count();
+            busy[self.cluster.kind_of(GpuId(g as u32)).index()] += u32::from(held > 0);
+            seats += held;
+        }
+        assert_eq!(busy, self.busy, "GPUs in use, by kind");
+        let gangs = || self.seated_lives().filter_map(|life| life.gang.as_ref()).filter(|gang| gang.ended.is_none());
+        assert_eq!(gangs().count(), self.running as usize, "gangs that run");
+        assert_eq!(gangs().map(|gang| gang.gpus.len()).sum::<usize>(), seats, "seats on GPUs");
     }
 
     /// A node goes down: its gangs are gone, with what they had not saved.

@@ -3,7 +3,7 @@
 //! The relative rate of w beside p on a kind is r(w,p)/r(w): what the partner leaves of w's rate alone. An estimator is held to
 //! its own figure alone. The error is the mean of |believed − true| over all ordered pairs that fit, in hundredths of the rate alone.
 
-use super::{Field, LEARNED, WORLD_OPTIONS};
+use super::{GoghSetup, LEARNED, UNUSED_GPUS};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{KindId, WorkloadId};
 use arles_report::finding::{Finding, Plot, Sheet, Style, Value};
@@ -12,15 +12,15 @@ use arles_sim::scenario::{RunHooks, Scenario};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An estimator that can still be asked when the run that used it is over.
-struct Kept(Arc<Mutex<Box<dyn Estimator>>>);
+struct SharedEstimator(Arc<Mutex<Box<dyn Estimator>>>);
 
-impl Kept {
+impl SharedEstimator {
     fn with<R>(&self, what: impl FnOnce(&mut dyn Estimator) -> R) -> R {
         what(self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut())
     }
 }
 
-impl Estimator for Kept {
+impl Estimator for SharedEstimator {
     fn estimate(&self, ask: &RateQuery) -> RateRow {
         self.with(|estimator| estimator.estimate(ask))
     }
@@ -68,37 +68,38 @@ fn error(truth: &Cells, believed: &Cells, keep: impl Fn(usize) -> bool) -> (f64,
 
 /// Tells what one estimator believes of pairs before and after a run.
 #[must_use]
-pub fn colocation(field: &Field<'_>) -> Finding {
-    let chosen = field.tested(LEARNED).or_else(|| field.learners().next());
-    let scenario = field.loads.get(field.middle()).and_then(|load| load.scenarios.first());
+pub fn colocation(setup: &GoghSetup<'_>) -> Finding {
+    let chosen = setup.tested(LEARNED).or_else(|| setup.learners().next());
+    let scenario = setup.loads.get(setup.middle()).and_then(|load| load.scenarios.first());
     let (Some(chosen), Some([scenario, _])) = (chosen, scenario) else {
-        let mut finding = Finding::by("There is no estimator to look into.");
-        finding.trouble("no estimator takes part, so there is nothing to compare with the truth");
+        let mut finding = Finding::by("No estimator takes part in these runs.");
+        finding.warn("no estimator takes part, so there is nothing to compare with the truth");
         return finding;
     };
-    let contender = &field.contenders[chosen];
+    let candidate = &setup.candidates[chosen];
     let mut finding = Finding::by(format!(
-        "What '{}' believes of pairs of the trace's workloads: before its run at {} (first seed, unused GPUs {}), from measurements of other \
-         workloads, and after it. Rates beside a partner over rates alone.",
-        field.name(chosen),
-        field.loads[field.middle()].title,
-        WORLD_OPTIONS[0]
+        "Relative rates of pairs of the trace's workloads as estimated by '{}': before its run at {} (first seed, \
+            unused GPUs {}), from measurements of other workloads only, and after the run. A relative rate is the rate \
+            beside a partner over the rate alone.",
+        setup.name(chosen),
+        setup.loads[setup.middle()].title,
+        UNUSED_GPUS[0]
     ));
-    let Some(guess) = field.guess(contender, 0) else { return finding };
+    let Some(guess) = setup.guess(candidate, 0) else { return finding };
     let (kinds, workloads) = (scenario.cluster().kinds().len(), scenario.trace().workloads.len());
     let look =
         |estimator: &dyn Estimator| (0..kinds).map(|kind| believed(estimator, workloads, kind)).collect::<Vec<_>>();
     let before = look(guess.estimator.as_ref());
     let kept = Arc::new(Mutex::new(guess.estimator));
-    let guess = EstimatorSetup { estimator: Box::new(Kept(Arc::clone(&kept))), ..guess };
+    let guess = EstimatorSetup { estimator: Box::new(SharedEstimator(Arc::clone(&kept))), ..guess };
     let hooks = RunHooks { estimator: Some(guess), ..RunHooks::default() };
     let jobs = scenario.trace().jobs.len().max(1) as f64;
-    let progress = &mut |over: u64| (field.plan.progress)(over as f64 / jobs);
-    if let Err(why) = scenario.run(contender.policy, hooks, progress) {
-        finding.trouble(format!("{}: {why}", field.name(chosen)));
+    let progress = &mut |over: u64| (setup.plan.progress)(over as f64 / jobs);
+    if let Err(why) = scenario.run(candidate.policy, hooks, progress) {
+        finding.warn(format!("{}: {why}", setup.name(chosen)));
         return finding;
     }
-    let after = look(&Kept(kept));
+    let after = look(&SharedEstimator(kept));
     let truths: Vec<Cells> = (0..kinds).map(|kind| truth(scenario, kind)).collect();
     finding.sheets.push(sheet(scenario, &truths, &before, &after));
     let most = |kind: &usize| truths[*kind].iter().flatten().count();
@@ -123,7 +124,7 @@ fn sheet(scenario: &Scenario, truths: &[Cells], before: &[Cells], after: &[Cells
         let measured = |i: usize| after[j][i].is_some_and(|cell| cell.1);
         let of = |cells: &Cells, keep: &dyn Fn(usize) -> bool| error(&truths[j], cells, keep);
         let number = |(error, cells): (f64, u64)| match cells {
-            0 => Value::Nothing,
+            0 => Value::Empty,
             _ => Value::number(error, Style::Percent(1)),
         };
         sheet.row(vec![
@@ -136,17 +137,21 @@ fn sheet(scenario: &Scenario, truths: &[Cells], before: &[Cells], after: &[Cells
             number(of(&after[j], &|i| !measured(i))),
         ]);
     }
-    sheet.note("Pairs are ordered: what the second leaves of the first. Errors are in hundredths of the rate alone.")
+    sheet.note(
+        "Pairs are ordered: the rate of the first workload beside the second. Errors are in percentage points of the \
+        rate alone.",
+    )
 }
 
 fn maps(scenario: &Scenario, kind: usize, cells: [&Cells; 3]) -> Plot {
     let name = &scenario.cluster().kinds()[kind].name;
-    let maps = ["true", "believed before", "believed after the run"].into_iter().zip(cells);
+    let maps = ["true", "estimated before the run", "estimated after the run"].into_iter().zip(cells);
     let bare = |cells: &Cells| cells.iter().map(|cell| cell.map(|(ratio, _)| ratio)).collect();
-    Plot::Maps {
+    Plot::HeatMaps {
         name: "pairs",
         title: format!("Rate beside a partner over the rate alone, on {name}"),
-        reading: "Row: whose rate; column: beside whom. Bright: the partner hardly disturbs. Empty: the two do not fit in memory.".to_owned(),
+        caption: "Row: the workload whose rate is shown; column: its partner. Bright: little interference. Empty: the two do not \
+            fit in memory together.".to_owned(),
         scale: "rate beside a partner over the rate alone",
         names: scenario.workloads().map(|(name, _)| name.to_owned()).collect(),
         maps: maps.map(|(title, cells)| (title.to_owned(), bare(cells))).collect(),

@@ -1,4 +1,4 @@
-//! Energy to completion, broken promises and completion times of every contender, at several loads.
+//! Energy to completion, broken promises and completion times of every candidate, at several loads.
 //!
 //! Energies are compared seed by seed, E/E₀ − 1 with E₀ the baseline's on the same trace, so that a trace with much work does
 //! not drown the others. The *distance to the oracle* is the same with E₀ of the policy under test told the truth: what is
@@ -8,8 +8,8 @@
 //! Where unused GPUs are on, energy holds the idle power of every GPU until the last end; where they are off, only of those
 //! in use.
 
-use super::{Field, LEARNED, ORACLE, Runs, WORLD_OPTIONS};
-use arles_report::Spread;
+use super::{GoghSetup, LEARNED, ORACLE, Runs, UNUSED_GPUS};
+use arles_report::MeanInterval;
 use arles_report::finding::{Finding, Judgement, Part, Plot, Sheet, Style, Value};
 use arles_report::record::Summary;
 
@@ -33,48 +33,50 @@ const NAMES: [[&str; 6]; 3] = [
 
 /// Tells of energy, promises and times.
 #[must_use]
-pub fn energy(field: &Field<'_>, runs: &Runs) -> Finding {
-    let tested = field.tested;
+pub fn energy(setup: &GoghSetup<'_>, runs: &Runs) -> Finding {
+    let tested = setup.tested;
     let mut finding = Finding::by(format!(
-        "{} Energy is that of all GPUs until the last end, with unused GPUs switched off and left on. Everybody but {tested} is told true rates; \
-         {tested} also has to do with estimates, which begin with measurements of other workloads and learn from what runs. '{LEARNED} P1' is {LEARNED} without \
-         corrections: what was measured says nothing about other cells. Estimators other than {LEARNED} run at {} with unused \
-         GPUs {} only.",
-        field.words(),
-        field.loads.get(field.middle()).map_or("no load", |load| load.title.as_str()),
-        WORLD_OPTIONS[0]
+        "{} Energy is that of all GPUs until the last job ends, with unused GPUs switched off and left on. All policies \
+            except {tested} are given true rates; {tested} also runs with estimates, which start from measurements of \
+            other workloads and are updated by what runs. '{LEARNED} P1' is {LEARNED} without corrections: a measurement \
+            changes the estimate of no other cell. Estimators other than {LEARNED} run at {} with unused GPUs {} only.",
+        setup.describe(),
+        setup.loads.get(setup.middle()).map_or("no load", |load| load.title.as_str()),
+        UNUSED_GPUS[0]
     ));
-    runs.troubles(field).for_each(|trouble| finding.trouble(trouble));
-    for load in 0..field.loads.len().min(NAMES.len()) {
-        for habit in 0..WORLD_OPTIONS.len() {
-            finding.sheets.push(totals(field, runs, load, habit));
-            finding.plots.push(stacks(field, runs, load, habit));
+    runs.warnings(setup).for_each(|warn| finding.warn(warn));
+    for load in 0..setup.loads.len().min(NAMES.len()) {
+        for unused in 0..UNUSED_GPUS.len() {
+            finding.sheets.push(totals(setup, runs, load, unused));
+            finding.plots.push(stacks(setup, runs, load, unused));
         }
-        finding.sheets.extend(distances(field, runs, load));
-        finding.sheets.push(parts(field, runs, load));
-        for habit in 0..WORLD_OPTIONS.len() {
-            verdicts(field, runs, (load, habit), &mut finding);
+        finding.sheets.extend(distances(setup, runs, load));
+        finding.sheets.push(parts(setup, runs, load));
+        for unused in 0..UNUSED_GPUS.len() {
+            verdicts(setup, runs, (load, unused), &mut finding);
         }
     }
     finding
 }
 
 /// E/E₀ − 1 over the seeds.
-fn change(runs: &Runs, place: (usize, usize), own: usize, base: usize) -> Spread {
-    Spread::of(&runs.beside(place, (own, base), |own, base| own.summary.energy_kwh / base.summary.energy_kwh - 1.0))
+fn change(runs: &Runs, place: (usize, usize), own: usize, base: usize) -> MeanInterval {
+    MeanInterval::of(
+        &runs.beside(place, (own, base), |own, base| own.summary.energy_kwh / base.summary.energy_kwh - 1.0),
+    )
 }
 
-fn mean(runs: &Runs, (load, habit): (usize, usize), own: usize, of: Amount) -> f64 {
-    Spread::of(&runs.each(load, habit, own, |outcome| of(&outcome.summary))).mean
+fn mean(runs: &Runs, (load, unused): (usize, usize), own: usize, of: Amount) -> f64 {
+    MeanInterval::of(&runs.each(load, unused, own, |outcome| of(&outcome.summary))).mean
 }
 
-/// A change against a contender; nothing where it is itself, or one of them is not there.
+/// A change against a candidate; nothing where it is itself, or one of them is not there.
 fn against(runs: &Runs, place: (usize, usize), own: usize, base: Option<usize>) -> Value {
     let change = base.filter(|base| *base != own).map(|base| change(runs, place, own, base));
-    change.filter(|change| change.mean.is_finite()).map_or(Value::Nothing, |c| Value::spread(c, Style::Change(1)))
+    change.filter(|change| change.mean.is_finite()).map_or(Value::Empty, |c| Value::spread(c, Style::Change(1)))
 }
 
-fn totals(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Sheet {
+fn totals(setup: &GoghSetup<'_>, runs: &Runs, load: usize, unused: usize) -> Sheet {
     let columns = [
         ("run", "run"),
         ("energy\nkWh", "energy_kwh"),
@@ -84,14 +86,14 @@ fn totals(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Sheet {
         ("JCT\nh", "mean_jct_hours"),
         ("moves", "migrations"),
     ];
-    let title = format!("{}, unused GPUs {}", capital(&field.loads[load].title), WORLD_OPTIONS[habit]);
-    let mut sheet = Sheet::new(NAMES[load][habit], title, &columns);
-    let [fifo, max_min] = BASELINES.map(|name| field.rival(name));
-    let place = (load, habit);
-    for c in field.there(load, habit) {
+    let title = format!("{}, unused GPUs {}", capital(&setup.loads[load].title), UNUSED_GPUS[unused]);
+    let mut sheet = Sheet::new(NAMES[load][unused], title, &columns);
+    let [fifo, max_min] = BASELINES.map(|name| setup.rival(name));
+    let place = (load, unused);
+    for c in setup.there(load, unused) {
         let number = |of: Amount, style| Value::number(mean(runs, place, c, of), style);
         sheet.row(vec![
-            field.name(c).into(),
+            setup.name(c).into(),
             number(|s| s.energy_kwh, Style::Plain(1)),
             against(runs, place, c, fifo),
             against(runs, place, c, max_min),
@@ -101,13 +103,13 @@ fn totals(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Sheet {
         ]);
     }
     sheet.note(
-        "Against: change in energy, seed by seed. Promises broken: time below a promised rate over the time that it was due. Moves: starts of a job \
-         on other GPUs than it last had.",
+        "Against: relative change in energy, paired by seed. Promises broken: time below a promised rate over the time \
+            in which it was due. Moves: starts of a job on other GPUs than before.",
     )
 }
 
-fn distances(field: &Field<'_>, runs: &Runs, load: usize) -> Option<Sheet> {
-    let oracle = field.tested(ORACLE)?;
+fn distances(setup: &GoghSetup<'_>, runs: &Runs, load: usize) -> Option<Sheet> {
+    let oracle = setup.tested(ORACLE)?;
     let columns = [
         ("run", "run"),
         ("unused off,\nin all", "off"),
@@ -115,25 +117,28 @@ fn distances(field: &Field<'_>, runs: &Runs, load: usize) -> Option<Sheet> {
         ("unused on,\nin all", "on"),
         ("after\na tenth", "on_after_a_tenth"),
     ];
-    let title = format!("Distance to {} with true rates, {}", field.tested, field.loads[load].title);
+    let title = format!("Distance to {} with true rates, {}", setup.tested, setup.loads[load].title);
     let mut sheet = Sheet::new(NAMES[load][2], title, &columns);
-    for c in field.there(load, 0).filter(|c| *c != oracle) {
-        let mut cells: Vec<Value> = vec![field.name(c).into()];
-        for habit in 0..WORLD_OPTIONS.len() {
-            cells.push(against(runs, (load, habit), c, Some(oracle)));
-            let late = late_distance(runs, (load, habit), c, oracle);
-            cells.push(if late.mean.is_nan() { Value::Nothing } else { Value::spread(late, Style::Change(1)) });
+    for c in setup.there(load, 0).filter(|c| *c != oracle) {
+        let mut cells: Vec<Value> = vec![setup.name(c).into()];
+        for unused in 0..UNUSED_GPUS.len() {
+            cells.push(against(runs, (load, unused), c, Some(oracle)));
+            let late = late_distance(runs, (load, unused), c, oracle);
+            cells.push(if late.mean.is_nan() { Value::Empty } else { Value::spread(late, Style::Change(1)) });
         }
         sheet.row(cells);
     }
-    Some(sheet.note("Energy over that of the oracle's run, less one: in all, and of what is drawn after the first tenth of the time in which jobs arrive."))
+    Some(sheet.note(
+        "Energy relative to the run with true rates, minus one: in total, and for the energy drawn after the first \
+        tenth of the arrival period.",
+    ))
 }
 
 /// The distance from the first tenth on.
-fn late_distance(runs: &Runs, place: (usize, usize), own: usize, oracle: usize) -> Spread {
+fn late_distance(runs: &Runs, place: (usize, usize), own: usize, oracle: usize) -> MeanInterval {
     let ratios =
         runs.beside(place, (own, oracle), |own, base| own.energy_after_a_tenth() / base.energy_after_a_tenth() - 1.0);
-    Spread::of(&ratios)
+    MeanInterval::of(&ratios)
 }
 
 /// A number of a summary.
@@ -147,7 +152,7 @@ const PARTS: [(Part, Amount); 4] = [
     (Part::Unused, |s| s.energy_unused_kwh),
 ];
 
-fn parts(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
+fn parts(setup: &GoghSetup<'_>, runs: &Runs, load: usize) -> Sheet {
     let columns = [
         ("run", "run"),
         ("computing\nkWh", "active_kwh"),
@@ -157,10 +162,10 @@ fn parts(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
         ("GPUs\nin use", "utilisation_ratio"),
         ("last end\nh", "makespan_hours"),
     ];
-    let title = format!("Where the energy goes, {}, unused GPUs on", field.loads[load].title);
+    let title = format!("Where the energy goes, {}, unused GPUs on", setup.loads[load].title);
     let mut sheet = Sheet::new(NAMES[load][3], title, &columns);
-    for c in field.there(load, 1) {
-        let mut cells: Vec<Value> = vec![field.name(c).into()];
+    for c in setup.there(load, 1) {
+        let mut cells: Vec<Value> = vec![setup.name(c).into()];
         cells.extend(PARTS.map(|(_, of)| Value::number(mean(runs, (load, 1), c, of), Style::Plain(1))));
         let in_use = mean(runs, (load, 1), c, |s| s.utilisation_ratio);
         cells.push(Value::number(in_use, Style::Percent(0)));
@@ -171,40 +176,42 @@ fn parts(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
     sheet
 }
 
-fn stacks(field: &Field<'_>, runs: &Runs, load: usize, habit: usize) -> Plot {
+fn stacks(setup: &GoghSetup<'_>, runs: &Runs, load: usize, unused: usize) -> Plot {
     // Where unused GPUs are off they draw nothing, and need no colour.
-    let parts = &PARTS[..if habit == 0 { 3 } else { 4 }];
-    let bars = field
-        .there(load, habit)
-        .map(|c| (field.name(c), parts.iter().map(|(_, of)| mean(runs, (load, habit), c, *of)).collect()));
-    Plot::Stacks {
-        name: NAMES[load][4 + habit],
-        title: format!("Energy, {}, unused GPUs {}", field.loads[load].title, WORLD_OPTIONS[habit]),
-        reading: "Mean over the traces of the energy until the last end. Shorter is better, where no more promises are broken.".to_owned(),
+    let parts = &PARTS[..if unused == 0 { 3 } else { 4 }];
+    let bars = setup
+        .there(load, unused)
+        .map(|c| (setup.name(c), parts.iter().map(|(_, of)| mean(runs, (load, unused), c, *of)).collect()));
+    Plot::StackedBars {
+        name: NAMES[load][4 + unused],
+        title: format!("Energy, {}, unused GPUs {}", setup.loads[load].title, UNUSED_GPUS[unused]),
+        caption:
+            "Energy until the last job ends, mean over the traces. Shorter is better if no more promises are broken."
+                .to_owned(),
         unit: "kWh",
         parts: parts.iter().map(|(part, _)| *part).collect(),
         bars: bars.collect(),
     }
 }
 
-fn verdicts(field: &Field<'_>, runs: &Runs, place: (usize, usize), finding: &mut Finding) {
-    let Some(own) = field.tested(LEARNED) else { return };
-    let title = format!("{}, unused GPUs {}", field.loads[place.0].title, WORLD_OPTIONS[place.1]);
-    let oracle = field.tested(ORACLE);
+fn verdicts(setup: &GoghSetup<'_>, runs: &Runs, place: (usize, usize), finding: &mut Finding) {
+    let Some(own) = setup.tested(LEARNED) else { return };
+    let title = format!("{}, unused GPUs {}", setup.loads[place.0].title, UNUSED_GPUS[place.1]);
+    let oracle = setup.tested(ORACLE);
     let broken = |c: usize| mean(runs, place, c, |s| s.sla_violation_ratio);
-    let percent = |ratio: f64| Style::Percent(1).say(ratio);
+    let percent = |ratio: f64| Style::Percent(1).format(ratio);
     for name in BASELINES {
-        let Some(base) = field.rival(name) else { continue };
+        let Some(base) = setup.rival(name) else { continue };
         let saved = change(runs, place, own, base);
         if saved.mean.is_nan() {
             continue;
         }
         let known = oracle.map_or(String::new(), |oracle| {
-            format!(" (with true rates {})", Style::Change(1).say(change(runs, place, oracle, base).mean))
+            format!(" (with true rates {})", Style::Change(1).format(change(runs, place, oracle, base).mean))
         });
         let (mine, theirs) = (broken(own), broken(base));
         finding.verdict(
-            format!("{}, against {name}, {title}", field.name(own)),
+            format!("{}, against {name}, {title}", setup.name(own)),
             format!("−{} energy, no more promises broken", percent(STATED_SAVING)),
             format!(
                 "{}{known}; promises broken {}, by {name} {}",
@@ -219,8 +226,8 @@ fn verdicts(field: &Field<'_>, runs: &Runs, place: (usize, usize), finding: &mut
         let late = late_distance(runs, place, own, oracle);
         if late.mean.is_finite() {
             finding.verdict(
-                format!("{}, from a tenth of the trace on, {title}", field.name(own)),
-                format!("within {} of true rates (our aim)", Style::Percent(0).say(NEAR)),
+                format!("{}, from a tenth of the trace on, {title}", setup.name(own)),
+                format!("within {} of the run with true rates (our target)", Style::Percent(0).format(NEAR)),
                 Value::spread(late, Style::Change(1)).to_string(),
                 Judgement::of(late.mean <= NEAR),
             );

@@ -5,9 +5,9 @@
 //! Lines are means over the seeds, drawn as far as every seed has come.
 
 use super::runs::Outcome;
-use super::{Field, ORACLE, Runs, WORLD_OPTIONS};
-use arles_report::Spread;
-use arles_report::finding::{Finding, Line, Plot, Sheet, Style, Value};
+use super::{GoghSetup, ORACLE, Runs, UNUSED_GPUS};
+use arles_report::MeanInterval;
+use arles_report::finding::{Finding, Plot, Series, Sheet, Style, Value};
 use arles_report::record::LearningSample;
 
 /// Points of a line.
@@ -23,20 +23,20 @@ type Error = fn(&LearningSample) -> Option<f64>;
 
 /// Tells of errors and distances over time.
 #[must_use]
-pub fn learning(field: &Field<'_>, runs: &Runs) -> Finding {
+pub fn learning(setup: &GoghSetup<'_>, runs: &Runs) -> Finding {
     let mut finding = Finding::by(format!(
-        "The runs of the energy experiment: {} Errors are means over all rates that the scheduler was told, measured or not. Charts are \
-         of {}, unused GPUs {}.",
-        field.words(),
-        field.loads.get(field.middle()).map_or("no load", |load| load.title.as_str()),
-        WORLD_OPTIONS[0]
+        "The runs of the energy experiment: {} Errors are means over all rates given to the scheduler, measured or \
+            estimated. Charts show {}, unused GPUs {}.",
+        setup.describe(),
+        setup.loads.get(setup.middle()).map_or("no load", |load| load.title.as_str()),
+        UNUSED_GPUS[0]
     ));
-    runs.troubles(field).for_each(|trouble| finding.trouble(trouble));
-    for load in 0..field.loads.len().min(NAMES.len()) {
-        finding.sheets.push(sheet(field, runs, load));
+    runs.warnings(setup).for_each(|warn| finding.warn(warn));
+    for load in 0..setup.loads.len().min(NAMES.len()) {
+        finding.sheets.push(sheet(setup, runs, load));
     }
-    if !field.loads.is_empty() {
-        charts(field, runs, &mut finding);
+    if !setup.loads.is_empty() {
+        charts(setup, runs, &mut finding);
     }
     finding
 }
@@ -47,7 +47,7 @@ fn held(samples: &[LearningSample], seconds: f64, of: Error) -> Option<f64> {
     samples[..known].iter().rev().find_map(of)
 }
 
-fn sheet(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
+fn sheet(setup: &GoghSetup<'_>, runs: &Runs, load: usize) -> Sheet {
     let columns = [
         ("run", "run"),
         ("alone,\nat first", "solo_first"),
@@ -58,15 +58,15 @@ fn sheet(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
         ("at the\nend", "pair_end"),
         ("measure-\nments", "observations"),
     ];
-    let title = format!("Mean error of estimated rates, {}, unused GPUs {}", field.loads[load].title, WORLD_OPTIONS[0]);
+    let title = format!("Mean error of estimated rates, {}, unused GPUs {}", setup.loads[load].title, UNUSED_GPUS[0]);
     let mut sheet = Sheet::new(NAMES[load], title, &columns);
-    for c in field.learners().filter(|c| !runs.of(load, 0, *c).is_empty()) {
+    for c in setup.learners().filter(|c| !runs.of(load, 0, *c).is_empty()) {
         let number = |of: &dyn Fn(&Outcome) -> Option<f64>, style| {
             let values = runs.each(load, 0, c, |outcome| of(outcome).unwrap_or(f64::NAN));
             let told: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-            if told.is_empty() { Value::Nothing } else { Value::number(Spread::of(&told).mean, style) }
+            if told.is_empty() { Value::Empty } else { Value::number(MeanInterval::of(&told).mean, style) }
         };
-        let mut cells: Vec<Value> = vec![field.name(c).into()];
+        let mut cells: Vec<Value> = vec![setup.name(c).into()];
         for error in [(|s| s.solo_error_ratio) as Error, |s| s.pair_error_ratio] {
             cells.push(number(&|o| o.learning.iter().find_map(error), Style::Percent(1)));
             cells.push(number(&|o| held(&o.learning, o.span_seconds / 10.0, error), Style::Percent(1)));
@@ -75,9 +75,7 @@ fn sheet(field: &Field<'_>, runs: &Runs, load: usize) -> Sheet {
         cells.push(number(&|o| Some(o.summary.observations as f64), Style::Plain(0)));
         sheet.row(cells);
     }
-    sheet.note(
-        "At first: when the scheduler was first told anything, before any measurement of the workloads of the trace.",
-    )
+    sheet.note("At first: the first rates given to the scheduler, before any workload of the trace was measured.")
 }
 
 /// The means of a function of time over all seeds, as far as all have it.
@@ -95,63 +93,52 @@ fn course(
     let moments = (0..=POINTS).map(|i| span * i as f64 / POINTS as f64);
     let mean = |t: f64| {
         let values: Option<Vec<f64>> = (0..spans.len()).map(|seed| of(seed, t)).collect();
-        values.map(|values| (t, Spread::of(&values).mean, None))
+        values.map(|values| (t, MeanInterval::of(&values).mean, None))
     };
     moments.filter_map(mean).collect()
 }
 
-fn charts(field: &Field<'_>, runs: &Runs, finding: &mut Finding) {
-    let load = field.middle();
-    let title = &field.loads[load].title;
+fn charts(setup: &GoghSetup<'_>, runs: &Runs, finding: &mut Finding) {
+    let load = setup.middle();
+    let title = &setup.loads[load].title;
     let outcome = |c: usize, seed: usize| runs.of(load, 0, c).get(seed).and_then(|run| run.as_ref().ok());
     let errors = |error: Error| {
-        let line = |c: usize| Line {
-            name: field.contenders[c].estimator.to_owned(),
+        let line = |c: usize| Series {
+            name: setup.candidates[c].estimator.to_owned(),
             points: course(runs, load, c, &|seed, t| held(&outcome(c, seed)?.learning, t, error)),
         };
-        field.learners().map(line).filter(|line| !line.points.is_empty()).collect::<Vec<Line>>()
+        setup.learners().map(line).filter(|line| !line.points.is_empty()).collect::<Vec<Series>>()
     };
-    let chart = |name, what: &str, reading: &str, up, lines| Plot::Courses {
+    let chart = |name, what: &str, caption: &str, y_label, lines| Plot::Trends {
         name,
         title: format!("{what}, {title}"),
-        reading: reading.to_owned(),
-        across: "time since the first arrival",
-        up,
+        caption: caption.to_owned(),
+        x_label: "time since the first arrival",
+        y_label,
         time: true,
         lines,
     };
-    let reading = "Height: mean error over all rates that the scheduler was told until then. It may rise when workloads arrive \
-                   of which nothing is known yet.";
-    finding.plots.push(chart(
-        "error-alone",
-        "Error of rates alone",
-        reading,
-        "mean error",
-        errors(|s| s.solo_error_ratio),
-    ));
-    finding.plots.push(chart(
-        "error-in-pairs",
-        "Error of rates in pairs",
-        reading,
-        "mean error",
-        errors(|s| s.pair_error_ratio),
-    ));
-    if let Some(oracle) = field.tested(ORACLE) {
-        let distance = |c: usize| Line {
-            name: field.contenders[c].estimator.to_owned(),
+    let caption = "Mean relative error of all rates given to the scheduler so far. It can rise when workloads arrive that have \
+        not been measured.";
+    let (alone, pairs) = (errors(|s| s.solo_error_ratio), errors(|s| s.pair_error_ratio));
+    finding.plots.push(chart("error-alone", "Error of rates alone", caption, "mean error", alone));
+    finding.plots.push(chart("error-in-pairs", "Error of rates in pairs", caption, "mean error", pairs));
+    if let Some(oracle) = setup.tested(ORACLE) {
+        let distance = |c: usize| Series {
+            name: setup.candidates[c].estimator.to_owned(),
             points: course(runs, load, c, &|seed, t| {
                 let (own, base) = (outcome(c, seed)?, outcome(oracle, seed)?);
                 (t >= FIRST * own.span_seconds).then(|| own.energy_until(t) / base.energy_until(t) - 1.0)
             }),
         };
-        let lines = field.learners().map(distance).filter(|line| !line.points.is_empty()).collect();
-        let reading = "Height: energy until then over that of the run that knows every rate, less one. Below 0 a run has spent less so far, often \
-                       because it is behind with its work.";
+        let lines = setup.learners().map(distance).filter(|line| !line.points.is_empty()).collect();
+        let caption = "Cumulative energy relative to the run with true rates, minus one. Below 0 a run has used less energy so far, \
+            often because it has completed less work.";
         finding.plots.push(chart(
             "distance",
             "Distance to the oracle in energy",
-            reading,
-            "energy over the oracle's, less one",
+            caption,
+            "energy relative to the oracle, minus one",
             lines,
         ));
     }

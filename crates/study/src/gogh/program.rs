@@ -10,12 +10,12 @@
 //! which is the power at the promised pace; a job that ends by the clock counts with ρ/r = 1. Beside it stand the jobs that got
 //! nothing, and the jobs below their promised rate.
 
-use super::Field;
+use super::GoghSetup;
 use arles_core::allocate::{
     Allocation, Grant, Grouping, Members, PolicyEntry, Power, Problem, User, UserPower, find_policy,
 };
 use arles_core::{JobId, KindId, Time};
-use arles_report::finding::{Finding, Line, Plot, Sheet, Style, Value};
+use arles_report::finding::{Finding, Plot, Series, Sheet, Style, Value};
 use arles_sim::scenario::{RunHooks, RunObserver, Scenario};
 use arles_sim::world::World;
 
@@ -44,7 +44,7 @@ impl RunObserver for Snapshot {
 
 /// What an allocation is worth.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Worth {
+struct AllocationValue {
     watts: f64,
     /// Jobs with nothing.
     idle: f64,
@@ -52,8 +52,8 @@ struct Worth {
     below: f64,
 }
 
-fn value(problem: &Problem, answer: &Allocation) -> Worth {
-    let mut worth = Worth::default();
+fn value(problem: &Problem, answer: &Allocation) -> AllocationValue {
+    let mut worth = AllocationValue::default();
     let (mut held, mut kept) = (vec![0.0; problem.users.len()], vec![0.0; problem.users.len()]);
     for grant in answer.grants().iter().filter(|grant| grant.gangs > 1e-9) {
         let (watts, members) = bundle(problem, grant);
@@ -100,21 +100,21 @@ fn stretch(problem: &Problem, u: usize, rate: f64) -> f64 {
     problem.users[u].floor.unwrap_or(best) / rate
 }
 
-/// One answer.
+/// A timed solution.
 struct Answer {
     seconds: f64,
     gap: Option<f64>,
-    worth: Worth,
+    worth: AllocationValue,
 }
 
 /// Asks a policy, three times unless it takes long, and keeps the least time.
-fn ask(field: &Field<'_>, policy: &'static PolicyEntry, problem: &Problem) -> Result<Answer, String> {
+fn ask(setup: &GoghSetup<'_>, policy: &'static PolicyEntry, problem: &Problem) -> Result<Answer, String> {
     let asked = (policy.make)();
     let (mut seconds, mut last) = (f64::INFINITY, None);
     for _ in 0..3 {
-        let begun = (field.plan.stopwatch)();
+        let begun = (setup.plan.stopwatch)();
         let answer = asked.allocate(problem).map_err(|error| error.to_string())?;
-        let took = (field.plan.stopwatch)() - begun;
+        let took = (setup.plan.stopwatch)() - begun;
         seconds = seconds.min(took);
         last = Some(answer);
         if took > 0.5 {
@@ -167,13 +167,14 @@ fn singles(problem: &Problem) -> Result<Problem, String> {
 
 /// Times the policy under test, and a greedy one.
 #[must_use]
-pub fn program(field: &Field<'_>) -> Finding {
+pub fn program(setup: &GoghSetup<'_>) -> Finding {
     let mut finding = Finding::by(format!(
-        "Problems of the third decision in runs of growing clusters, two jobs to a GPU, all there from the beginning; {}. The least of three times on one \
-         thread of this machine, from the problem to the checked allocation. These numbers differ from run to run.",
-        field.plan.ground.title
+        "The problem of the third round in runs on clusters of increasing size, with two jobs per GPU, all submitted at \
+            the start; {}. Minimum of three timings on one thread of this machine, from the problem to the verified \
+            allocation. These numbers differ from run to run.",
+        setup.plan.testbed.title
     ));
-    let tested = find_policy(field.tested).filter(|policy| policy.name != GREEDY);
+    let tested = find_policy(setup.tested).filter(|policy| policy.name != GREEDY);
     let policies: Vec<&'static PolicyEntry> = tested.into_iter().chain(find_policy(GREEDY)).collect();
     let columns = [
         ("problem", "problem"),
@@ -185,13 +186,13 @@ pub fn program(field: &Field<'_>) -> Finding {
         ("below their\npromise", "below_promise"),
     ];
     let mut sheet = Sheet::new("program", "One decision", &columns);
-    let mut lines: Vec<Line> =
-        policies.iter().map(|policy| Line { name: policy.name.to_owned(), points: Vec::new() }).collect();
-    for (done, (title, scenario)) in field.sizes.iter().enumerate() {
+    let mut lines: Vec<Series> =
+        policies.iter().map(|policy| Series { name: policy.name.to_owned(), points: Vec::new() }).collect();
+    for (done, (title, scenario)) in setup.sizes.iter().enumerate() {
         let asked = match policies.first().map(|policy| problem(scenario, policy)) {
             Some(Ok(problem)) => problem,
             Some(Err(why)) => {
-                finding.trouble(format!("{title}: {why}"));
+                finding.warn(format!("{title}: {why}"));
                 continue;
             }
             None => break,
@@ -201,26 +202,27 @@ pub fn program(field: &Field<'_>) -> Finding {
         for (policy, line) in policies.iter().zip(&mut lines) {
             // Both are asked the same; whoever wants every job by itself gets it so.
             let own = if policy.grouping == Grouping::Single { singles(&asked) } else { Ok(asked.clone()) };
-            match own.and_then(|own| ask(field, policy, &own)) {
+            match own.and_then(|own| ask(setup, policy, &own)) {
                 Ok(answer) => {
                     line.points.push((f64::from(jobs), answer.seconds, None));
                     sheet.row(row(&title, policy.name, &answer));
                 }
-                Err(why) => finding.trouble(format!("{}, {title}: {why}", policy.name)),
+                Err(why) => finding.warn(format!("{}, {title}: {why}", policy.name)),
             }
         }
-        (field.plan.progress)((done + 1) as f64 / field.sizes.len() as f64);
+        (setup.plan.progress)((done + 1) as f64 / setup.sizes.len() as f64);
     }
     finding.sheets.push(sheet.note(
-        "Gap: what the program's own bound leaves open. Power at the promised pace counts a job that runs faster than promised for the shorter time that it is \
-         there; jobs with nothing cost nothing, so compare it where as many jobs run.",
+        "Gap: optimality gap left by the program's own bound. Power at the promised pace counts a job that runs faster \
+            than promised only for the shorter time that it needs; jobs that get nothing cost nothing, so compare only \
+            where equally many jobs run.",
     ));
     finding.plots.push(Plot::Lines {
         name: "program-time",
         title: "Time of one decision".to_owned(),
-        reading: "Both axes are logarithmic: a straight line is a power of the number of jobs.".to_owned(),
-        across: "jobs",
-        up: "time to allocate",
+        caption: "Both axes are logarithmic: a straight line is a power law in the number of jobs.".to_owned(),
+        x_label: "jobs",
+        y_label: "time to allocate",
         log: true,
         lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
     });
@@ -232,7 +234,7 @@ fn row(title: &str, policy: &str, answer: &Answer) -> Vec<Value> {
         title.into(),
         policy.into(),
         Value::number(answer.seconds, Style::Seconds),
-        answer.gap.map_or(Value::Nothing, |gap| Value::number(gap, Style::Percent(2))),
+        answer.gap.map_or(Value::Empty, |gap| Value::number(gap, Style::Percent(2))),
         Value::number(answer.worth.watts / 1e3, Style::Plain(2)),
         Value::number(answer.worth.idle, Style::Plain(0)),
         Value::number(answer.worth.below, Style::Plain(0)),
@@ -287,6 +289,6 @@ mod tests {
         let proposal = Proposal { grants: vec![grant(0, 1.0), grant(1, 1.0)], ..Proposal::default() };
         let worth = value(&problem, &Allocation::check(&problem, proposal).unwrap());
         // 100 W at twice the promised rate, and 50 W at half of it.
-        assert_eq!(worth, Worth { watts: 100.0 * 0.5 + 50.0 * 2.0, idle: 1.0, below: 2.0 });
+        assert_eq!(worth, AllocationValue { watts: 100.0 * 0.5 + 50.0 * 2.0, idle: 1.0, below: 2.0 });
     }
 }

@@ -1,6 +1,6 @@
-//! Every contender on every trace, once.
+//! Every candidate on every trace, once.
 
-use super::{Field, WORLD_OPTIONS};
+use super::{GoghSetup, UNUSED_GPUS};
 use crate::pool;
 use arles_report::record::{LearningSample, Summary};
 use arles_sim::scenario::RunHooks;
@@ -44,65 +44,65 @@ pub(super) type Result = std::result::Result<Outcome, String>;
 
 /// All runs.
 pub struct Runs {
-    /// By load, habit and contender; then by seed.
+    /// By load, habit and candidate; then by seed.
     results: BTreeMap<(usize, usize, usize), Vec<Result>>,
 }
 
 impl Runs {
-    /// The runs of a contender at a load under a habit of unused GPUs, by seed; none where it does not take part.
-    pub(super) fn of(&self, load: usize, habit: usize, contender: usize) -> &[Result] {
-        self.results.get(&(load, habit, contender)).map_or(&[], Vec::as_slice)
+    /// The runs of a candidate at a load under a habit of unused GPUs, by seed; none where it does not take part.
+    pub(super) fn of(&self, load: usize, unused: usize, candidate: usize) -> &[Result] {
+        self.results.get(&(load, unused, candidate)).map_or(&[], Vec::as_slice)
     }
 
-    /// Something of every run that there is, seed by seed, beside the same of another contender.
+    /// Something of every run that there is, seed by seed, beside the same of another candidate.
     pub(super) fn beside(
         &self,
-        (load, habit): (usize, usize),
+        (load, unused): (usize, usize),
         (own, other): (usize, usize),
         of: impl Fn(&Outcome, &Outcome) -> f64,
     ) -> Vec<f64> {
-        let pairs = self.of(load, habit, own).iter().zip(self.of(load, habit, other));
+        let pairs = self.of(load, unused, own).iter().zip(self.of(load, unused, other));
         pairs.filter_map(|(own, other)| Some(of(own.as_ref().ok()?, other.as_ref().ok()?))).collect()
     }
 
     /// Something of every run that there is.
-    pub(super) fn each(&self, load: usize, habit: usize, own: usize, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
-        self.beside((load, habit), (own, own), |outcome, _| of(outcome))
+    pub(super) fn each(&self, load: usize, unused: usize, own: usize, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+        self.beside((load, unused), (own, own), |outcome, _| of(outcome))
     }
 
-    /// Why runs failed, each with its contender.
-    pub(super) fn troubles<'r>(&'r self, field: &'r Field<'_>) -> impl Iterator<Item = String> + 'r {
+    /// Why runs failed, each with its candidate.
+    pub(super) fn warnings<'r>(&'r self, setup: &'r GoghSetup<'_>) -> impl Iterator<Item = String> + 'r {
         self.results.iter().flat_map(|((_, _, c), runs)| {
             let failed = runs.iter().filter_map(|run| run.as_ref().err());
-            failed.map(|why| format!("{}: {why}", field.name(*c)))
+            failed.map(|why| format!("{}: {why}", setup.name(*c)))
         })
     }
 }
 
-/// Does all runs.
+/// Runs every candidate on every trace.
 #[must_use]
-pub fn runs(field: &Field<'_>) -> Runs {
+pub fn runs(setup: &GoghSetup<'_>) -> Runs {
     let mut items = Vec::new();
-    for (load, l) in field.loads.iter().enumerate() {
-        for habit in 0..WORLD_OPTIONS.len() {
-            for contender in field.there(load, habit) {
-                items.extend((0..l.scenarios.len()).map(|seed| (load, habit, contender, seed)));
+    for (load, l) in setup.loads.iter().enumerate() {
+        for unused in 0..UNUSED_GPUS.len() {
+            for candidate in setup.there(load, unused) {
+                items.extend((0..l.scenarios.len()).map(|seed| (load, unused, candidate, seed)));
             }
         }
     }
-    let done = pool::each(field.plan, &items, |&item| one(field, item));
+    let done = pool::each(setup.plan, &items, |&item| one(setup, item));
     let mut results: BTreeMap<_, Vec<Result>> = BTreeMap::new();
-    for ((load, habit, contender, _), result) in items.into_iter().zip(done) {
-        results.entry((load, habit, contender)).or_default().push(result);
+    for ((load, unused, candidate, _), result) in items.into_iter().zip(done) {
+        results.entry((load, unused, candidate)).or_default().push(result);
     }
     Runs { results }
 }
 
-fn one(field: &Field<'_>, (load, habit, contender, seed): (usize, usize, usize, usize)) -> Result {
-    let contender = &field.contenders[contender];
-    let scenario = &field.loads[load].scenarios[seed][habit];
-    let hooks = RunHooks { estimator: field.guess(contender, seed), ..RunHooks::default() };
-    let record = scenario.run(contender.policy, hooks, &mut |_| {}).map_err(|error| error.to_string())?;
+fn one(setup: &GoghSetup<'_>, (load, unused, candidate, seed): (usize, usize, usize, usize)) -> Result {
+    let candidate = &setup.candidates[candidate];
+    let scenario = &setup.loads[load].scenarios[seed][unused];
+    let hooks = RunHooks { estimator: setup.guess(candidate, seed), ..RunHooks::default() };
+    let record = scenario.run(candidate.policy, hooks, &mut |_| {}).map_err(|error| error.to_string())?;
     let end = (record.summary.makespan_seconds, record.summary.energy_kwh);
     let samples = record.timeline.iter().map(|s| (s.at_seconds, s.energy_kwh)).filter(|s| s.0 > 0.0 && s.0 < end.0);
     Ok(Outcome {

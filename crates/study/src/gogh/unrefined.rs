@@ -5,8 +5,8 @@ use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow,
 use arles_core::{KindId, WorkloadId};
 use std::collections::BTreeMap;
 
-/// Doubt of a cell that was measured.
-const MEASURED_DOUBT: f64 = 0.03;
+/// Standard error of a cell that was measured.
+const MEASURED_STANDARD_ERROR: f64 = 0.03;
 
 /// Whose rate: workload, gang, partner, kind, spread.
 type Cell = (WorkloadId, u32, Option<WorkloadId>, KindId, bool);
@@ -28,7 +28,7 @@ impl Unrefined {
         let of = |workload, partner, spread| self.measured.get(&(workload, ask.gang, partner, kind, spread)).copied();
         let mut seen = |rate: f64, watts: f64, to: &mut f64| {
             *to = rate;
-            (cell.watts, cell.doubt, cell.source) = (watts, MEASURED_DOUBT, Source::Measured);
+            (cell.watts, cell.standard_error, cell.source) = (watts, MEASURED_STANDARD_ERROR, Source::Measured);
         };
         let (mut rate, mut spread_rate, mut partner_rate) = (cell.rate, cell.spread_rate, cell.partner_rate);
         if let Some((r, watts)) = of(ask.workload, ask.partner, false) {

@@ -45,7 +45,13 @@ pub(super) fn cells(text: &str, origin: &str, names: &Names<'_>, at: Time) -> Re
         }
     }
     others.append(&mut own);
-    let measured =
-        |rate| Cell { rate, watts: None, source: Source::Measured, observations: 1, at, doubt: MEASUREMENT_ERROR };
+    let measured = |rate| Cell {
+        rate,
+        watts: None,
+        source: Source::Measured,
+        observations: 1,
+        at,
+        standard_error: MEASUREMENT_ERROR,
+    };
     Ok((others.into_iter().map(|(key, rate)| (key, measured(rate))).collect(), spread))
 }

@@ -10,7 +10,7 @@ use arles_core::estimate::Source;
 use arles_core::library::nearest;
 use arles_core::{Library, Time};
 use arles_learn::catalog::csv::{self, Names};
-use arles_learn::catalog::words;
+use arles_learn::catalog::labels;
 use arles_learn::{Catalog, Cell, Key};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -33,7 +33,7 @@ pub(super) struct List {
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// Only what comes from there
-    #[arg(long, value_name = "SOURCE", value_parser = PossibleValuesParser::new(words::SOURCES.map(|(word, _)| word)))]
+    #[arg(long, value_name = "SOURCE", value_parser = PossibleValuesParser::new(labels::SOURCES.map(|(word, _)| word)))]
     source: Option<String>,
     /// Ages and doubts as of this moment, such as 2026-11-15 [default: now]
     #[arg(long, value_name = "MOMENT")]
@@ -46,7 +46,7 @@ impl List {
     pub(super) fn run(&self, place: &Place, out: &mut dyn Write) -> Result<()> {
         let now = moment_or_now("--as-of", self.as_of.as_deref())?;
         let kind = self.kind.as_deref().map(|name| Library::builtin().kind(name)).transpose()?;
-        let source = self.source.as_deref().and_then(|word| words::meaning(word, &words::SOURCES));
+        let source = self.source.as_deref().and_then(|word| labels::from_label(word, &labels::SOURCES));
         let catalog = place.read()?;
         let workload = self.workload.as_deref().map(|name| named(&catalog, name)).transpose()?;
         let fits = |(key, cell): &(&Key, &Cell)| {

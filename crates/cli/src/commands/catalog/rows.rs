@@ -4,7 +4,7 @@ use crate::output;
 use crate::quantity::{percent, shown};
 use arles_core::Time;
 use arles_core::estimate::Source;
-use arles_learn::catalog::{moment, words};
+use arles_learn::catalog::{labels, timestamp};
 use arles_learn::{Cell, Key};
 use serde::Serialize;
 
@@ -34,8 +34,8 @@ impl<'c> Row<'c> {
             watts: cell.watts,
             source: cell.source,
             observations: cell.observations,
-            at: moment::text(cell.at),
-            doubt: cell.doubt,
+            at: timestamp::text(cell.at),
+            doubt: cell.standard_error,
         }
     }
 }
@@ -49,11 +49,11 @@ pub(super) fn rate(cell: &Cell) -> output::Cell {
 /// Watts, source, observations, age and doubt, as of `now`.
 pub(super) fn quality(cell: &Cell, now: Time) -> [output::Cell; 5] {
     let watts = cell.watts.unwrap_or(f64::NAN);
-    let doubt = cell.doubt_at(now);
+    let doubt = cell.standard_error_at(now);
     let age_seconds = now.since(cell.at);
     [
         output::Cell::number(shown(watts, 3), watts),
-        words::word(&cell.source, &words::SOURCES).into(),
+        labels::label_of(&cell.source, &labels::SOURCES).into(),
         cell.observations.into(),
         output::Cell::number(age(age_seconds), age_seconds),
         output::Cell::number(percent(doubt), doubt),

@@ -8,7 +8,7 @@ use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
 use arles_core::Library;
 use arles_core::library::nearest;
-use arles_learn::evaluate::{PLANS, Plan, Question, Score, Split, evaluate};
+use arles_learn::evaluate::{EvaluationOptions, OBSERVATION_PLANS, ObservationPlan, Score, Split, evaluate};
 use arles_learn::{ESTIMATORS, EstimatorEntry};
 use arles_sim::rates::RateTable;
 use clap::Args;
@@ -70,7 +70,7 @@ impl Eval {
         };
         let measured = measured::from_table(&RateTable::from_file(&self.rates)?)?;
         let progress = Progress::parts("evaluating");
-        let question = Question {
+        let question = EvaluationOptions {
             catalog: &measured.catalog,
             kinds: &measured.kinds,
             library: Library::builtin(),
@@ -107,9 +107,9 @@ impl Eval {
             .collect()
     }
 
-    fn plans(&self) -> Result<Vec<Plan>> {
-        let all: Vec<&str> = PLANS.iter().map(|p| p.name).collect();
-        let find = |name: &str| PLANS.iter().find(|p| p.name == name.trim()).copied();
+    fn plans(&self) -> Result<Vec<ObservationPlan>> {
+        let all: Vec<&str> = OBSERVATION_PLANS.iter().map(|p| p.name).collect();
+        let find = |name: &str| OBSERVATION_PLANS.iter().find(|p| p.name == name.trim()).copied();
         let missing = |name: &str| {
             anyhow!("--observe: '{name}' is no number of observations here; expected any of {}", all.join(","))
         };
@@ -157,7 +157,7 @@ fn tabled(scores: &[Score]) -> Table {
         Column::hidden("refused"),
     ]);
     let mut order: Vec<&Score> = scores.iter().collect();
-    let plan = |s: &Score| PLANS.iter().position(|p| p.name == s.observations);
+    let plan = |s: &Score| OBSERVATION_PLANS.iter().position(|p| p.name == s.observations);
     order.sort_by_key(|s| (s.split.name() != Split::LeaveWorkloadOut.name(), s.cells != "pair", plan(s)));
     let mut block = None;
     for s in order {

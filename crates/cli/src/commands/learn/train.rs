@@ -9,7 +9,7 @@ use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
 use arles_core::{Kind, Library};
 use arles_learn::Setting;
-use arles_learn::learned::{self, Trained};
+use arles_learn::learned::{self, TrainingSummary};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -42,7 +42,7 @@ pub(crate) struct Train {
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
-    trained: Trained,
+    trained: TrainingSummary,
     numbers: usize,
     wall_seconds: f64,
 }

@@ -17,10 +17,10 @@ use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::{PolicyEntry, find_policy};
-use arles_report::finding::{Chapter, Finding};
+use arles_report::finding::{ExperimentReport, Finding};
 use arles_sim::scenario::Scenario;
-use arles_study::gogh::{self, Contender, Field, GOGH, Load, ORACLE, RIVALS, Runs, TOPICS, Topic, WORLD_OPTIONS};
-use arles_study::{Ground, Plan};
+use arles_study::gogh::{self, Candidate, GOGH, GoghSetup, Load, ORACLE, RIVALS, Runs, TOPICS, Topic, UNUSED_GPUS};
+use arles_study::{Plan, Testbed};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,13 +90,13 @@ pub(super) fn run(flags: &Reproduce, settings: &Settings, names: &[&'static str]
     for topic in names.iter().filter_map(|name| TOPICS.iter().find(|topic| topic.name == *name)) {
         for (stage, runs) in stages.iter().zip(&mut kept) {
             let finding = stage.finding(flags, topic, runs)?;
-            chapters.push(Chapter {
+            chapters.push(ExperimentReport {
                 name: topic.name,
                 title: topic.title,
                 claim: topic.claim,
-                ground: Some(stage.ground.title.clone()),
+                testbed: Some(stage.ground.title.clone()),
                 command: flags.command(topic.name),
-                absent: Vec::new(),
+                missing_policies: Vec::new(),
                 finding,
             });
         }
@@ -107,7 +107,7 @@ pub(super) fn run(flags: &Reproduce, settings: &Settings, names: &[&'static str]
 /// A ground with its traces and the estimators made for them.
 struct Stage<'s> {
     settings: &'s Settings,
-    ground: Ground,
+    ground: Testbed,
     loads: Vec<Load>,
     sizes: Vec<(String, Scenario)>,
     /// The policy under test, if any.
@@ -124,7 +124,7 @@ impl<'s> Stage<'s> {
         let title = ground_title(settings.rates.as_deref().map(Path::new));
         let setup = Setup::new(settings)?;
         let ground =
-            Ground::new(&title, setup.cluster.clone(), setup.rates().cloned()).map_err(|e| anyhow!("{title}: {e}"))?;
+            Testbed::new(&title, setup.cluster.clone(), setup.rates().cloned()).map_err(|e| anyhow!("{title}: {e}"))?;
         let named = flags.run.names_policies().then_some(&settings.policies[..]);
         let (tested, rivals, mut absent) = lineup(named);
         let mut stage = Self {
@@ -174,7 +174,7 @@ impl<'s> Stage<'s> {
         let bar = Progress::parts(&format!("{}, {}", topic.name, self.ground.title));
         let begun = Instant::now();
         let plan = Plan {
-            ground: &self.ground,
+            testbed: &self.ground,
             policies: &self.rivals,
             seed: self.settings.seed,
             seeds: self.settings.seeds,
@@ -185,10 +185,10 @@ impl<'s> Stage<'s> {
             progress: &|part| bar.at_part(part),
         };
         let contenders = self.contenders();
-        let field = Field {
+        let field = GoghSetup {
             plan: &plan,
             tested: self.tested.map_or("", |policy| policy.name),
-            contenders: &contenders,
+            candidates: &contenders,
             loads: &self.loads,
             noise: self.settings.noise,
             sizes: &self.sizes,
@@ -201,19 +201,19 @@ impl<'s> Stage<'s> {
             _ => gogh::program(&field),
         };
         if topic.name != "estimates" {
-            self.absences().into_iter().for_each(|sentence| finding.trouble(sentence));
+            self.absences().into_iter().for_each(|sentence| finding.warn(sentence));
         }
         Ok(finding)
     }
 
     /// Rivals, then the policy under test with true rates and with every estimator.
-    fn contenders(&self) -> Vec<Contender<'_>> {
-        let told = |policy| Contender { policy, estimator: ORACLE, fresh: None };
-        let mut contenders: Vec<Contender<'_>> = self.rivals.iter().copied().map(told).collect();
+    fn contenders(&self) -> Vec<Candidate<'_>> {
+        let told = |policy| Candidate { policy, estimator: ORACLE, make: None };
+        let mut contenders: Vec<Candidate<'_>> = self.rivals.iter().copied().map(told).collect();
         if let Some(policy) = self.tested {
             contenders.push(told(policy));
             for tutor in &self.tutors {
-                contenders.push(Contender { policy, estimator: tutor.name, fresh: Some(tutor.fresh.as_ref()) });
+                contenders.push(Candidate { policy, estimator: tutor.name, make: Some(tutor.fresh.as_ref()) });
             }
         }
         contenders
@@ -244,7 +244,7 @@ fn loads(settings: &Settings) -> Result<Vec<Load>> {
     };
     let mut loads = Vec::new();
     for load in offered {
-        let habits = WORLD_OPTIONS.map(|habit| Settings { load, unused_off: habit == "off", ..settings.clone() });
+        let habits = UNUSED_GPUS.map(|habit| Settings { load, unused_off: habit == "off", ..settings.clone() });
         let [off, on] = [Setup::new(&habits[0])?, Setup::new(&habits[1])?];
         let mut scenarios: Vec<[Scenario; 2]> = Vec::new();
         for seed in (0..settings.seeds).map(|i| settings.seed.wrapping_add(i)) {

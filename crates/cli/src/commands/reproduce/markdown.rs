@@ -1,11 +1,11 @@
 //! Findings as Markdown: every table with the command that makes it.
 
 use super::Paper;
-use arles_report::finding::{Chapter, Judgement, Sheet, Value};
+use arles_report::finding::{ExperimentReport, Judgement, Sheet, Value};
 use std::fmt::Write;
 
 /// The whole page.
-pub(super) fn page(paper: &Paper, command: &str, chapters: &[Chapter]) -> String {
+pub(super) fn page(paper: &Paper, command: &str, chapters: &[ExperimentReport]) -> String {
     let (title, origin) = (paper.title, paper.origin);
     let timed: Vec<String> =
         (paper.experiments)().into_iter().filter(|(_, timed)| *timed).map(|(name, _)| format!("*{name}*")).collect();
@@ -23,7 +23,7 @@ pub(super) fn page(paper: &Paper, command: &str, chapters: &[Chapter]) -> String
 }
 
 /// Every verdict, so that a difference cannot be overlooked.
-fn overview(chapters: &[Chapter]) -> String {
+fn overview(chapters: &[ExperimentReport]) -> String {
     let all = || chapters.iter().flat_map(|c| c.finding.verdicts.iter().map(move |v| (c, v)));
     let count = |judgement| all().filter(|(_, v)| v.judgement == judgement).count();
     let (agree, differ, open) = (count(Judgement::Agrees), count(Judgement::Differs), count(Judgement::Open));
@@ -32,7 +32,7 @@ fn overview(chapters: &[Chapter]) -> String {
     if differ > 0 {
         out.push_str("| where they differ | stated | measured |\n| --- | --- | --- |\n");
         for (chapter, v) in all().filter(|(_, v)| v.judgement == Judgement::Differs) {
-            let place = chapter.ground.as_ref().map_or(String::new(), |ground| format!(" ({ground})"));
+            let place = chapter.testbed.as_ref().map_or(String::new(), |ground| format!(" ({ground})"));
             let cells = [format!("{}: {}{place}", chapter.name, v.about), v.stated.clone(), v.measured.clone()];
             let _ = writeln!(out, "| {} |", cells.map(|cell| escaped(&cell)).join(" | "));
         }
@@ -40,8 +40,8 @@ fn overview(chapters: &[Chapter]) -> String {
     out
 }
 
-fn section(chapter: &Chapter) -> String {
-    let ground = chapter.ground.as_ref().map_or(String::new(), |ground| format!(", {ground}"));
+fn section(chapter: &ExperimentReport) -> String {
+    let ground = chapter.testbed.as_ref().map_or(String::new(), |ground| format!(", {ground}"));
     let mut out = format!("\n## {}{}\n\n", chapter.title, escaped(&ground));
     let _ = write!(out, "*Claim.* {}\n\n{}\n\n", escaped(chapter.claim), escaped(&chapter.finding.method));
     let _ = writeln!(out, "    {}", chapter.command);
@@ -59,11 +59,15 @@ fn section(chapter: &Chapter) -> String {
             let _ = writeln!(out, "| {} | {word} |", cells.join(" | "));
         }
     }
-    for trouble in &chapter.finding.troubles {
+    for trouble in &chapter.finding.warnings {
         let _ = writeln!(out, "\nTrouble: {}", escaped(trouble));
     }
-    if !chapter.absent.is_empty() {
-        let _ = writeln!(out, "\nWithout {}: the arles that wrote this has no such policy.", chapter.absent.join(", "));
+    if !chapter.missing_policies.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nWithout {}: the arles that wrote this has no such policy.",
+            chapter.missing_policies.join(", ")
+        );
     }
     out
 }

@@ -8,9 +8,9 @@ use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::PolicyEntry;
-use arles_report::finding::Chapter;
+use arles_report::finding::ExperimentReport;
 use arles_sim::scenario::Scenario;
-use arles_study::{EXPERIMENTS, Experiment, Ground, Plan, find_experiment};
+use arles_study::{EXPERIMENTS, Experiment, Plan, Testbed, find_experiment};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ pub(super) fn run(flags: &Reproduce, settings: &Settings, names: &[&'static str]
     let stages = Stage::all(settings, &experiments)?;
     let mut chapters = Vec::new();
     for experiment in &experiments {
-        for stage in stages.iter().take(if experiment.grounded { stages.len() } else { 1 }) {
+        for stage in stages.iter().take(if experiment.uses_testbed { stages.len() } else { 1 }) {
             chapters.extend(chapter(flags, experiment, stage, settings));
         }
     }
@@ -56,9 +56,14 @@ pub(super) fn run(flags: &Reproduce, settings: &Settings, names: &[&'static str]
 }
 
 /// Does one experiment on one ground; nothing, and a remark, where this build has none of its policies.
-fn chapter(flags: &Reproduce, experiment: &'static Experiment, stage: &Stage, settings: &Settings) -> Option<Chapter> {
+fn chapter(
+    flags: &Reproduce,
+    experiment: &'static Experiment,
+    stage: &Stage,
+    settings: &Settings,
+) -> Option<ExperimentReport> {
     let chosen: Option<&[&'static PolicyEntry]> = flags.run.names_policies().then_some(&settings.policies);
-    let (policies, absent) = experiment.lineup.resolve(chosen);
+    let (policies, absent) = experiment.policies.resolve(chosen);
     let missing = absent.join(", ");
     if policies.is_empty() {
         remark(format_args!("{}: left out, since this arles has no {missing}", experiment.name));
@@ -67,7 +72,7 @@ fn chapter(flags: &Reproduce, experiment: &'static Experiment, stage: &Stage, se
     if !absent.is_empty() {
         remark(format_args!("{}: without {missing}, which this arles does not have", experiment.name));
     }
-    let label = if experiment.grounded {
+    let label = if experiment.uses_testbed {
         format!("{}, {}", experiment.name, stage.ground.title)
     } else {
         experiment.name.into()
@@ -75,31 +80,31 @@ fn chapter(flags: &Reproduce, experiment: &'static Experiment, stage: &Stage, se
     let bar = Progress::parts(&label);
     let begun = Instant::now();
     let finding = (experiment.run)(&Plan {
-        ground: &stage.ground,
+        testbed: &stage.ground,
         policies: &policies,
         seed: settings.seed,
         seeds: settings.seeds,
         quick: flags.quick,
         threads: super::threads(settings),
-        scenarios: if experiment.traced { &stage.scenarios } else { &[] },
+        scenarios: if experiment.uses_traces { &stage.scenarios } else { &[] },
         stopwatch: &|| begun.elapsed().as_secs_f64(),
         progress: &|part| bar.at_part(part),
     });
     drop(bar);
-    Some(Chapter {
+    Some(ExperimentReport {
         name: experiment.name,
         title: experiment.title,
         claim: experiment.claim,
-        ground: experiment.grounded.then(|| stage.ground.title.clone()),
+        testbed: experiment.uses_testbed.then(|| stage.ground.title.clone()),
         command: flags.command(experiment.name),
-        absent,
+        missing_policies: absent,
         finding,
     })
 }
 
 /// A ground with its traces.
 struct Stage {
-    ground: Ground,
+    ground: Testbed,
     scenarios: Vec<Scenario>,
     traces: String,
 }
@@ -107,7 +112,7 @@ struct Stage {
 impl Stage {
     /// The built-in model and, where there is a table of rates, that as well.
     fn all(settings: &Settings, experiments: &[&Experiment]) -> Result<Vec<Self>> {
-        let traced = experiments.iter().any(|experiment| experiment.traced);
+        let traced = experiments.iter().any(|experiment| experiment.uses_traces);
         let modelled = Settings { rates: None, ..settings.clone() };
         let mut stages = vec![Self::new(&modelled, &ground_title(None), traced)?];
         if let Some(path) = &settings.rates {
@@ -119,7 +124,7 @@ impl Stage {
     fn new(settings: &Settings, title: &str, traced: bool) -> Result<Self> {
         let setup = Setup::new(settings)?;
         let ground =
-            Ground::new(title, setup.cluster.clone(), setup.rates().cloned()).map_err(|e| anyhow!("{title}: {e}"))?;
+            Testbed::new(title, setup.cluster.clone(), setup.rates().cloned()).map_err(|e| anyhow!("{title}: {e}"))?;
         let (mut scenarios, mut traces, mut last) = (Vec::new(), String::new(), None);
         for seed in (0..settings.seeds).map(|i| settings.seed.wrapping_add(i)).take(if traced { usize::MAX } else { 0 })
         {

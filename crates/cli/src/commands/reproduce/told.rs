@@ -2,17 +2,17 @@
 
 use crate::output::{self, Cell, Column, Table};
 use anyhow::Result;
-use arles_report::finding::{Chapter, Sheet, Value, Verdict};
+use arles_report::finding::{ExperimentReport, Sheet, Value, Verdict};
 use std::io::Write;
 
 /// Every chapter: claim, method, tables, and what is stated beside what was measured.
-pub(super) fn print(out: &mut dyn Write, chapters: &[Chapter]) -> Result<()> {
+pub(super) fn print(out: &mut dyn Write, chapters: &[ExperimentReport]) -> Result<()> {
     let width = output::terminal_width();
     for (i, chapter) in chapters.iter().enumerate() {
         if i > 0 {
             writeln!(out, "\n")?;
         }
-        let heading = match &chapter.ground {
+        let heading = match &chapter.testbed {
             Some(ground) => format!("{}: {}, {ground}", chapter.name, chapter.title),
             None => format!("{}: {}", chapter.name, chapter.title),
         };
@@ -30,11 +30,14 @@ pub(super) fn print(out: &mut dyn Write, chapters: &[Chapter]) -> Result<()> {
             writeln!(out)?;
             out.write_all(verdicts(&chapter.finding.verdicts).text(width).as_bytes())?;
         }
-        for trouble in &chapter.finding.troubles {
+        for trouble in &chapter.finding.warnings {
             output::paragraph(out, &format!("Trouble: {trouble}"))?;
         }
-        if !chapter.absent.is_empty() {
-            output::paragraph(out, &format!("Without {}: this arles has no such policy.", chapter.absent.join(", ")))?;
+        if !chapter.missing_policies.is_empty() {
+            output::paragraph(
+                out,
+                &format!("Without {}: this arles has no such policy.", chapter.missing_policies.join(", ")),
+            )?;
         }
     }
     Ok(())
@@ -86,17 +89,19 @@ fn verdicts(verdicts: &[Verdict]) -> Table {
 }
 
 /// Every number of every sheet on a line of its own: sheets have different columns, and one file has one header.
-pub(super) fn csv(chapters: &[Chapter]) -> String {
+pub(super) fn csv(chapters: &[ExperimentReport]) -> String {
     let names = ["experiment", "ground", "sheet", "row", "column", "value", "half_width"];
     let mut table = Table::new(names.map(|name| Column::left(name, name)).to_vec());
     for chapter in chapters {
-        let ground = chapter.ground.as_deref().unwrap_or_default();
+        let ground = chapter.testbed.as_deref().unwrap_or_default();
         for sheet in &chapter.finding.sheets {
             for row in &sheet.rows {
                 let label: Vec<String> =
                     row.iter().filter(|value| matches!(value, Value::Text(_))).map(Value::to_string).collect();
-                let numbers =
-                    row.iter().zip(&sheet.columns).filter_map(|(value, column)| Some((value, column, value.exact()?)));
+                let numbers = row
+                    .iter()
+                    .zip(&sheet.columns)
+                    .filter_map(|(value, column)| Some((value, column, value.as_number()?)));
                 for (value, column, number) in numbers {
                     let half = value.half_width().map_or(String::new(), |half| half.to_string());
                     let cells = [chapter.name, ground, sheet.name, &label.join(" / "), column.name];

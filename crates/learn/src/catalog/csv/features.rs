@@ -1,7 +1,7 @@
 //! What workloads are made of, one line each: for those that the library does not know.
 
-use super::super::disk::check_features;
-use super::super::words::{MODES, PRECISIONS, word};
+use super::super::disk::{check_features, numbers};
+use super::super::labels::{MODES, PRECISIONS, label_of};
 use super::CsvError;
 use super::lines::{self, Line, quoted};
 use arles_core::{Library, Workload};
@@ -93,24 +93,13 @@ fn read_workload(line: &Line<'_>) -> Result<Workload, String> {
 pub fn write_features<'w>(mut out: impl Write, workloads: impl IntoIterator<Item = &'w Workload>) -> io::Result<()> {
     writeln!(out, "{}", FEATURES.join(","))?;
     for w in workloads {
-        writeln!(
-            out,
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-            quoted(&w.name),
-            quoted(&w.family),
-            quoted(&w.domain),
-            word(&w.mode, &MODES),
-            word(&w.precision, &PRECISIONS),
-            w.batch,
-            w.params,
-            w.flops_per_step,
-            w.bytes_per_step,
-            w.synced_bytes,
-            w.kernels_per_step,
-            w.memory_gib,
-            w.host_seconds,
-            quoted(&w.aliases.join(";"))
-        )?;
+        write!(out, "{},{},{}", quoted(&w.name), quoted(&w.family), quoted(&w.domain))?;
+        let (mode, precision) = (label_of(&w.mode, &MODES), label_of(&w.precision, &PRECISIONS));
+        write!(out, ",{mode},{precision},{}", w.batch)?;
+        for (_, number) in numbers(w) {
+            write!(out, ",{number}")?;
+        }
+        writeln!(out, ",{}", quoted(&w.aliases.join(";")))?;
     }
     Ok(())
 }

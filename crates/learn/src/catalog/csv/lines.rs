@@ -3,7 +3,7 @@
 //! Quotes as in RFC 4180: a field that begins with one ends with one, and may hold commas, line breaks and doubled quotes. Lines end
 //! in LF or CRLF; blank lines and a byte order mark are skipped.
 
-use super::super::words::meaning;
+use super::super::labels::from_label;
 use super::CsvError;
 use arles_core::library::nearest;
 
@@ -38,7 +38,7 @@ impl<'l> Line<'l> {
     /// One of a few words.
     pub(super) fn one_of<T: Copy>(&self, column: &str, words: &[(&'static str, T)]) -> Result<T, String> {
         let text = self.required(column)?;
-        meaning(text, words).ok_or_else(|| {
+        from_label(text, words).ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             format!("{column} is '{text}'{}; expected one of {}", hint(text, &words), words.join(", "))
         })
@@ -62,7 +62,7 @@ pub(super) fn each(
     mut take: impl FnMut(&Line<'_>) -> Result<(), String>,
 ) -> Result<(), CsvError> {
     let fail = |line, message| CsvError { origin: origin.to_owned(), line, message };
-    let mut cutter = Cutter { rest: text.trim_start_matches('\u{feff}'), number: 1 };
+    let mut cutter = Tokenizer { rest: text.trim_start_matches('\u{feff}'), number: 1 };
     let mut next = || cutter.next().map_err(|(line, message)| fail(line, message));
     let Some((number, header)) = next()? else {
         return Err(fail(0, format!("this file is empty; expected a header such as {}", columns.join(","))));
@@ -97,18 +97,18 @@ fn check_header(header: &[String], columns: &[&str], required: &[&str]) -> Resul
 
 /// The name that may have been meant.
 fn hint(wrong: &str, names: &[&str]) -> String {
-    nearest(wrong, names.iter().copied()).map_or(String::new(), |near| format!(" (did you mean {near}?)"))
+    nearest(wrong, names.iter().copied()).map_or(String::new(), |neighbours| format!(" (did you mean {neighbours}?)"))
 }
 
 /// The line that is wrong, and why.
 type Wrong = (usize, String);
 
-struct Cutter<'t> {
+struct Tokenizer<'t> {
     rest: &'t str,
     number: usize,
 }
 
-impl Cutter<'_> {
+impl Tokenizer<'_> {
     /// The fields of the next line that is not blank, and its number.
     fn next(&mut self) -> Result<Option<(usize, Vec<String>)>, Wrong> {
         loop {

@@ -15,10 +15,10 @@ fn what_a_line_does_not_say() {
         read_text("kind,workload,rate_steps_per_second\r\n\r\nTesla V100-SXM2-16GB, LM (batch size 5) ,2.5\r\n")
             .unwrap();
     let key = Key { workload: "lm-b5".into(), partner: None, kind: "v100".into(), gang: 1 };
-    let cell = Cell { rate: 2.5, watts: None, source: Source::Stated, observations: 0, at: NOW, doubt: 0.3 };
+    let cell = Cell { rate: 2.5, watts: None, source: Source::Stated, observations: 0, at: NOW, standard_error: 0.3 };
     assert_eq!(cells, [(key, cell)]);
     let measured = read_text("workload,kind,rate_steps_per_second,source\nown,v100,2.5,measured\n").unwrap()[0].1;
-    assert_eq!((measured.observations, measured.doubt), (1, MEASUREMENT_ERROR));
+    assert_eq!((measured.observations, measured.standard_error), (1, MEASUREMENT_ERROR));
 }
 
 #[test]
@@ -32,7 +32,9 @@ fn what_was_written_is_read_and_written_again_to_the_byte() {
         let key = Key { workload: names[i % 4].into(), partner, kind: ["v100", "k80"][i % 2].into(), gang };
         let (source, watts) = (SOURCES[i % 4].1, (i % 3 == 0).then_some(1e3 / 7.0));
         let at = Time(NOW.0 + 333_333 * i as u64);
-        catalog.put(key, Cell { rate, watts, source, observations: i as u32, at, doubt: 0.1 * i as f64 }).unwrap();
+        catalog
+            .put(key, Cell { rate, watts, source, observations: i as u32, at, standard_error: 0.1 * i as f64 })
+            .unwrap();
     }
     let written = |catalog: &Catalog| {
         let mut bytes = Vec::new();
@@ -85,7 +87,7 @@ fn wrong_lines_are_pointed_at() {
     line("a,v100,1,,1,,measured,-3,,", "observations is '-3'; expected a whole number");
     line("a,v100,1,,1,,,,yesterday,", "at: 'yesterday' is no moment; expected");
     line("a,v100,1,,1,,,,,-0.1", "doubt is '-0.1'; expected a relative error");
-    line("a,v100,1,,1,,,,,1000", "a on 1x v100: a doubt of 1000");
+    line("a,v100,1,,1,,,,,1000", "a on 1x v100: a standard error of 1000");
 }
 
 #[test]

@@ -3,36 +3,21 @@
 use super::super::CatalogError;
 use super::open::{MAGIC, VERSION};
 use rusqlite::{Connection, ErrorCode};
-use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
 /// Why a catalog on disk did not do what it was asked.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DiskError {
     /// The file is no catalog that can be used; it was left as it is.
+    #[error("{0}")]
     Refused(String),
     /// All was right, and still it could not be done: no permission, no space, somebody else is writing.
+    #[error("{0}")]
     Failed(String),
     /// A value that no catalog takes in.
-    Value(CatalogError),
-}
-
-impl fmt::Display for DiskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(sentence) | Self::Failed(sentence) => f.write_str(sentence),
-            Self::Value(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for DiskError {}
-
-impl From<CatalogError> for DiskError {
-    fn from(error: CatalogError) -> Self {
-        Self::Value(error)
-    }
+    #[error(transparent)]
+    Value(#[from] CatalogError),
 }
 
 /// SQLite's errors about a file, for `map_err`.

@@ -40,7 +40,7 @@ const TABLES: [(&str, &str); 3] = [
 ];
 
 /// How it is written; the head of the module above argues it.
-const WORLD_OPTIONS: &str = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON; \
+const PRAGMAS: &str = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON; \
                       PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;";
 
 /// Everything in a file.
@@ -90,7 +90,7 @@ fn write_empty(path: &Path) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     let tables = TABLES.map(|(_, table)| table).join("; ");
-    connection.execute_batch(WORLD_OPTIONS)?;
+    connection.execute_batch(PRAGMAS)?;
     connection.execute_batch(&format!(
         "BEGIN; {tables}; INSERT INTO seal VALUES (1, 0, 0); PRAGMA application_id = {APPLICATION}; \
          PRAGMA user_version = {VERSION}; COMMIT"
@@ -132,7 +132,7 @@ pub(super) fn prepare_to_write(path: &Path, connection: &Connection) -> Result<(
             path.display()
         )));
     }
-    connection.execute_batch(WORLD_OPTIONS).map_err(sql(path))
+    connection.execute_batch(PRAGMAS).map_err(sql(path))
 }
 
 /// Reads and checks everything in one transaction; `None` where the version is not ours.
@@ -165,8 +165,8 @@ pub(super) fn read_within(path: &Path, connection: &Connection, deeply: bool) ->
         }
     }
     let (catalog, digest) = rows::read(connection).map_err(|error| match error {
-        rows::Unread::Sql(error) => error::of(path, &error),
-        rows::Unread::Senseless(what) => damaged(path, &what),
+        rows::ReadError::Sql(error) => error::of(path, &error),
+        rows::ReadError::Invalid(what) => damaged(path, &what),
     })?;
     let seen = commits_of_others(connection).map_err(sql(path))?;
     Ok(Some(Read { catalog, digest, seen }))

@@ -4,7 +4,8 @@
 //! two rows are alike by accident of concatenation. The seal is the sum of all hashes modulo 2^64: it does not depend on
 //! order, and one row's change is one subtraction and one addition.
 
-use super::super::words::{MODES, PRECISIONS, SOURCES, meaning, word};
+use super::super::csv::FEATURES;
+use super::super::labels::{MODES, PRECISIONS, SOURCES, from_label, label_of};
 use super::super::{Catalog, Cell, Key, check};
 use super::check_features;
 use arles_core::{Time, Workload};
@@ -28,20 +29,20 @@ impl Digest {
 }
 
 /// Why rows could not be read.
-pub(super) enum Unread {
+pub(super) enum ReadError {
     Sql(rusqlite::Error),
     /// What was found.
-    Senseless(String),
+    Invalid(String),
 }
 
-impl From<rusqlite::Error> for Unread {
+impl From<rusqlite::Error> for ReadError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
 /// Reads all rows and compares them with the seal.
-pub(super) fn read(connection: &Connection) -> Result<(Catalog, Digest), Unread> {
+pub(super) fn read(connection: &Connection) -> Result<(Catalog, Digest), ReadError> {
     let (mut catalog, mut digest) = (Catalog::default(), Digest::default());
     let mut statement = connection.prepare(
         "SELECT workload, partner, kind, gang, rate, watts, source, observations, at, doubt FROM cells ORDER BY workload, partner, kind, gang",
@@ -52,10 +53,7 @@ pub(super) fn read(connection: &Connection) -> Result<(Catalog, Digest), Unread>
         digest.add(cell_hash(&key, &cell));
         catalog.cells.insert(key, cell);
     }
-    let mut statement = connection.prepare(
-        "SELECT name, family, domain, mode, precision, batch, params, flops_per_step, bytes_per_step, synced_bytes, \
-         kernels_per_step, memory_gib, host_seconds, aliases FROM workloads ORDER BY name",
-    )?;
+    let mut statement = connection.prepare(&format!("SELECT {} FROM workloads ORDER BY name", FEATURES.join(", ")))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let workload = workload(row)?;
@@ -66,17 +64,17 @@ pub(super) fn read(connection: &Connection) -> Result<(Catalog, Digest), Unread>
     let pair = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     let (sealed, seal) = connection.query_row("SELECT rows, digest FROM seal", [], pair)?;
     if count != sealed {
-        return Err(Unread::Senseless(format!("it has {count} rows and was left with {sealed}")));
+        return Err(ReadError::Invalid(format!("it has {count} rows and was left with {sealed}")));
     }
     if digest != Digest(i64::cast_unsigned(seal)) {
-        return Err(Unread::Senseless(
+        return Err(ReadError::Invalid(
             "its rows are not those it was left with: bytes were changed by something else than arles".into(),
         ));
     }
     Ok((catalog, digest))
 }
 
-fn cell(row: &Row<'_>) -> Result<(Key, Cell), Unread> {
+fn cell(row: &Row<'_>) -> Result<(Key, Cell), ReadError> {
     let partner: String = row.get(1)?;
     let key = Key {
         workload: row.get(0)?,
@@ -90,13 +88,13 @@ fn cell(row: &Row<'_>) -> Result<(Key, Cell), Unread> {
         source: one_of(row, 6, "source", &SOURCES)?,
         observations: ranged(row, 7, "observations")?,
         at: Time(ranged(row, 8, "at")?),
-        doubt: row.get(9)?,
+        standard_error: row.get(9)?,
     };
-    check(&key, cell.rate, cell.watts, cell.doubt, cell.at).map_err(|error| Unread::Senseless(error.0))?;
+    check(&key, cell.rate, cell.watts, cell.standard_error, cell.at).map_err(|error| ReadError::Invalid(error.0))?;
     Ok((key, cell))
 }
 
-fn workload(row: &Row<'_>) -> Result<Workload, Unread> {
+fn workload(row: &Row<'_>) -> Result<Workload, ReadError> {
     let aliases: String = row.get(13)?;
     let workload = Workload {
         name: row.get(0)?,
@@ -114,21 +112,21 @@ fn workload(row: &Row<'_>) -> Result<Workload, Unread> {
         host_seconds: row.get(12)?,
         aliases: aliases.split(SEPARATOR).filter(|alias| !alias.is_empty()).map(str::to_owned).collect(),
     };
-    check_features(&workload).map_err(|error| Unread::Senseless(error.0))?;
+    check_features(&workload).map_err(|error| ReadError::Invalid(error.0))?;
     Ok(workload)
 }
 
 /// A whole number that its field can hold.
-fn ranged<T: TryFrom<i64>>(row: &Row<'_>, column: usize, name: &str) -> Result<T, Unread> {
+fn ranged<T: TryFrom<i64>>(row: &Row<'_>, column: usize, name: &str) -> Result<T, ReadError> {
     let number: i64 = row.get(column)?;
-    T::try_from(number).map_err(|_| Unread::Senseless(format!("a row of {} has {name} {number}", first(row))))
+    T::try_from(number).map_err(|_| ReadError::Invalid(format!("a row of {} has {name} {number}", first(row))))
 }
 
 /// One of a few words.
-fn one_of<T: Copy>(row: &Row<'_>, column: usize, name: &str, words: &[(&str, T)]) -> Result<T, Unread> {
+fn one_of<T: Copy>(row: &Row<'_>, column: usize, name: &str, words: &[(&str, T)]) -> Result<T, ReadError> {
     let found: String = row.get(column)?;
-    let senseless = || Unread::Senseless(format!("a row of {} has {name} {found:?}", first(row)));
-    meaning(&found, words).ok_or_else(senseless)
+    let senseless = || ReadError::Invalid(format!("a row of {} has {name} {found:?}", first(row)));
+    from_label(&found, words).ok_or_else(senseless)
 }
 
 /// Whose row this is.
@@ -147,10 +145,10 @@ pub(super) fn write_cell(connection: &Connection, key: &Key, cell: &Cell) -> rus
             key.gang,
             cell.rate,
             cell.watts,
-            word(&cell.source, &SOURCES),
+            label_of(&cell.source, &SOURCES),
             cell.observations,
             u64::cast_signed(cell.at.0),
-            cell.doubt
+            cell.standard_error
         ],
     )?;
     Ok(())
@@ -164,8 +162,8 @@ pub(super) fn write_workload(connection: &Connection, w: &Workload) -> rusqlite:
             w.name,
             w.family,
             w.domain,
-            word(&w.mode, &MODES),
-            word(&w.precision, &PRECISIONS),
+            label_of(&w.mode, &MODES),
+            label_of(&w.precision, &PRECISIONS),
             w.batch,
             w.params,
             w.flops_per_step,
@@ -195,7 +193,7 @@ pub(super) fn write_seal(connection: &Connection, rows: usize, digest: Digest) -
 }
 
 /// The features that are numbers, by name.
-pub(super) fn numbers(w: &Workload) -> [(&'static str, f64); 7] {
+pub(in crate::catalog) fn numbers(w: &Workload) -> [(&'static str, f64); 7] {
     [
         ("params", w.params),
         ("flops_per_step", w.flops_per_step),
@@ -230,10 +228,10 @@ pub(super) fn cell_hash(key: &Key, cell: &Cell) -> u64 {
     hash.number(cell.rate.to_bits());
     // No number of watts is 0.
     hash.number(cell.watts.map_or(0, f64::to_bits));
-    hash.text(word(&cell.source, &SOURCES));
+    hash.text(label_of(&cell.source, &SOURCES));
     hash.number(u64::from(cell.observations));
     hash.number(cell.at.0);
-    hash.number(cell.doubt.to_bits());
+    hash.number(cell.standard_error.to_bits());
     hash.end()
 }
 
@@ -242,8 +240,8 @@ pub(super) fn workload_hash(w: &Workload) -> u64 {
     for text in [&w.name, &w.family, &w.domain] {
         hash.text(text);
     }
-    hash.text(word(&w.mode, &MODES));
-    hash.text(word(&w.precision, &PRECISIONS));
+    hash.text(label_of(&w.mode, &MODES));
+    hash.text(label_of(&w.precision, &PRECISIONS));
     hash.number(u64::from(w.batch));
     for (_, number) in numbers(w) {
         hash.number(number.to_bits());

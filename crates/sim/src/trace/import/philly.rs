@@ -7,6 +7,7 @@
 use super::super::TraceError;
 use super::super::fields::{Allow, Field, Source, expect_fields};
 use super::{Format, Import, ImportOptions, Imported, columns};
+use time::Date;
 
 pub(super) const FORMAT: Format = Format {
     name: "philly",
@@ -52,18 +53,17 @@ fn moment(source: Source<'_>, field: &Field<'_>) -> Result<f64, TraceError> {
     })
 }
 
+/// The Julian day of 1970-01-01.
+const EPOCH: i32 = 2_440_588;
+
 fn seconds_since_1970(text: &str) -> Option<i64> {
     let (date, time) = text.split_once([' ', 'T'])?;
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time, ':')?;
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let month_days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let last = *month_days.get(usize::try_from(month - 1).ok()?)?;
-    let valid = (1970..=9999).contains(&year) && (1..=last).contains(&day) && hour < 24 && minute < 60 && second < 60;
-    // Leap days before the year, then whole months before this one.
-    let leap_days = |year: i64| year / 4 - year / 100 + year / 400;
-    let days = 365 * (year - 1970) + leap_days(year - 1) - leap_days(1969);
-    let days = days + month_days[..month as usize - 1].iter().sum::<i64>() + day - 1;
+    let (month, day) = (u8::try_from(month).ok()?, u8::try_from(day).ok()?);
+    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month.try_into().ok()?, day).ok()?;
+    let days = i64::from(date.to_julian_day() - EPOCH);
+    let valid = days >= 0 && hour < 24 && minute < 60 && second < 60;
     valid.then_some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 

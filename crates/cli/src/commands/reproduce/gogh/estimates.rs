@@ -7,9 +7,9 @@ use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::Result;
 use arles_core::Library;
-use arles_learn::evaluate::{PLANS, Plan as Observed, Question, Score, Split, evaluate};
+use arles_learn::evaluate::{EvaluationOptions, OBSERVATION_PLANS, ObservationPlan, Score, Split, evaluate};
 use arles_learn::{ESTIMATORS, EstimatorEntry};
-use arles_report::finding::{Finding, Judgement, Line, Plot, Sheet, Style, Value};
+use arles_report::finding::{Finding, Judgement, Plot, Series, Sheet, Style, Value};
 use arles_study::Plan;
 use arles_study::gogh::LEARNED;
 
@@ -64,9 +64,10 @@ pub(super) fn finding(settings: &Settings, plan: &Plan<'_>) -> Result<Finding> {
     } else {
         (&Split::ALL, &["0", "1", "2", "4", "8"])
     };
-    let plans: Vec<Observed> = PLANS.iter().filter(|p| observed.contains(&p.name)).copied().collect();
+    let plans: Vec<ObservationPlan> =
+        OBSERVATION_PLANS.iter().filter(|p| observed.contains(&p.name)).copied().collect();
     let estimators = chosen(settings);
-    let question = Question {
+    let question = EvaluationOptions {
         catalog: &catalog,
         kinds: &kinds,
         library: Library::builtin(),
@@ -90,7 +91,7 @@ pub(super) fn finding(settings: &Settings, plan: &Plan<'_>) -> Result<Finding> {
         floor.map_or(String::new(), |floor| format!(
             " In this world every cell deviates from the model by chance, which alone is a mean error of about {}: nobody can know a cell better before it \
              is measured.",
-            Style::Percent(0).say(floor)
+            Style::Percent(0).format(floor)
         ))
     ));
     for part in PARTS.into_iter().filter(|part| splits.contains(&part.1)) {
@@ -134,19 +135,19 @@ fn tell(
         if errors.iter().all(Option::is_none) {
             continue;
         }
-        let say = |error: &Option<f64>| error.map_or(Value::Nothing, |error| Value::number(error, Style::Percent(1)));
+        let say = |error: &Option<f64>| error.map_or(Value::Empty, |error| Value::number(error, Style::Percent(1)));
         sheet.row(std::iter::once(entry.name.into()).chain(errors.iter().map(say)).collect());
         let points = shown.iter().zip(&errors);
         let points = points.filter_map(|(shown, error)| Some((shown.0.parse().ok()?, (*error)?, None)));
-        lines.push(Line { name: entry.name.to_owned(), points: points.collect() });
+        lines.push(Series { name: entry.name.to_owned(), points: points.collect() });
     }
     finding.sheets.push(sheet);
-    finding.plots.push(Plot::Courses {
+    finding.plots.push(Plot::Trends {
         name: chart,
         title: title.to_owned(),
-        reading: "Height: mean error over all cells that were not observed. Lower is better.".to_owned(),
-        across: "observations of the newcomer",
-        up: "mean error",
+        caption: "Height: mean error over all cells that were not observed. Lower is better.".to_owned(),
+        x_label: "observations of the newcomer",
+        y_label: "mean error",
         time: false,
         lines,
     });
@@ -156,14 +157,14 @@ fn verdicts(scores: &[Score], floor: Option<f64>, finding: &mut Finding) {
     let error = |estimator: &str, cells: &str, split: Split, seen: &str| {
         find(scores, estimator, cells, split, seen).map(|score| score.mape_percent / 100.0)
     };
-    let say = |ratio: f64| Style::Percent(1).say(ratio);
+    let say = |ratio: f64| Style::Percent(1).format(ratio);
     for (cells, split, _, _, title) in PARTS {
         let (Some(first), Some(last)) = (error(LEARNED, cells, split, "0"), error(LEARNED, cells, split, SEEN)) else {
             continue;
         };
         finding.verdict(
             format!("{LEARNED}: {}{}", title[..1].to_lowercase(), &title[1..]),
-            format!("about {} error", Style::Percent(0).say(STATED_ERROR)),
+            format!("about {} error", Style::Percent(0).format(STATED_ERROR)),
             format!("{} at first, {} after {SEEN} observations", say(first), say(last)),
             // Where chance alone makes more than what is stated, nothing follows.
             if floor.is_some_and(|floor| floor > MOST_ERROR) {

@@ -64,8 +64,8 @@ pub(super) fn measured(setup: &Setup<'_>, names: &[Name]) -> Result<Catalog> {
     let mut put = |workload: usize, partner: Option<usize>, kind: usize, gang: u32, rate: f64, watts: f64| {
         let name = |i: usize| names[i].library.clone();
         let key = Key { workload: name(workload), partner: partner.map(name), kind: kinds[kind].name.clone(), gang };
-        let (watts, source, at, doubt) = (Some(watts), Source::Measured, Time::ZERO, MEASUREMENT_ERROR);
-        catalog.put(key, Cell { rate, watts, source, observations: 1, at, doubt })
+        let (watts, source, at, standard_error) = (Some(watts), Source::Measured, Time::ZERO, MEASUREMENT_ERROR);
+        catalog.put(key, Cell { rate, watts, source, observations: 1, at, standard_error })
     };
     let id = |i: usize| WorkloadId(i as u32);
     for w in 0..names.len() {

@@ -3,8 +3,8 @@
 use super::page::{card, close, columns, header, open, section};
 use super::svg::WIDTH;
 use super::text::escape;
-use super::{ReportHead, plots, tables};
-use crate::finding::{Chapter, Finding, Judgement, Plot, Sheet, Value};
+use super::{ReportHead, study_charts, tables};
+use crate::finding::{ExperimentReport, Finding, Judgement, Plot, Sheet, Value};
 use std::fmt::Write;
 
 /// What this page needs beyond the style of all reports.
@@ -27,31 +27,35 @@ nav a { color: var(--p0) }
 ";
 
 /// The whole page.
-pub(super) fn page(head: &ReportHead, chapters: &[Chapter], policies: &[&str]) -> String {
+pub(super) fn page(head: &ReportHead, chapters: &[ExperimentReport], policies: &[&str]) -> String {
     let mut out = open(head, STYLE);
     out.push_str(&header(head));
     out.push_str(&cards(chapters));
     out.push_str(&contents(chapters));
-    section(&mut out, "Stated and measured", &all_verdicts(chapters));
+    section(&mut out, "Claimed and measured", &all_verdicts(chapters));
     let palette = Palette { policies, guests: guests(chapters) };
     for (i, chapter) in chapters.iter().enumerate() {
-        let ground = chapter.ground.as_ref().map_or(String::new(), |ground| format!(", {ground}"));
-        let title = format!("<span id=\"e{i}\">{}{}</span>", escape(chapter.title), escape(&ground));
+        let title = format!("<span id=\"e{i}\">{}{}</span>", escape(chapter.title), escape(&on_testbed(chapter)));
         section(&mut out, &title, &body(chapter, &palette));
     }
     close(&mut out, head);
     out
 }
 
+/// ", the built-in model" after an experiment's name, where it has a testbed.
+fn on_testbed(chapter: &ExperimentReport) -> String {
+    chapter.testbed.as_ref().map_or(String::new(), |testbed| format!(", {testbed}"))
+}
+
 /// How many statements hold.
-fn cards(chapters: &[Chapter]) -> String {
+fn cards(chapters: &[ExperimentReport]) -> String {
     let all = || chapters.iter().flat_map(|c| &c.finding.verdicts);
     let count = |judgement| all().filter(|v| v.judgement == judgement).count();
     let cards = [
-        ("Statements that agree", count(Judgement::Agrees), "what is stated was found"),
-        ("Statements that differ", count(Judgement::Differs), "what is stated was not found; listed first below"),
-        ("Cannot be compared", count(Judgement::Open), "other data, or a rival that is not here"),
-        ("Experiments", chapters.len(), "each with the command that does it again"),
+        ("Claims reproduced", count(Judgement::Agrees), "the measurement agrees with the claim"),
+        ("Claims not reproduced", count(Judgement::Differs), "the measurement differs; listed first below"),
+        ("Cannot be compared", count(Judgement::Open), "different data, or a system that is not available here"),
+        ("Experiments", chapters.len(), "each with the command that repeats it"),
     ];
     let mut out = String::from("<div class=\"cards\">\n");
     for (name, value, rest) in cards {
@@ -63,23 +67,22 @@ fn cards(chapters: &[Chapter]) -> String {
     out + "</div>\n"
 }
 
-fn contents(chapters: &[Chapter]) -> String {
+fn contents(chapters: &[ExperimentReport]) -> String {
     let mut out = String::from("<nav>\n");
     for (i, chapter) in chapters.iter().enumerate() {
-        let ground = chapter.ground.as_ref().map_or(String::new(), |ground| format!(", {ground}"));
-        let _ = writeln!(out, "<a href=\"#e{i}\">{}{}</a>", escape(chapter.name), escape(&ground));
+        let _ = writeln!(out, "<a href=\"#e{i}\">{}{}</a>", escape(chapter.name), escape(&on_testbed(chapter)));
     }
     out + "</nav>\n"
 }
 
 /// Verdicts of all chapters, those that differ first.
-fn all_verdicts(chapters: &[Chapter]) -> String {
-    let mut rows: Vec<(&Chapter, &crate::finding::Verdict)> =
+fn all_verdicts(chapters: &[ExperimentReport]) -> String {
+    let mut rows: Vec<(&ExperimentReport, &crate::finding::Verdict)> =
         chapters.iter().flat_map(|c| c.finding.verdicts.iter().map(move |v| (c, v))).collect();
     rows.sort_by_key(|(_, v)| v.judgement != Judgement::Differs);
     let mut out = String::from(
         "<div class=\"sheet wrap\"><div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Experiment</th>\
-         <th scope=\"col\">About</th><th scope=\"col\">Stated</th><th scope=\"col\">Measured</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">About</th><th scope=\"col\">Claimed</th><th scope=\"col\">Measured</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n",
     );
     for (chapter, v) in rows {
         let class = match v.judgement {
@@ -87,12 +90,11 @@ fn all_verdicts(chapters: &[Chapter]) -> String {
             Judgement::Differs => "differs",
             Judgement::Open => "open",
         };
-        let ground = chapter.ground.as_ref().map_or(String::new(), |ground| format!(", {ground}"));
         let _ = writeln!(
             out,
             "<tr><th scope=\"row\">{}{}</th><td>{}</td><td>{}</td><td>{}</td><td><span class=\"{class}\">{class}</span></td></tr>",
             escape(chapter.name),
-            escape(&ground),
+            escape(&on_testbed(chapter)),
             escape(&v.about),
             escape(&v.stated),
             escape(&v.measured)
@@ -102,10 +104,10 @@ fn all_verdicts(chapters: &[Chapter]) -> String {
 }
 
 /// Names of the lines that are no policies: each has one colour on the whole page, by where it first appears.
-fn guests(chapters: &[Chapter]) -> Vec<&str> {
+fn guests(chapters: &[ExperimentReport]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for plot in chapters.iter().flat_map(|chapter| &chapter.finding.plots) {
-        let Plot::Courses { lines, .. } = plot else { continue };
+        let Plot::Trends { lines, .. } = plot else { continue };
         for line in lines.iter().filter(|line| !names.contains(&line.name.as_str())).collect::<Vec<_>>() {
             names.push(&line.name);
         }
@@ -113,14 +115,14 @@ fn guests(chapters: &[Chapter]) -> Vec<&str> {
     names
 }
 
-fn body(chapter: &Chapter, palette: &Palette<'_>) -> String {
-    let Finding { method, sheets, plots, troubles, .. } = &chapter.finding;
+fn body(chapter: &ExperimentReport, palette: &Palette<'_>) -> String {
+    let Finding { method, sheets, plots, warnings, .. } = &chapter.finding;
     let mut out =
         format!("<p class=\"claim\">{}</p>\n<p class=\"lead\">{}</p>\n", escape(chapter.claim), escape(method));
     let _ = writeln!(out, "<p class=\"lead\"><code>{}</code></p>", escape(&chapter.command));
     let colour = |name: &str| palette.of(name);
     let (figures, broad): (Vec<_>, Vec<_>) =
-        plots.iter().map(|plot| plots::figure(plot, &colour)).partition(|figure| figure.size.0 <= WIDTH);
+        plots.iter().map(|plot| study_charts::figure(plot, &colour)).partition(|figure| figure.size.0 <= WIDTH);
     for figure in &broad {
         out.push_str(&card(figure, 0).replacen("card", "card broad", 1));
     }
@@ -138,13 +140,13 @@ fn body(chapter: &Chapter, palette: &Palette<'_>) -> String {
             sheets.iter().for_each(|sheet| out.push_str(&table(sheet, palette)));
         }
     }
-    for trouble in troubles {
-        let _ = writeln!(out, "<p class=\"caution\">{}</p>", escape(trouble));
+    for warn in warnings {
+        let _ = writeln!(out, "<p class=\"caution\">{}</p>", escape(warn));
     }
-    if !chapter.absent.is_empty() {
-        let names = escape(&chapter.absent.join(", "));
+    if !chapter.missing_policies.is_empty() {
+        let names = escape(&chapter.missing_policies.join(", "));
         let _ =
-            writeln!(out, "<p class=\"caution\">Without {names}: the arles that wrote this has no such policy.</p>");
+            writeln!(out, "<p class=\"caution\">Not included: {names}. This build of arles has no such policy.</p>");
     }
     out
 }
@@ -187,7 +189,7 @@ fn table(sheet: &Sheet, palette: &Palette<'_>) -> String {
         out.push_str("<tr>");
         for (j, value) in row.iter().enumerate() {
             let class = if numeric(j) { " class=\"n\"" } else { "" };
-            let sort = value.exact().map_or(String::new(), |v| format!(" data-v=\"{v}\""));
+            let sort = value.as_number().map_or(String::new(), |v| format!(" data-v=\"{v}\""));
             let said = value.to_string();
             // Runs of one policy with several estimators have no colour of their own, so only a column of policies has badges.
             let known = sheet.columns[j].title == "policy" && palette.policies.contains(&said.as_str());

@@ -3,9 +3,9 @@
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Draw(u64);
+pub(crate) struct Rng(u64);
 
-impl Draw {
+impl Rng {
     /// The stream of a seed for one purpose.
     pub(crate) fn new(seed: u64, label: &str) -> Self {
         let mut draw = Self(seed);

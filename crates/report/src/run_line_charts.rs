@@ -1,8 +1,8 @@
 //! Charts with lines: completion times, and the cluster over time.
 
 use super::axis::{Axis, Measure};
+use super::downsample::{Bucket, buckets};
 use super::svg::{Curve, Drawing, Figure, Panel, WIDTH, step_path, text_width};
-use super::thin::{Bucket, buckets};
 use super::{completion_seconds, text, theme};
 use crate::record::{LearningSample, RunRecord, Sample};
 
@@ -34,13 +34,13 @@ pub(super) fn completion(runs: &[RunRecord]) -> Figure {
     let mut drawing = Drawing::default();
     let top = drawing.legend((LEGEND_LEFT, 4.0), WIDTH - LEGEND_LEFT, &policy_keys(runs)) + 12.0;
     let bottom = top + 250.0;
-    let across = (LEFT, WIDTH - RIGHT);
+    let x_label = (LEFT, WIDTH - RIGHT);
     let x =
-        if high > 0.0 { Axis::log_time(low, high, across, 42.0) } else { Axis::log_time(1.0, 86400.0, across, 42.0) };
+        if high > 0.0 { Axis::log_time(low, high, x_label, 42.0) } else { Axis::log_time(1.0, 86400.0, x_label, 42.0) };
     let panel = Panel { x, y: Axis::whole((bottom, top), 30.0) };
     panel.frame(&mut drawing, "completion time (log scale)");
     if high == 0.0 {
-        drawing.text("dim mid", ((across.0 + across.1) / 2.0, (top + bottom) / 2.0 - 16.0), "No job completed.");
+        drawing.text("dim mid", ((x_label.0 + x_label.1) / 2.0, (top + bottom) / 2.0 - 16.0), "No job completed.");
     }
     let curve = |(i, run): (usize, &RunRecord)| {
         let (all, times, summary) = (run.jobs.len() as f64, &times[i], &run.summary);
@@ -60,11 +60,11 @@ pub(super) fn completion(runs: &[RunRecord]) -> Figure {
         }
     };
     panel.curves(&mut drawing, &runs.iter().enumerate().map(curve).collect::<Vec<_>>());
-    let reading =
-        "Height: part of all jobs that had completed within the time below, from submission on. Further left is \
-                   better; a curve that ends below 100 % left jobs unfinished."
+    let caption =
+        "Share of all jobs that completed within the time on the x axis, counted from submission. Further left is \
+            better; a curve that ends below 100 % left jobs unfinished."
             .to_owned();
-    Figure::new("completion-time", "Completion time of jobs", reading, (WIDTH, bottom + FOOT), drawing)
+    Figure::new("completion-time", "Completion time of jobs", caption, (WIDTH, bottom + FOOT), drawing)
 }
 
 /// Completion times in order. A second is the least that the log axis shows.
@@ -76,30 +76,31 @@ fn sorted_completions(run: &RunRecord) -> Vec<f64> {
 
 /// Jobs that wait, over time, one line per policy.
 pub(super) fn queue(runs: &[RunRecord]) -> Option<Figure> {
-    let reading = "Height: jobs submitted that hold no GPU. Every peak is kept. Lower is better; a line that ends early \
-                   finished early.";
-    let what = Overlay { name: "queue-length", title: "Jobs waiting over time", reading, measure: Measure::Count };
+    let caption = "Submitted jobs that hold no GPU. Peaks are kept when a curve is thinned. Lower is better; a curve that ends \
+        early finished early.";
+    let what = Overlay { name: "queue-length", title: "Jobs waiting over time", caption, measure: Measure::Count };
     overlay(runs, &what, |run, _| run.timeline.iter().map(|s| (s.at_seconds, f64::from(s.waiting))).collect())
 }
 
 /// Power of the cluster over time, one line per policy.
 pub(super) fn power(runs: &[RunRecord]) -> Option<Figure> {
-    let reading = "Height: power of all GPUs, idle ones included, averaged over a 100th of the time shown. The area under \
-                   a line is its energy.";
-    let what = Overlay { name: "power", title: "Power over time", reading, measure: Measure::Watts };
+    let caption = "Power of all GPUs, idle ones included, averaged over 1/100 of the time shown. The area under a curve is its \
+        energy.";
+    let what = Overlay { name: "power", title: "Power over time", caption, measure: Measure::Watts };
     overlay(runs, &what, |run, end| averaged(&run.timeline, end, |s| s.watts))
 }
 
 /// Errors of what an estimator told over time, alone and in pairs, one line per policy; none where everybody knew the truth.
 pub(super) fn errors(runs: &[RunRecord]) -> [Option<Figure>; 2] {
-    let reading = "Height: mean error over all rates that the scheduler was told until then, measured or only estimated. Lower is better.";
+    let caption =
+        "Mean relative error of all rates given to the scheduler so far, measured or estimated. Lower is better.";
     let chart = |name, title, error: fn(&LearningSample) -> Option<f64>| {
-        let what = Overlay { name, title, reading, measure: Measure::Ratio };
+        let what = Overlay { name, title, caption, measure: Measure::Ratio };
         overlay(runs, &what, |run, _| run.learning.iter().filter_map(|s| Some((s.at_seconds, error(s)?))).collect())
     };
     [
-        chart("error-alone", "Error of estimated rates alone", |s| s.solo_error_ratio),
-        chart("error-in-pairs", "Error of estimated rates in pairs", |s| s.pair_error_ratio),
+        chart("error-alone", "Error of estimated single-job rates", |s| s.solo_error_ratio),
+        chart("error-in-pairs", "Error of estimated rates of jobs sharing a GPU", |s| s.pair_error_ratio),
     ]
 }
 
@@ -117,7 +118,7 @@ fn averaged(samples: &[Sample], end: f64, value: impl Fn(&Sample) -> f64) -> Vec
 struct Overlay {
     name: &'static str,
     title: &'static str,
-    reading: &'static str,
+    caption: &'static str,
     measure: Measure,
 }
 
@@ -139,11 +140,11 @@ fn overlay(runs: &[RunRecord], what: &Overlay, series: impl Fn(&RunRecord, f64) 
     let curves = runs.iter().zip(series).enumerate().map(|(i, (run, points))| {
         let name = run.summary.policy.clone();
         let peak = points.iter().map(|p| p.1).fold(f64::NAN, f64::max);
-        let tip = format!("{name}: at most {}", what.measure.say(peak));
+        let tip = format!("{name}: at most {}", what.measure.format(peak));
         Curve { class: theme::policy(i), tip, name, points }
     });
     panel.curves(&mut drawing, &curves.collect::<Vec<_>>());
-    Some(Figure::new(what.name, what.title, what.reading.to_owned(), (WIDTH, bottom + FOOT), drawing))
+    Some(Figure::new(what.name, what.title, what.caption.to_owned(), (WIDTH, bottom + FOOT), drawing))
 }
 
 /// Part of each kind's GPUs in use over time: a panel per policy, in it a lane per kind, so that nothing overlaps.
@@ -177,12 +178,11 @@ pub(super) fn utilisation(runs: &[RunRecord]) -> Option<Figure> {
         let bottom = top + 18.0 + lane * run.kinds.len() as f64;
         Panel { x, y: Axis::bare((bottom, bottom)) }.frame(&mut drawing, "");
     }
-    let reading = "One panel per policy, one lane per kind, from 0 to 100 % of its GPUs. Line: part of the GPUs that hold a \
-                   job, averaged over a 120th of the time shown; shade: lowest and highest in it. Numbers: mean until the \
-                   last end."
+    let caption = "One panel per policy, one lane per kind, from 0 to 100 % of its GPUs. Line: share of the GPUs that hold a job, \
+        averaged over 1/120 of the time shown; shaded: minimum and maximum. Numbers: mean until the last job ends."
         .to_owned();
     let height = runs.len().div_ceil(columns) as f64 * row;
-    Some(Figure::new("utilisation", "Utilisation by kind over time", reading, (WIDTH, height), drawing))
+    Some(Figure::new("utilisation", "Utilisation by kind over time", caption, (WIDTH, height), drawing))
 }
 
 fn utilisation_lane(drawing: &mut Drawing, panel: &Panel, run: &RunRecord, k: usize) {

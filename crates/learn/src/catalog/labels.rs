@@ -18,12 +18,12 @@ pub(super) const PRECISIONS: [(&str, Precision); 4] =
 
 /// The word for a value; every value has one.
 #[must_use]
-pub fn word<T: PartialEq>(value: &T, words: &[(&'static str, T)]) -> &'static str {
+pub fn label_of<T: PartialEq>(value: &T, words: &[(&'static str, T)]) -> &'static str {
     words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
 }
 
 /// What a word stands for.
 #[must_use]
-pub fn meaning<T: Copy>(word: &str, words: &[(&str, T)]) -> Option<T> {
+pub fn from_label<T: Copy>(word: &str, words: &[(&str, T)]) -> Option<T> {
     words.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
 }

@@ -26,9 +26,9 @@ fn step(value: f64) -> usize {
     ((value * STEPS as f64).floor().max(0.0) as usize).min(STEPS - 1)
 }
 
-/// The chart of [`Plot::Maps`].
+/// The chart of [`Plot::HeatMaps`].
 pub(super) fn figure(plot: &Plot) -> Figure {
-    let Plot::Maps { name, title, reading, scale, names, maps } = plot else { unreachable!("asked for maps") };
+    let Plot::HeatMaps { name, title, caption, scale, names, maps } = plot else { unreachable!("asked for maps") };
     let names: Vec<String> = names.iter().map(|name| text::shorten(name, LETTERS)).collect();
     let widest = names.iter().map(|name| text_width(name)).fold(0.0, f64::max);
     let (n, number) = (names.len().max(1) as f64, maps.len().max(1) as f64);
@@ -56,7 +56,7 @@ pub(super) fn figure(plot: &Plot) -> Figure {
         }
     }
     legend(&mut drawing, (left, bottom + 16.0), scale);
-    Figure::new(name, title, reading.clone(), (WIDE, bottom + 58.0), drawing)
+    Figure::new(name, title, caption.clone(), (WIDE, bottom + 58.0), drawing)
 }
 
 fn one(drawing: &mut Drawing, (x, y): (f64, f64), cell: f64, value: Option<f64>, what: &str) {

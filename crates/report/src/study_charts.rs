@@ -2,8 +2,8 @@
 
 use super::axis::{Axis, Measure};
 use super::svg::{Drawing, Figure, Panel, WIDTH, px, text_width};
-use super::{courses, maps, stacks, text, theme};
-use crate::finding::{Line, Plot, Style};
+use super::{heat_map, stacked_bar_chart, text, theme, trend_chart};
+use crate::finding::{Plot, Series, Style};
 use std::fmt::Write;
 
 const RIGHT: f64 = 22.0;
@@ -16,14 +16,14 @@ pub(super) fn figure(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
     match plot {
         Plot::Bars { .. } => bars(plot, colour),
         Plot::Lines { .. } => lines(plot, colour),
-        Plot::Courses { .. } => courses::figure(plot, colour),
-        Plot::Stacks { .. } => stacks::figure(plot),
-        Plot::Maps { .. } => maps::figure(plot),
+        Plot::Trends { .. } => trend_chart::figure(plot, colour),
+        Plot::StackedBars { .. } => stacked_bar_chart::figure(plot),
+        Plot::HeatMaps { .. } => heat_map::figure(plot),
     }
 }
 
 fn bars(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
-    let Plot::Bars { name, title, reading, unit, style, base, bars } = plot else { unreachable!("asked for bars") };
+    let Plot::Bars { name, title, caption, unit, style, base, bars } = plot else { unreachable!("asked for bars") };
     let widest = bars.iter().map(|(name, ..)| text_width(&text::shorten(name, 26))).fold(0.0, f64::max);
     let left = (widest + 16.0).max(LEFT);
     let bottom = 6.0 + ROW * bars.len() as f64;
@@ -39,8 +39,8 @@ fn bars(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
         let top = 6.0 + ROW * i as f64;
         let (zero, end) = (panel.x.at(*base), panel.x.at(*value));
         let said = match half {
-            Some(half) => format!("{} ± {}", style.say(*value), style.say(*half).trim_start_matches('+')),
-            None => style.say(*value),
+            Some(half) => format!("{} ± {}", style.format(*value), style.format(*half).trim_start_matches('+')),
+            None => style.format(*value),
         };
         drawing.text("end", (left - 8.0, top + 18.0), &text::shorten(name, 26));
         let place = [zero.min(end), top + 5.0, (end - zero).abs(), 17.0];
@@ -51,19 +51,25 @@ fn bars(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
             drawing.line("owed", (from, y), (to, y));
             after = after.max(to);
         }
-        drawing.text("halo", (after + 6.0, top + 18.0), &style.say(*value));
+        drawing.text("halo", (after + 6.0, top + 18.0), &style.format(*value));
     }
     let zero = panel.x.at(*base);
     drawing.line("axis", (zero, 6.0), (zero, bottom));
-    Figure::new(name, title, reading.clone(), (WIDTH, bottom + FOOT), drawing)
+    Figure::new(name, title, caption.clone(), (WIDTH, bottom + FOOT), drawing)
+}
+
+/// The names of the lines in their colours; returns where the plot may begin.
+pub(super) fn legend(drawing: &mut Drawing, lines: &[Series], colour: &dyn Fn(&str) -> usize) -> f64 {
+    let key = |line: &Series| (format!("fill {}", theme::policy(colour(&line.name))), line.name.clone());
+    drawing.legend((14.0, 4.0), WIDTH - 14.0, &lines.iter().map(key).collect::<Vec<_>>()) + 28.0
 }
 
 fn lines(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
-    let Plot::Lines { name, title, reading, across, up, log, lines } = plot else { unreachable!("asked for lines") };
+    let Plot::Lines { name, title, caption, x_label, y_label, log, lines } = plot else {
+        unreachable!("asked for lines")
+    };
     let mut drawing = Drawing::default();
-    let keys: Vec<(String, String)> =
-        lines.iter().map(|line| (format!("fill {}", theme::policy(colour(&line.name))), line.name.clone())).collect();
-    let top = drawing.legend((14.0, 4.0), WIDTH - 14.0, &keys) + 28.0;
+    let top = legend(&mut drawing, lines, colour);
     let bottom = top + 220.0;
     let points = || lines.iter().flat_map(|line| &line.points).filter(|p| p.0.is_finite() && p.1.is_finite());
     let range = |value: fn(&(f64, f64, Option<f64>)) -> f64| {
@@ -79,8 +85,8 @@ fn lines(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
         let (low, high) = range(|p| p.1);
         Panel { x, y: Axis::between((low.max(-1.0), high.min(1.0)), Measure::Ratio, heights, 34.0) }
     };
-    panel.frame(&mut drawing, across);
-    drawing.text("dim", (14.0, top - 12.0), up);
+    panel.frame(&mut drawing, x_label);
+    drawing.text("dim", (14.0, top - 12.0), y_label);
     if !log && panel.y.low < 0.0 {
         drawing.line("axis", (panel.x.from, panel.y.at(0.0)), (panel.x.to, panel.y.at(0.0)));
     }
@@ -88,14 +94,14 @@ fn lines(plot: &Plot, colour: &dyn Fn(&str) -> usize) -> Figure {
         let class = theme::policy(colour(&line.name));
         polyline(&mut drawing, &panel, line, &class, &|point| tip(line, point, *log));
     }
-    Figure::new(name, title, reading.clone(), (WIDTH, bottom + FOOT), drawing)
+    Figure::new(name, title, caption.clone(), (WIDTH, bottom + FOOT), drawing)
 }
 
 /// What a dot of a line says.
-fn tip(line: &Line, (x, y, half): (f64, f64, Option<f64>), log: bool) -> String {
-    let say = |v: f64| if log { Measure::Computing.say(v) } else { Style::Change(2).say(v) };
-    let at = if log { Measure::Plain.say(x) } else { Style::Change(0).say(x) };
-    let half = half.map_or(String::new(), |half| format!(" ± {}", Style::Percent(2).say(half)));
+fn tip(line: &Series, (x, y, half): (f64, f64, Option<f64>), log: bool) -> String {
+    let say = |v: f64| if log { Measure::Computing.format(v) } else { Style::Change(2).format(v) };
+    let at = if log { Measure::Plain.format(x) } else { Style::Change(0).format(x) };
+    let half = half.map_or(String::new(), |half| format!(" ± {}", Style::Percent(2).format(half)));
     format!("{}, {at}: {}{half}", line.name, say(y))
 }
 
@@ -103,7 +109,7 @@ fn tip(line: &Line, (x, y, half): (f64, f64, Option<f64>), log: bool) -> String 
 pub(super) fn polyline(
     drawing: &mut Drawing,
     panel: &Panel,
-    line: &Line,
+    line: &Series,
     class: &str,
     tip: &dyn Fn((f64, f64, Option<f64>)) -> String,
 ) {

@@ -3,13 +3,12 @@
 use arles_core::{Cluster, Library, WorkloadId};
 use arles_sim::rates::RateTable;
 use arles_sim::truth::{Truth, TruthError};
-use std::fmt;
 
 /// A cluster and the speed-ups of workloads on it.
-pub struct Ground {
+pub struct Testbed {
     /// What it is called in reports.
     pub title: String,
-    /// The machines.
+    /// Nodes, GPUs and their kinds.
     pub cluster: Cluster,
     /// Measured rates; without them the built-in model is the truth.
     pub rates: Option<RateTable>,
@@ -21,39 +20,30 @@ pub struct Ground {
     pub published: bool,
 }
 
-/// Why there is no ground to stand on.
-#[derive(Clone, PartialEq, Debug)]
-pub enum GroundError {
+/// Why there is no testbed to stand on.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum TestbedError {
     /// A name that the truth does not know.
-    Truth(TruthError),
+    #[error(transparent)]
+    Truth(#[from] TruthError),
     /// No workload runs on all kinds.
-    Nothing,
+    #[error(
+        "no workload runs on every kind of this cluster with one GPU; leave the kind with the least memory out of --cluster"
+    )]
+    NoCommonWorkload,
 }
 
-impl fmt::Display for GroundError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truth(error) => error.fmt(f),
-            Self::Nothing => f.write_str(
-                "no workload runs on every kind of this cluster with one GPU; leave the kind with the least memory out of --cluster",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for GroundError {}
-
-impl Ground {
-    /// The ground of a cluster: all workloads of the table, or of the built-in library, that run on each of its kinds.
+impl Testbed {
+    /// The testbed of a cluster: all workloads of the table, or of the built-in library, that run on each of its kinds.
     ///
     /// # Errors
     /// When the table does not know a kind, or nothing runs everywhere.
-    pub fn new(title: impl Into<String>, cluster: Cluster, rates: Option<RateTable>) -> Result<Self, GroundError> {
+    pub fn new(title: impl Into<String>, cluster: Cluster, rates: Option<RateTable>) -> Result<Self, TestbedError> {
         let names: Vec<String> = match &rates {
             Some(table) => table.workloads().to_vec(),
             None => Library::builtin().workloads().iter().map(|w| w.name.clone()).collect(),
         };
-        let truth = Truth::new(cluster.kinds(), &names, rates.clone()).map_err(GroundError::Truth)?;
+        let truth = Truth::new(cluster.kinds(), &names, rates.clone())?;
         let (mut workloads, mut speedups) = (Vec::new(), Vec::new());
         for (i, name) in names.into_iter().enumerate() {
             let row = truth.alone(WorkloadId(i as u32), 1);
@@ -64,7 +54,7 @@ impl Ground {
             }
         }
         if workloads.is_empty() {
-            return Err(GroundError::Nothing);
+            return Err(TestbedError::NoCommonWorkload);
         }
         let kinds: Vec<&str> = cluster.kinds().iter().map(|kind| kind.name.as_str()).collect();
         let published = rates.is_some()

@@ -1,25 +1,25 @@
-//! Moments as people write them: `2026-11-15T16:47:06Z`, always in UTC.
+//! Timestamps as people write them: `2026-11-15T16:47:06Z`, always in UTC.
 //!
-//! A catalog on disk counts microseconds since 1970-01-01T00:00:00Z without leap seconds. Days become dates by the rules of the
-//! Gregorian calendar over eras of 400 years, which are all alike: 146 097 days, beginning on 1 March so that a leap day
-//! is the last of its year.
+//! A catalog on disk counts microseconds since 1970-01-01T00:00:00Z without leap seconds. The calendar is the crate
+//! `time`'s; parsing is our own, since exactly one form is written and taken.
 
 use arles_core::Time;
+use time::Date;
 
 /// The last moment that has a name: 9999-12-31T23:59:59.999999Z.
 pub const LATEST: Time = Time(253_402_300_799_999_999);
 
 const DAY: u64 = 86_400;
-/// Days from 0000-03-01 to 1970-01-01.
-const EPOCH: u64 = 719_468;
-const ERA_DAYS: u64 = 146_097;
+/// The Julian day of 1970-01-01.
+const EPOCH: i32 = 2_440_588;
 const EXPECTED: &str = "expected a moment in UTC such as 2026-11-15 or 2026-11-15T16:47:06Z, from 1970 to 9999";
 
 /// A moment in words; a fraction of a second has six digits, or is left out where it is zero.
 #[must_use]
 pub fn text(at: Time) -> String {
     let (seconds, micros) = (at.0 / 1_000_000, at.0 % 1_000_000);
-    let (year, month, day) = date(seconds / DAY);
+    let (year, month, day) = date(seconds / DAY).to_calendar_date();
+    let month = u8::from(month);
     let (hour, minute, second) = (seconds % DAY / 3600, seconds % 3600 / 60, seconds % 60);
     let fraction = if micros == 0 { String::new() } else { format!(".{micros:06}") };
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
@@ -63,29 +63,16 @@ fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> O
     parts.next().is_none().then_some(numbers)
 }
 
-/// Year, month and day of a day since the epoch.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + EPOCH;
-    let (era, d) = (days / ERA_DAYS, days % ERA_DAYS);
-    // Years of the era: leap days come every 4 years, not every 100, but every 400.
-    let y = (d - d / 1460 + d / 36_524 - d / 146_096) / 365;
-    let d = d - (365 * y + y / 4 - y / 100);
-    // Months from March on are 31, 30, 31, 30, 31 days long, twice and a bit.
-    let m = (5 * d + 2) / 153;
-    let month = if m < 10 { m + 3 } else { m - 9 };
-    (era * 400 + y + u64::from(month <= 2), month, d - (153 * m + 2) / 5 + 1)
+/// The date of a day since the epoch; the last of all where there is none.
+fn date(days: u64) -> Date {
+    i32::try_from(days).ok().and_then(|days| Date::from_julian_day(EPOCH + days).ok()).unwrap_or(Date::MAX)
 }
 
 /// The day since the epoch of a date, if there is such a date.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
-    let (era, y) = (y / 400, y % 400);
-    let since = (era * ERA_DAYS + 365 * y + y / 4 - y / 100 + (153 * m + 2) / 5 + day - 1).checked_sub(EPOCH)?;
-    // A 31 June would be called 1 July.
-    (date(since) == (year, month, day)).then_some(since)
+    let month = u8::try_from(month).ok()?.try_into().ok()?;
+    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+    u64::try_from(date.to_julian_day() - EPOCH).ok()
 }
 
 #[cfg(test)]
@@ -112,8 +99,8 @@ mod tests {
     #[test]
     fn every_day_goes_there_and_back() {
         for day in (0..LATEST.0 / 1_000_000 / DAY).step_by(13) {
-            let (y, m, d) = date(day);
-            assert_eq!(days(y, m, d), Some(day));
+            let (year, month, date) = date(day).to_calendar_date();
+            assert_eq!(days(year as u64, month as u64, u64::from(date)), Some(day));
         }
     }
 

@@ -1,4 +1,4 @@
-//! P2: what was measured of a newcomer corrects what was not. For observations o = (a1, p) with residuals ρ in both roles:
+//! P2: measurements of a newcomer correct its other predictions. For observations o = (a1, p) with residuals ρ in both roles:
 //!
 //! ```text
 //! g_o = κ_r[a1,a2]·exp(−Σ_d η_rd (Ψ_p − Ψ_j)_d²) + κ0_r[a1,a2]
@@ -6,9 +6,9 @@
 //! κ[a1,a2] = exp(α − [a1≠a2]·(γ + h·|spec_a1 − spec_a2|²)),     κ0 likewise
 //! ```
 //!
-//! Any number of observations in any order; none leaves P1 as it is; and since it is an average it cannot run away.
+//! Any number of observations in any order; without observations P1 is unchanged; the correction is a weighted average and therefore bounded.
 
-use super::numbers::{Numbers, Plain};
+use super::parameters::{Parameters, PerRole};
 use crate::features::{PSI, Psi, Spec};
 
 /// κ or κ0 and its derivatives with respect to α, γ and ln h.
@@ -20,7 +20,7 @@ pub(super) struct Transfer {
 
 /// An observation, seen from one cell.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+pub(super) struct ObservedResidual {
     /// g_o.
     pub(super) gain: f64,
     /// ρ^r + c·ρ^other.
@@ -28,16 +28,19 @@ pub(super) struct Heard {
 }
 
 /// κ and κ0 between two kinds.
-pub(super) fn transfers(numbers: &Numbers, role: usize, from: &Spec, to: &Spec, same: bool) -> [Transfer; 2] {
+pub(super) fn transfers(params: &Parameters, role: usize, from: &Spec, to: &Spec, same: bool) -> [Transfer; 2] {
     let apart: f64 = from.iter().zip(to).map(|(a, b)| (a - b) * (a - b)).sum();
-    let of = |alpha: Plain, gamma: Plain, h: Plain| {
-        let h = numbers.get(role, h).exp();
-        let loss = if same { 0.0 } else { numbers.get(role, gamma) + h * apart };
-        let value = (numbers.get(role, alpha) - loss).exp();
+    let of = |alpha: PerRole, gamma: PerRole, h: PerRole| {
+        let h = params.get(role, h).exp();
+        let loss = if same { 0.0 } else { params.get(role, gamma) + h * apart };
+        let value = (params.get(role, alpha) - loss).exp();
         let slopes = if same { [value, 0.0, 0.0] } else { [value, -value, -value * h * apart] };
         Transfer { value, slopes }
     };
-    [of(Plain::Gain, Plain::Elsewhere, Plain::Apart), of(Plain::Shared, Plain::SharedElsewhere, Plain::SharedApart)]
+    [
+        of(PerRole::Gain, PerRole::Elsewhere, PerRole::Apart),
+        of(PerRole::Shared, PerRole::SharedElsewhere, PerRole::SharedApart),
+    ]
 }
 
 /// exp(−Σ η (Ψ_p − Ψ_j)²), η given.
@@ -47,12 +50,12 @@ pub(super) fn nearness(eta: &[f64; PSI], one: &Psi, two: &Psi) -> f64 {
 }
 
 /// η of a role.
-pub(super) fn etas(numbers: &Numbers, role: usize) -> [f64; PSI] {
-    std::array::from_fn(|d| numbers.get(role, Plain::Eta(d)).exp())
+pub(super) fn etas(params: &Parameters, role: usize) -> [f64; PSI] {
+    std::array::from_fn(|d| params.get(role, PerRole::Eta(d)).exp())
 }
 
 /// The correction and Σ g.
-pub(super) fn correction(heard: impl Iterator<Item = Heard>) -> (f64, f64) {
-    let (sum, gains) = heard.fold((0.0, 0.0), |(s, g), h| (s + h.gain * h.residual, g + h.gain));
+pub(super) fn correction(observed: impl Iterator<Item = ObservedResidual>) -> (f64, f64) {
+    let (sum, gains) = observed.fold((0.0, 0.0), |(s, g), h| (s + h.gain * h.residual, g + h.gain));
     (sum / (1.0 + gains), gains)
 }

@@ -1,4 +1,4 @@
-//! The trained numbers, as one flat vector with names for its parts.
+//! The trained params, as one flat vector with names for its parts.
 //!
 //! What depends on a kind is a smooth function of its specification plus an offset of its own that training shrinks,
 //! `base + slope·spec + offset`, so that a kind nobody has measured gets a value too.
@@ -9,36 +9,36 @@ use serde::{Deserialize, Serialize};
 
 /// Roles of a newcomer.
 pub(super) const ROLES: usize = 2;
-/// Numbers of a per-kind function that do not belong to one kind.
+/// Parameters of a per-kind function that do not belong to one kind.
 const SMOOTH: usize = 1 + SPEC;
 /// Per-kind functions of each role: s, t, v, σ.
 const FUNCTIONS: usize = 4;
-/// Numbers of each role beside those.
+/// Parameters of each role beside those.
 const PLAIN: usize = 2 * PSI + 11;
 
 /// Where a kind's share of a flat vector lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PerKind {
-    /// s: how far the like ones are believed.
+    /// s: weight of similar workloads.
     Attention,
     /// t: how far their trend in batch is.
     Slope,
     /// v: how far the performance model is.
     Model,
-    /// σ: ln of the doubt.
-    Doubt,
+    /// σ: ln of the standard error.
+    StandardError,
 }
 
 /// A number of a role.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Plain {
+pub(super) enum PerRole {
     /// ln θ_d.
     Theta(usize),
     /// ln η_d.
     Eta(usize),
     /// φ: what the same family adds to likeness.
     Family,
-    /// ln λ: how much likeness is needed to be believed.
+    /// ln λ: similarity at which attention reaches half its weight.
     Need,
     /// α, γ, ln h: ln of the gain on the same kind, its loss on another, and by distance of the two.
     Gain,
@@ -50,84 +50,84 @@ pub(super) enum Plain {
     SharedApart,
     /// c: what the other role's residual says.
     Cross,
-    /// b: how doubt falls with likeness.
+    /// b: how standard error falls with likeness.
     Likeness,
-    /// ln e: how doubt falls with what was observed.
+    /// ln e: how standard error falls with what was observed.
     Observed,
 }
 
 /// All numbers, and the kinds that the offsets belong to.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Numbers {
+pub struct Parameters {
     /// Names of the kinds they were trained on.
     pub(super) kinds: Vec<String>,
     specs: Vec<Spec>,
     /// Whether anything was measured on them.
     pub(super) seen: Vec<bool>,
     pub(super) flat: Vec<f64>,
-    /// What the doubt is multiplied by, so that intervals hold what they say: without and with a relative known.
+    /// What the standard error is multiplied by, so that intervals hold what they say: without and with a relative known.
     pub(super) conformal: [f64; 2],
 }
 
-impl Plain {
+impl PerRole {
     fn at(self) -> usize {
         match self {
-            Plain::Theta(d) => d,
-            Plain::Eta(d) => PSI + d,
-            Plain::Family => 2 * PSI,
-            Plain::Need => 2 * PSI + 1,
-            Plain::Gain => 2 * PSI + 2,
-            Plain::Elsewhere => 2 * PSI + 3,
-            Plain::Apart => 2 * PSI + 4,
-            Plain::Shared => 2 * PSI + 5,
-            Plain::SharedElsewhere => 2 * PSI + 6,
-            Plain::SharedApart => 2 * PSI + 7,
-            Plain::Cross => 2 * PSI + 8,
-            Plain::Likeness => 2 * PSI + 9,
-            Plain::Observed => 2 * PSI + 10,
+            PerRole::Theta(d) => d,
+            PerRole::Eta(d) => PSI + d,
+            PerRole::Family => 2 * PSI,
+            PerRole::Need => 2 * PSI + 1,
+            PerRole::Gain => 2 * PSI + 2,
+            PerRole::Elsewhere => 2 * PSI + 3,
+            PerRole::Apart => 2 * PSI + 4,
+            PerRole::Shared => 2 * PSI + 5,
+            PerRole::SharedElsewhere => 2 * PSI + 6,
+            PerRole::SharedApart => 2 * PSI + 7,
+            PerRole::Cross => 2 * PSI + 8,
+            PerRole::Likeness => 2 * PSI + 9,
+            PerRole::Observed => 2 * PSI + 10,
         }
     }
 }
 
-impl Numbers {
-    /// Where training begins: like ones are believed, gains are moderate, and the model counts for `model`.
+impl Parameters {
+    /// Initial values: similar workloads have full weight, gains are moderate, and the model has weight `model`.
     pub(super) fn start(kinds: &[Kind], model: f64) -> Self {
         let specs = kinds.iter().map(spec).collect();
         let names: Vec<String> = kinds.iter().map(|k| k.name.clone()).collect();
         let size = ROLES * (PLAIN + FUNCTIONS * (SMOOTH + names.len()));
         let seen = vec![false; names.len()];
-        let mut numbers = Self { kinds: names, specs, seen, flat: vec![0.0; size], conformal: [1.0; 2] };
+        let mut params = Self { kinds: names, specs, seen, flat: vec![0.0; size], conformal: [1.0; 2] };
         for r in 0..ROLES {
             for d in 0..PSI {
-                numbers.set(r, Plain::Theta(d), 0.5f64.ln());
-                numbers.set(r, Plain::Eta(d), 0.3f64.ln());
+                params.set(r, PerRole::Theta(d), 0.5f64.ln());
+                params.set(r, PerRole::Eta(d), 0.3f64.ln());
             }
             for (plain, value) in [
-                (Plain::Family, 1.0),
-                (Plain::Need, 0.2f64.ln()),
-                (Plain::Gain, 0.0),
-                (Plain::Elsewhere, 1.5),
-                (Plain::Apart, -1.0),
-                (Plain::Shared, -1.0),
-                (Plain::SharedElsewhere, 1.0),
-                (Plain::SharedApart, -1.0),
-                (Plain::Cross, 0.0),
-                (Plain::Likeness, 0.3),
-                (Plain::Observed, -1.0),
+                (PerRole::Family, 1.0),
+                (PerRole::Need, 0.2f64.ln()),
+                (PerRole::Gain, 0.0),
+                (PerRole::Elsewhere, 1.5),
+                (PerRole::Apart, -1.0),
+                (PerRole::Shared, -1.0),
+                (PerRole::SharedElsewhere, 1.0),
+                (PerRole::SharedApart, -1.0),
+                (PerRole::Cross, 0.0),
+                (PerRole::Likeness, 0.3),
+                (PerRole::Observed, -1.0),
             ] {
-                numbers.set(r, plain, value);
+                params.set(r, plain, value);
             }
             for (function, base) in [
                 (PerKind::Attention, 0.9),
                 (PerKind::Slope, 0.5),
                 (PerKind::Model, model),
-                (PerKind::Doubt, 0.2f64.ln()),
+                (PerKind::StandardError, 0.2f64.ln()),
             ] {
-                let at = numbers.function_at(r, function);
-                numbers.flat[at] = base;
+                let at = params.function_at(r, function);
+                params.flat[at] = base;
             }
         }
-        numbers
+        params
     }
 
     /// How many there are.
@@ -146,15 +146,15 @@ impl Numbers {
         PLAIN + FUNCTIONS * (SMOOTH + self.kinds.len())
     }
 
-    pub(super) fn index(&self, role: usize, plain: Plain) -> usize {
+    pub(super) fn index(&self, role: usize, plain: PerRole) -> usize {
         role * self.width() + plain.at()
     }
 
-    pub(super) fn get(&self, role: usize, plain: Plain) -> f64 {
+    pub(super) fn get(&self, role: usize, plain: PerRole) -> f64 {
         self.flat[self.index(role, plain)]
     }
 
-    fn set(&mut self, role: usize, plain: Plain, value: f64) {
+    fn set(&mut self, role: usize, plain: PerRole, value: f64) {
         let at = self.index(role, plain);
         self.flat[at] = value;
     }
@@ -199,11 +199,11 @@ impl Numbers {
         })
     }
 
-    /// Numbers that are shrunk towards 0, with how strongly: what tells kinds apart.
+    /// Parameters that are shrunk towards 0, with how strongly: what tells kinds apart.
     pub(super) fn shrunk(&self) -> Vec<(usize, f64)> {
         let mut shrunk = Vec::new();
         for r in 0..ROLES {
-            for f in [PerKind::Attention, PerKind::Slope, PerKind::Model, PerKind::Doubt] {
+            for f in [PerKind::Attention, PerKind::Slope, PerKind::Model, PerKind::StandardError] {
                 let at = self.function_at(r, f);
                 shrunk.extend((at + 1..at + SMOOTH).map(|i| (i, 3e-2)));
                 shrunk.extend((at + SMOOTH..at + SMOOTH + self.kinds.len()).map(|i| (i, 3e-3)));

@@ -1,19 +1,18 @@
-//! The simplest refinement: what was measured of a newcomer was, on average, so much above what was believed, so everything
-//! else of it will be too.
+//! The simplest refinement: the mean residual of a newcomer's measurements shifts all its other predictions.
 //!
 //! ```text
-//! shift = Σ w_o·ρ_o / (1 + Σ w_o),     ρ_o = measured − believed (logarithms),     w = 1 on the same kind, 0.3 on others
+//! shift = Σ w_o·ρ_o / (1 + Σ w_o),     ρ_o = measured − predicted (logarithms),     w = 1 on the same kind, 0.3 on others
 //! ```
 //!
-//! A pair has a *newcomer*: the one of which fewer pairs were measured. It is asked about in one of two roles: its own rate
+//! The *newcomer* of a pair is the workload with fewer measured pairs. It is predicted in one of two roles: its own rate
 //! beside a partner, or the partner's rate beside it.
 
-use crate::ground::Ground;
+use crate::evidence::Evidence;
 
 /// Weight of what was seen on another kind.
 const ELSEWHERE: f64 = 0.3;
 /// What a partner leaves where nothing at all is known.
-pub(crate) const UNKNOWN_PART: f64 = 0.6;
+pub(crate) const UNKNOWN_RELATIVE_RATE: f64 = 0.6;
 
 /// Who is new in a pair, and whose rate is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,42 +24,46 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Where this role stands in arrays of both.
+    /// Index into arrays by role.
     pub(crate) fn index(self) -> usize {
         self as usize
     }
 }
 
-/// (role, newcomer, the other one) of the question how fast `thing` is beside `other`.
-pub(crate) fn roles(ground: &Ground, thing: usize, other: usize) -> (Role, usize, usize) {
-    if ground.met(thing) <= ground.met(other) { (Role::Own, thing, other) } else { (Role::Partner, other, thing) }
+/// (role, newcomer, the other one) of the question how fast `workload` is beside `other`.
+pub(crate) fn roles(evidence: &Evidence, workload: usize, other: usize) -> (Role, usize, usize) {
+    if evidence.measured_pairs(workload) <= evidence.measured_pairs(other) {
+        (Role::Own, workload, other)
+    } else {
+        (Role::Partner, other, workload)
+    }
 }
 
 /// ln of the relative rate in a role: the newcomer's beside `other`, or `other`'s beside the newcomer.
-pub(crate) fn relative(ground: &Ground, role: Role, newcomer: usize, other: usize, kind: usize) -> f64 {
+pub(crate) fn relative(evidence: &Evidence, role: Role, newcomer: usize, other: usize, kind: usize) -> f64 {
     match role {
-        Role::Own => ground.relative(newcomer, other, kind),
-        Role::Partner => ground.relative(other, newcomer, kind),
+        Role::Own => evidence.relative(newcomer, other, kind),
+        Role::Partner => evidence.relative(other, newcomer, kind),
     }
 }
 
 /// The shift of pairs of a newcomer in a role, and whether there was anything to shift by. `believed` is asked with
 /// (partner, kind).
 pub(crate) fn beside(
-    ground: &Ground,
+    evidence: &Evidence,
     role: Role,
     newcomer: usize,
     kind: usize,
     believed: impl Fn(usize, usize) -> f64,
 ) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 1.0);
-    if ground.met(newcomer) == 0 {
+    if evidence.measured_pairs(newcomer) == 0 {
         return None;
     }
-    for a in 0..ground.kinds().len() {
+    for a in 0..evidence.kinds().len() {
         let w = if a == kind { 1.0 } else { ELSEWHERE };
-        for p in 0..ground.things().len() {
-            let measured = relative(ground, role, newcomer, p, a);
+        for p in 0..evidence.workloads().len() {
+            let measured = relative(evidence, role, newcomer, p, a);
             if measured.is_finite() {
                 sum += w * (measured - believed(p, a));
                 weights += w;
@@ -70,10 +73,10 @@ pub(crate) fn beside(
     (weights > 1.0).then(|| sum / weights)
 }
 
-/// The shift of a thing's rate alone: the mean residual of what was measured of it, all of it. `believed` is asked with a
+/// The shift of a workload's rate alone: the mean residual of what was measured of it, all of it. `believed` is asked with a
 /// kind.
-pub(crate) fn alone(ground: &Ground, thing: usize, believed: impl Fn(usize) -> f64) -> Option<f64> {
-    let residuals = (0..ground.kinds().len()).map(|a| ground.alone(thing, a) - believed(a));
+pub(crate) fn alone(evidence: &Evidence, workload: usize, believed: impl Fn(usize) -> f64) -> Option<f64> {
+    let residuals = (0..evidence.kinds().len()).map(|a| evidence.alone(workload, a) - believed(a));
     let (sum, count) = residuals.filter(|r| r.is_finite()).fold((0.0, 0), |(s, n), r| (s + r, n + 1));
     (count > 0).then(|| sum / f64::from(count))
 }

@@ -1,12 +1,12 @@
-//! What is known before anything was measured: the library's workloads, run through the performance model.
+//! A synthetic catalog for training before anything was measured: the library's workloads, run through the performance model.
 //!
-//! A model that is always right would teach an estimator nothing about errors. So the world here is the model fed with features
-//! that are a little off, as real ones are: every family has its own factors on host time, arithmetic, traffic and kernels,
-//! and every workload smaller ones. The catalog describes workloads as the library does, so what an estimator learns from it is
-//! how errors of the model are shared by like workloads. Cells are [`Source::Initial`]; any measurement outranks them.
+//! A model that is always right would teach an estimator nothing about errors. So the model is fed with perturbed features:
+//! every family has its own factors on host time, arithmetic, traffic and kernels, and every workload smaller ones. The catalog
+//! describes workloads by their unperturbed features, so what an estimator learns from it is how errors of the model are shared by
+//! similar workloads. Cells are [`Source::Initial`]; any measurement outranks them.
 
 use crate::catalog::{Catalog, Cell, Key};
-use crate::draw::Draw;
+use crate::rng::Rng;
 use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Time, Workload, model};
 
@@ -15,8 +15,8 @@ const MOST: usize = 24;
 /// Spread (ln) of a family's factors, and of a workload's own.
 const FAMILY_SPREAD: f64 = 0.5;
 const OWN_SPREAD: f64 = 0.1;
-/// Doubt of such a cell.
-const DOUBT: f64 = 0.5;
+/// Standard error of such a cell.
+const STANDARD_ERROR: f64 = 0.5;
 
 /// The catalog of a world that is like the model's. The same seed, the same world.
 #[must_use]
@@ -29,7 +29,8 @@ pub fn catalog(kinds: &[Kind], library: &Library, seed: u64) -> Catalog {
         let key = Key { workload: workload.name.clone(), partner, kind: kind.name.clone(), gang: 1 };
         let (source, at) = (Source::Initial, Time::ZERO);
         // A model's rate is a positive number, so nothing is refused.
-        let _ = catalog.put(key, Cell { rate, watts: Some(watts), source, observations: 0, at, doubt: DOUBT });
+        let _ = catalog
+            .put(key, Cell { rate, watts: Some(watts), source, observations: 0, at, standard_error: STANDARD_ERROR });
     };
     for kind in kinds {
         for one in &real {
@@ -52,7 +53,7 @@ pub fn catalog(kinds: &[Kind], library: &Library, seed: u64) -> Catalog {
 fn chosen(library: &Library, seed: u64) -> Vec<&Workload> {
     let mut families: Vec<&str> = library.workloads().iter().map(|w| w.family.as_str()).collect();
     families.dedup();
-    Draw::new(seed, "prior").shuffle(&mut families);
+    Rng::new(seed, "prior").shuffle(&mut families);
     let members = |family: &&str| {
         let family = (*family).to_owned();
         library.workloads().iter().filter(move |w| w.family == family)
@@ -62,9 +63,9 @@ fn chosen(library: &Library, seed: u64) -> Vec<&Workload> {
 
 /// The workload as it really is.
 fn really(w: &Workload, seed: u64) -> Workload {
-    let (mut family, mut own) = (Draw::new(seed, &w.family), Draw::new(seed, &w.name));
+    let (mut family, mut own) = (Rng::new(seed, &w.family), Rng::new(seed, &w.name));
     // The sum of three uniforms is normal enough.
-    let normal = |draw: &mut Draw| 2.0 * (draw.uniform() + draw.uniform() + draw.uniform() - 1.5);
+    let normal = |draw: &mut Rng| 2.0 * (draw.uniform() + draw.uniform() + draw.uniform() - 1.5);
     let mut factor = || (FAMILY_SPREAD * normal(&mut family) + OWN_SPREAD * normal(&mut own)).exp();
     Workload {
         host_seconds: w.host_seconds * factor(),

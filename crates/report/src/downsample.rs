@@ -32,7 +32,7 @@ fn landmarks(column: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
 /// A stretch of time with what a step function did in it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Bucket {
-    /// Beginning.
+    /// Start of the bucket.
     pub(super) from: f64,
     /// Mean, weighted by time.
     pub(super) mean: f64,

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 /// A mean and the half width of its 95 % interval; the latter is missing where there is one value.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Spread {
-    /// Of all values.
+pub struct MeanInterval {
+    /// Mean of all values.
     pub mean: f64,
     /// Half the width of the interval that holds the true mean with 95 %.
     pub half_width: Option<f64>,
 }
 
-impl Spread {
+impl MeanInterval {
     /// The mean of values; not a number where there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
@@ -42,11 +42,11 @@ mod tests {
 
     #[test]
     fn intervals_are_students() {
-        let spread = Spread::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let spread = MeanInterval::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!(spread.mean, 3.0);
         // s = √2.5, n = 5: 2.776 · √(2.5/5)
         assert!((spread.half_width.unwrap() - 2.776 * 0.5f64.sqrt()).abs() < 1e-12);
-        assert!(Spread::of(&[7.0]).half_width.is_none());
+        assert!(MeanInterval::of(&[7.0]).half_width.is_none());
         assert!((student(31) - 2.0395).abs() < 1e-3 && (student(120) - 1.9799).abs() < 1e-3);
     }
 }

@@ -1,11 +1,11 @@
-//! Host times that nobody has peeked at.
+//! Host times without information from published rates.
 
 use arles_core::{Library, Workload};
 
 /// Used where the library has no other row of the domain.
 const DEFAULT_SECONDS: f64 = 0.02;
 
-/// The workload with the host time that a stranger would guess: the median of its domain and mode among those rows of the
+/// The workload with a host time guessed without its measurements: the median of its domain and mode among those rows of the
 /// library that are no published measurement (those have the names of their publication as aliases).
 #[must_use]
 pub fn without_host_time(workload: &Workload, library: &Library) -> Workload {

@@ -1,9 +1,9 @@
 //! Charts that compare amounts: shares, energy, broken promises.
 
 use super::axis::{Axis, Measure};
-use super::curves::policy_keys;
+use super::run_line_charts::policy_keys;
 use super::svg::{Drawing, Figure, Panel, WIDTH, text_width};
-use super::{Owner, owners, text, theme};
+use super::{TenantTotals, tenant_totals, text, theme};
 use crate::record::RunRecord;
 
 /// Tenants beyond this number would be drawn too small to read.
@@ -18,7 +18,7 @@ fn name_room<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
 
 /// Each tenant's part of the GPU time, against the part that its weight entitles it to.
 pub(super) fn shares(runs: &[RunRecord]) -> Option<Figure> {
-    let mut tenants = owners(runs);
+    let mut tenants = tenant_totals(runs);
     let all = tenants.len();
     if all == 0 {
         return None;
@@ -50,18 +50,20 @@ pub(super) fn shares(runs: &[RunRecord]) -> Option<Figure> {
         let middle = top + row * (i as f64 + 0.5);
         share_row(&mut drawing, &panel, runs, tenant, (middle, row, dodge));
     }
-    let mut reading =
-        "Dot: a tenant's part of all GPU time; bar: the part its weight entitles it to. A tenant with little \
-                       work falls short of its bar without being wronged."
+    let mut caption =
+        "Dot: the tenant's share of all GPU time. Bar: the share its weight entitles it to. A tenant that submits \
+            little work stays below its bar without being treated unfairly."
             .to_owned();
     if all > MOST_TENANTS {
-        reading =
-            format!("{reading} The {MOST_TENANTS} tenants furthest from their bar, of {}.", text::count(all as u64));
+        caption = format!(
+            "{caption} Shown are the {MOST_TENANTS} of {} tenants furthest from their entitlement.",
+            text::count(all as u64)
+        );
     }
-    Some(Figure::new("tenant-share", "Share of GPU time by tenant", reading, (WIDTH, bottom + 42.0), drawing))
+    Some(Figure::new("tenant-share", "Share of GPU time by tenant", caption, (WIDTH, bottom + 42.0), drawing))
 }
 
-fn share_row(drawing: &mut Drawing, panel: &Panel, runs: &[RunRecord], tenant: &Owner, place: (f64, f64, f64)) {
+fn share_row(drawing: &mut Drawing, panel: &Panel, runs: &[RunRecord], tenant: &TenantTotals, place: (f64, f64, f64)) {
     let (middle, row, dodge) = place;
     drawing.text("end", (panel.x.from - 8.0, middle + 4.0), &text::shorten(&tenant.name, 22));
     if tenant.entitlement.is_finite() {
@@ -104,11 +106,11 @@ pub(super) fn energy(runs: &[RunRecord]) -> Option<Figure> {
     for (i, run) in runs.iter().enumerate() {
         energy_row(&mut drawing, &panel, run, (top + 34.0 * i as f64, unit));
     }
-    let reading =
-        "Energy of all GPUs until the last end. Idle is what GPUs draw without computing, whether a job holds \
-                   them or not; restarts are work done twice and state reloaded. Shorter is better."
+    let caption =
+        "Energy of all GPUs until the last job ends. Idle: power drawn without computing, whether or not a job holds \
+            the GPU. Restarts: work repeated and state reloaded. Shorter is better."
             .to_owned();
-    Some(Figure::new("energy", "Energy", reading, (WIDTH, bottom + 26.0), drawing))
+    Some(Figure::new("energy", "Energy", caption, (WIDTH, bottom + 26.0), drawing))
 }
 
 fn energy_row(drawing: &mut Drawing, panel: &Panel, run: &RunRecord, (top, unit): (f64, text::Unit)) {
@@ -160,14 +162,17 @@ pub(super) fn promises(runs: &[RunRecord]) -> Option<Figure> {
         let promised = run.jobs.iter().filter(|j| j.due_seconds > 0.0).count() as u64;
         let jobs = format!("{} of {} jobs", text::count(broken), text::count(promised));
         let value = text::percent(run.summary.sla_violation_ratio);
-        let tip = format!("{name}: below the promised rate {value} of {} due, {jobs}", text::duration(due[i]));
+        let tip = format!(
+            "{name}: below the promised rate for {value} of the {} in which a rate was promised, {jobs}",
+            text::duration(due[i])
+        );
         let end = panel.x.at(ratio(run).unwrap_or(0.0));
         drawing.text("end", (left - 8.0, top + 18.0), &text::shorten(name, 22));
         drawing.rect(&format!("fill {}", theme::policy(i)), [left, top + 5.0, end - left, 18.0], &tip);
         drawing.text("halo", (end + 8.0, top + 18.0), &format!("{value} · {jobs}"));
     }
-    let reading = "Part of the time during which a rate was promised that jobs ran below it, and how many jobs that \
-                   touched. Shorter is better."
+    let caption = "Share of the time with a promised rate in which the job ran below it, and the number of jobs affected. Shorter \
+        is better."
         .to_owned();
-    Some(Figure::new("promises", "Promised rates not kept", reading, (WIDTH, bottom + 26.0), drawing))
+    Some(Figure::new("promises", "Promised rates not kept", caption, (WIDTH, bottom + 26.0), drawing))
 }

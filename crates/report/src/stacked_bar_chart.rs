@@ -21,14 +21,14 @@ fn class(part: Part) -> &'static str {
     }
 }
 
-/// The chart of [`Plot::Stacks`].
+/// The chart of [`Plot::StackedBars`].
 pub(super) fn figure(plot: &Plot) -> Figure {
-    let Plot::Stacks { name, title, reading, unit, parts, bars } = plot else { unreachable!("asked for stacks") };
+    let Plot::StackedBars { name, title, caption, unit, parts, bars } = plot else { unreachable!("asked for stacks") };
     let widest = bars.iter().map(|(name, _)| text_width(&text::shorten(name, 26))).fold(0.0, f64::max);
     let left = (widest + 16.0).max(LEFT);
     let mut drawing = Drawing::default();
     let keys: Vec<(String, String)> =
-        parts.iter().map(|part| (class(*part).to_owned(), part.words().to_owned())).collect();
+        parts.iter().map(|part| (class(*part).to_owned(), part.label().to_owned())).collect();
     let top = drawing.legend((14.0, 4.0), WIDTH - 14.0, &keys) + 6.0;
     let bottom = top + ROW * bars.len() as f64;
     let sum = |amounts: &[f64]| amounts.iter().filter(|a| a.is_finite()).sum::<f64>();
@@ -44,7 +44,7 @@ pub(super) fn figure(plot: &Plot) -> Figure {
             let (from, to) = (panel.x.at(until), panel.x.at(until + amount));
             until += amount;
             let said = text::figures(*amount);
-            let tip = format!("{name}, {}: {said} {unit} ({})", part.words(), text::percent(amount / all));
+            let tip = format!("{name}, {}: {said} {unit} ({})", part.label(), text::percent(amount / all));
             drawing.rect(class(*part), [from, top + 5.0, to - from, 18.0], &tip);
             // Numbers inside bars are set a twelfth smaller.
             if to - from > text_width(&said) * 11.0 / 12.0 + 4.0 {
@@ -54,5 +54,5 @@ pub(super) fn figure(plot: &Plot) -> Figure {
         }
         drawing.text("strong halo", (panel.x.at(until) + 8.0, top + 18.0), &text::figures(all));
     }
-    Figure::new(name, title, reading.clone(), (WIDTH, bottom + FOOT), drawing)
+    Figure::new(name, title, caption.clone(), (WIDTH, bottom + FOOT), drawing)
 }

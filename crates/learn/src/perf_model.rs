@@ -1,0 +1,45 @@
+//! The performance model alone: features in, rates out, nothing learned.
+
+use crate::evidence::Evidence;
+use crate::method::{Method, MethodEstimator, Prediction};
+use crate::residual::UNKNOWN_RELATIVE_RATE;
+use crate::table::{EstimatorError, Setting};
+use arles_core::estimate::Estimator;
+use arles_core::model;
+
+/// Makes the estimator for a setting.
+pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    Ok(Box::new(MethodEstimator::new(Evidence::new(setting), Modelled)))
+}
+
+#[derive(Clone)]
+struct Modelled;
+
+/// Typical error of the model on rates alone.
+pub(crate) const ALONE_STANDARD_ERROR: f64 = 0.6;
+/// Typical error of the model beside a partner.
+const PAIR_STANDARD_ERROR: f64 = 0.35;
+
+impl Method for Modelled {
+    fn alone(&self, evidence: &Evidence, workload: usize, kind: usize) -> Prediction {
+        Prediction::new(alone(evidence, workload, kind).unwrap_or(0.0), ALONE_STANDARD_ERROR, false)
+    }
+
+    fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
+        let ln = beside(evidence, workload, other, kind).unwrap_or(UNKNOWN_RELATIVE_RATE.ln());
+        Prediction::new(ln, PAIR_STANDARD_ERROR, false)
+    }
+}
+
+/// ln steps/s alone, by the model; `None` without features.
+pub(crate) fn alone(evidence: &Evidence, workload: usize, kind: usize) -> Option<f64> {
+    let w = evidence.workloads()[workload].features.as_ref()?;
+    model::alone(w, evidence.without_memory_limit(kind), 1, false).map(|p| p.rate.ln())
+}
+
+/// ln of what a partner leaves, by the model; `None` without features of both.
+pub(crate) fn beside(evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Option<f64> {
+    let features = |t: usize| evidence.workloads()[t].features.as_ref();
+    let together = model::beside(features(workload)?, features(other)?, evidence.without_memory_limit(kind))?;
+    Some((together.own.ln() - alone(evidence, workload, kind)?).min(0.0))
+}
