@@ -93,6 +93,21 @@ fn a_stop_is_final_and_always_answered() {
     });
 }
 
+/// The answer to a stop may be lost with the driver that asked, and the next one asks again.
+#[test]
+fn a_gang_that_finished_is_told_as_finished_however_often_it_is_stopped() {
+    every(|engine| {
+        engine.add_job(at(0.0), &job(1, 1, 100.0)).unwrap();
+        assert!(started(&engine.apply(at(0.0), &start(1, 1, &[0])).unwrap()));
+        assert!(matches!(gang(&look(engine, 500.0), 1).map(|gang| &gang.state), Some(GangState::Finished)));
+        for seconds in [500.0, 501.0] {
+            assert_eq!(stopped(engine, seconds, &stop(1, 1)), GangEvent::Finished);
+        }
+        engine.sync_jobs(at(502.0), &[job(1, 1, 100.0)]).unwrap();
+        assert_eq!(stopped(engine, 503.0, &stop(1, 1)), GangEvent::Finished);
+    });
+}
+
 #[test]
 fn a_refused_start_is_final() {
     every(|engine| {
