@@ -207,7 +207,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes entries, rows of history that earlier ones led to, and a chore, in one commit that is on disk when this returns.
+    /// Writes entries, rows of history that earlier ones led to, and a maintenance step, in one commit that is on disk when this returns.
     ///
     /// # Errors
     /// When it cannot be written; then none of it is.
@@ -215,7 +215,7 @@ impl Store {
         &mut self,
         records: &[JournalRecord],
         rows: &[HistoryRow],
-        chore: Option<&MaintenanceStep>,
+        step: Option<&MaintenanceStep>,
     ) -> Done<()> {
         let doing = StoreError::sqlite("writing an entry");
         let transaction = self.connection.transaction().map_err(&doing)?;
@@ -230,8 +230,8 @@ impl Store {
             }
         }
         history::write(&transaction, rows).map_err(&doing)?;
-        if let Some(chore) = chore {
-            snapshots::write(&transaction, chore).map_err(&doing)?;
+        if let Some(step) = step {
+            snapshots::write(&transaction, step).map_err(&doing)?;
         }
         transaction.commit().map_err(doing)
     }

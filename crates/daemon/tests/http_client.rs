@@ -35,7 +35,7 @@ fn requests_and_refusals_come_back() {
     assert!(!ready.ok, "told although its status is 503");
 
     let error = client.get::<Value>("/v1/tokens").unwrap_err();
-    assert!(error.to_string().ends_with("; ask for a token of scope admin"), "{error}");
+    assert!(error.to_string().ends_with("; use a token of scope admin"), "{error}");
     let ClientError::Refused { status, fault, .. } = error else { panic!("{error:?}") };
     assert_eq!((status, fault.code.as_str()), (403, "scope-too-small"));
     let error = client.get::<Value>("/v1/tenants").unwrap_err();
@@ -51,7 +51,7 @@ fn nobody_there_is_said_in_words() {
     drop(listener);
     let client = Client::new(&format!("http://{at}"), None, None).unwrap();
     let error = client.get::<Value>("/v1/server").unwrap_err().to_string();
-    assert_eq!(error, format!("nobody answers at http://{at}; is 'arles serve' running at {at}?"));
+    assert_eq!(error, format!("connection to http://{at} refused; is 'arles serve' running at {at}?"));
 }
 
 /// A server that closes a connection after each answer without saying so, as one that was restarted does.
