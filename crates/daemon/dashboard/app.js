@@ -213,7 +213,7 @@ function drawStrip() {
     fact("next", countdown(), "countdown", `one scheduling round every ${span(server.round_seconds)}`),
     fact("clock", absolute(app.now()), "clock", "the scheduler's clock"),
     server.speed !== 1 && fact("speed", `×${server.speed}`),
-    fact("drawing", watts(server.watts)),
+    fact("power", watts(server.watts)),
     fact("live jobs", count(server.live_jobs)),
     h("span", { class: "fact end dim" }, server.tenant ? `tenant ${server.tenant}` : server.scope, ` · ${server.engine} · ${server.version}`),
     hasToken() && h("button", { class: "plain small", testid: "sign-out", onclick: () => { setToken(null); location.reload(); } }, "sign out"));

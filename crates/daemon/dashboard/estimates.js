@@ -49,7 +49,7 @@ function draw(app, cells, whole) {
         tile("Median error now", percent(quantile(after, 0.5)), `90 % below ${percent(quantile(after, 0.9))}`)),
       h("div", { class: "columns" },
         card("Estimated against measured", plot(measured)),
-        card("Largest errors, steps per second", table("Largest errors", ["workload", "kind", "#GPUs", "#measured", "#estimated", "#first", "#error"],
+        card("Largest errors, steps per second", table("Largest errors", ["workload", "kind", "#GPUs", "#measured", "#now", "#first", "#error"],
           [...measured].sort((a, b) => now(b) - now(a)).slice(0, WORST).map(line))))],
   ];
 }

@@ -56,7 +56,7 @@ function draw(root, app, it) {
 function list(app, it) {
   const now = app.now();
   return h("div", { class: "sheet scroll" }, h("table", { class: "rows queue", "aria-label": "Waiting jobs, oldest first" },
-    heads(["#job", "tenant", "workload", "#~GPUs", "~waiting for", "reason", "estimated start"]),
+    heads(["#job", "tenant", "workload", "#~GPUs", "~submitted", "reason", "estimated start"]),
     h("tbody", null, it.jobs.map((job) => h("tr", { "data-row": "", testid: "queue-row", "data-job": job.id, "data-key": job.id, tabindex: -1,
       "aria-current": app.params.get("job") === String(job.id) || null },
       num(h("a", { href: app.link("queue", { reason: it.code, job: job.id }) }, job.id)),
