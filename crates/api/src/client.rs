@@ -1,4 +1,4 @@
-//! The other end of the door, for the command line: requests that wait for their answers.
+//! A blocking client of the API, for the command line.
 //!
 //! One connection is kept and used again. A request that can be repeated without harm is sent once more over a new connection if the
 //! kept one turns out to be broken; any other only if it was never sent. The token is never printed, not even by `Debug`.
@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remote::Remote;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,14 +27,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest answer: all GPUs of a very large cluster fit.
-const ANSWER_LIMIT: usize = 256 << 20;
+/// Time limit of a request.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest response: all GPUs of a very large cluster fit.
+const RESPONSE_LIMIT: usize = 256 << 20;
 
 type Sender = SendRequest<Full<Bytes>>;
 
-/// A way to a server.
+/// A connection to a server.
 pub struct Client {
     runtime: Runtime,
     remote: Remote,
@@ -65,8 +66,8 @@ impl Draft<'_> {
 }
 
 impl Client {
-    /// A way to the server at `http://…` or `https://…`; nothing is sent yet. A server with TLS is believed if its certificate
-    /// rests on one in the file `ca`.
+    /// A client of the server at `http://…` or `https://…`; nothing is sent yet. A server with TLS is trusted if its certificate is
+    /// signed by one in the file `ca`.
     ///
     /// # Errors
     /// If the address, the token or the file cannot be used.
@@ -74,18 +75,18 @@ impl Client {
         let remote = Remote::new(url, ca)?;
         let token = token.map(|token| {
             let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-                .map_err(|_| ClientError::Setup("the token has characters that no token has; copy it again".into()))?;
+                .map_err(|_| ClientError::Setup("the token contains invalid characters; copy it again".into()))?;
             value.set_sensitive(true);
             Ok(value)
         });
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| ClientError::Setup(format!("the system gives no event loop: {error}")))?;
+            .map_err(|error| ClientError::Setup(format!("cannot start an event loop: {error}")))?;
         Ok(Self { runtime, remote, token: token.transpose()?, kept: Mutex::new(None) })
     }
 
-    /// Reads.
+    /// GET: reads a resource.
     ///
     /// # Errors
     /// What the server refused, or why it was not reached.
@@ -106,7 +107,7 @@ impl Client {
         String::from_utf8(body.into()).map_err(|_| self.remote.garbled("text that is not UTF-8"))
     }
 
-    /// Makes something, or asks with a body. With a key it may be sent twice and is done once.
+    /// POST: creates a resource, or asks with a body. With an idempotency key it may be sent twice and is processed once.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -119,7 +120,7 @@ impl Client {
         self.json(&Draft { method: Method::POST, path, body: Some(written(body)?), key, accept: "application/json" })
     }
 
-    /// Sets something.
+    /// PUT: sets a resource.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -128,7 +129,7 @@ impl Client {
         self.json(&Draft { method: Method::PUT, path, body, key: None, accept: "application/json" })
     }
 
-    /// Ends something.
+    /// DELETE: removes a resource.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -159,7 +160,7 @@ impl Client {
 
     fn json<T: DeserializeOwned>(&self, draft: &Draft<'_>) -> Result<T, ClientError> {
         let (_, body) = self.exchange(draft)?;
-        serde_json::from_slice(&body).map_err(|error| self.remote.garbled(&format!("JSON of another shape ({error})")))
+        serde_json::from_slice(&body).map_err(|error| self.remote.garbled(&format!("unexpected JSON ({error})")))
     }
 
     /// Sends and waits. Refusals are errors; health is told in the same words whatever the status.
@@ -193,8 +194,8 @@ impl Client {
     async fn collect(&self, answer: Response<Incoming>) -> Result<Collected, ClientError> {
         let (head, body) = answer.into_parts();
         let retry = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let body = Limited::new(body, ANSWER_LIMIT).collect().await;
-        let body = body.map_err(|error| self.remote.garbled(&format!("half an answer ({error})")))?;
+        let body = Limited::new(body, RESPONSE_LIMIT).collect().await;
+        let body = body.map_err(|error| self.remote.garbled(&format!("an incomplete response ({error})")))?;
         Ok((head.status, retry, body.to_bytes()))
     }
 
@@ -215,13 +216,13 @@ impl Client {
         }
         let body = Full::new(draft.body.clone().unwrap_or_default());
         builder.body(body).map_err(|error| {
-            ClientError::Setup(format!("'{}' cannot be asked for ({error}); percent-encode what is in it", draft.path))
+            ClientError::Setup(format!("'{}' is not a valid path ({error}); percent-encode names in it", draft.path))
         })
     }
 
     fn wait<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        let timed = async { tokio::time::timeout(PATIENCE, work).await };
-        self.runtime.block_on(timed).unwrap_or_else(|_| Err(self.remote.slow(PATIENCE)))
+        let timed = async { tokio::time::timeout(TIMEOUT, work).await };
+        self.runtime.block_on(timed).unwrap_or_else(|_| Err(self.remote.slow(TIMEOUT)))
     }
 
     fn refused(&self, status: StatusCode, retry_after_seconds: Option<f64>, body: &[u8]) -> ClientError {
@@ -240,20 +241,17 @@ fn is_health(body: &[u8]) -> bool {
 
 fn written<B: Serialize>(body: &B) -> Result<Bytes, ClientError> {
     let text = serde_json::to_vec(body);
-    text.map(Bytes::from).map_err(|error| ClientError::Setup(format!("the request cannot be written as JSON: {error}")))
+    text.map(Bytes::from)
+        .map_err(|error| ClientError::Setup(format!("the request cannot be serialised as JSON: {error}")))
 }
+
+/// All but the characters that RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A name as a segment of a path, or as a value in a query.
 #[must_use]
 pub fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 #[cfg(test)]

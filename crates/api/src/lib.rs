@@ -1,4 +1,4 @@
-//! The API of the daemon: the types of its requests and answers, and a client.
+//! The API of the daemon: the types of its requests and responses, and a client.
 //!
 //! No server, no database and no scheduler in here, so that whoever only talks to a daemon builds only this.
 

@@ -11,9 +11,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem = read(path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let all = all.map_err(|error| format!("{} cannot be read as PEM: {error}", path.display()))?;
+    let all = all.map_err(|error| format!("{} is not valid PEM: {error}", path.display()))?;
     if all.is_empty() {
-        return Err(format!("{} has no certificate in PEM; expected '-----BEGIN CERTIFICATE-----'", path.display()));
+        return Err(format!(
+            "{} contains no certificate in PEM; expected '-----BEGIN CERTIFICATE-----'",
+            path.display()
+        ));
     }
     Ok(all)
 }

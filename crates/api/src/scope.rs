@@ -4,22 +4,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a token is for.
+/// Scope of a token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Submits, sees and cancels what belongs to one tenant.
+    /// Submits, sees and cancels jobs of one tenant.
     Tenant,
-    /// Sees everything and changes nothing.
+    /// Sees everything, changes nothing.
     Read,
-    /// Also submits and cancels for anybody, and switches the policy.
+    /// Also submits and cancels jobs of any tenant, and switches the policy.
     Operator,
-    /// Also sets tenants and makes tokens.
+    /// Also sets tenants and manages tokens.
     Admin,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: [Self; 4] = [Self::Tenant, Self::Read, Self::Operator, Self::Admin];
 
     /// As the API writes it.

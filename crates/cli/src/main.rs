@@ -10,6 +10,7 @@ mod fault;
 mod files;
 mod flags;
 mod jobs;
+mod logging;
 mod measured;
 mod output;
 mod progress;

@@ -9,6 +9,7 @@ mod serve;
 
 use crate::cluster::{self, Counts, Outage};
 use crate::estimation::Estimation;
+use crate::logging::{self, LogFormat};
 use crate::quantity::{number, positive_seconds, seconds, truth, whole};
 use anyhow::{Context, Result, anyhow};
 use arles_core::Library;
@@ -139,6 +140,8 @@ pub(crate) static SETTINGS: &[Setting] = settings![
     "serve.body-limit" => |s, text| s.serve.body_limit = whole(text, 1024)?,
     "serve.connections" => |s, text| s.serve.connections = whole(text, 1)?,
     "serve.log-requests" => |s, text| s.serve.log_requests = truth(text)?,
+    "serve.log-format" => |s, text| s.serve.log_format = LogFormat::parse(text)?,
+    "serve.log-level" => |s, text| s.serve.log_level = logging::level(text)?,
     "serve.snapshot-entries" => |s, text| s.serve.snapshot_entries = whole(text, 1)?,
     "serve.keep-journal" => |s, text| s.serve.keep_journal = truth(text)?,
 ];

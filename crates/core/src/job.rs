@@ -3,6 +3,22 @@
 use crate::{JobId, KindId, TenantId, Time, WorkloadId};
 use serde::{Deserialize, Serialize};
 
+/// Least weight that a request or a setting may give a tenant or a job.
+pub const MIN_WEIGHT: f64 = 1e-6;
+/// Largest weight that a request or a setting may give a tenant or a job: between the two, sums of weights keep their digits.
+pub const MAX_WEIGHT: f64 = 1e6;
+
+/// Checks a weight that somebody gave a tenant or a job.
+///
+/// # Errors
+/// A sentence with the value and what was expected.
+pub fn check_weight(weight: f64) -> Result<f64, String> {
+    if (MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) {
+        return Ok(weight);
+    }
+    Err(format!("weight is {weight}; expected a number from {MIN_WEIGHT} to {MAX_WEIGHT}"))
+}
+
 /// Who is owed a share.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tenant {

@@ -39,7 +39,7 @@ fn row(ask: RateQuery) -> RateRow {
         spread_rate: rate,
         partner_rate: 0.0,
         watts: 200.0,
-        doubt: 0.0,
+        standard_error: 0.0,
         source: Source::Measured,
     };
     RateRow { ask, cells: vec![Some(cell(2.0)), Some(cell(1.0))] }

@@ -10,7 +10,7 @@ use arles_core::{JobId, Time};
 use arles_daemon::access::Caller;
 use arles_daemon::desk::JobsQuery;
 use arles_daemon::service::Options;
-use arles_daemon::store::{Row, Store};
+use arles_daemon::store::{HistoryRow, Store};
 use common::{Folder, block, cluster, header, request, start};
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ fn main() {
                 }
             }
         });
-        let example = desk.jobs(&who, &JobsQuery::default()).expect("jobs").jobs.len();
+        let example = desk.view(&who).jobs(&JobsQuery::default()).expect("jobs").jobs.len();
         assert!(example > 0);
         service.stop().expect("a clean end");
         fill(&folder, past, live);
@@ -61,7 +61,7 @@ fn fill(folder: &Folder, past: u64, live: u64) {
     let mut store = Store::open(&folder.0).expect("the journal");
     let first = live * 10;
     for chunk in (0..past).collect::<Vec<_>>().chunks(10_000) {
-        let row = |n: &u64| Row::Past {
+        let row = |n: &u64| HistoryRow::Past {
             id: JobId(first + n),
             tenant: if n.is_multiple_of(2) { "a".into() } else { "b".into() },
             workload: "resnet50-b64".into(),
@@ -77,8 +77,8 @@ fn restart(folder: &Folder, header: &arles_daemon::entry::JournalHeader, options
     let began = Instant::now();
     let service = start(&folder.0, header, options.clone());
     let desk = service.desk();
-    assert!(desk.server(&Caller::loopback()).live_jobs == live);
-    let page = desk.jobs(&Caller::loopback(), &JobsQuery::default()).expect("jobs");
+    assert!(desk.view(&Caller::loopback()).server().live_jobs == live);
+    let page = desk.view(&Caller::loopback()).jobs(&JobsQuery::default()).expect("jobs");
     assert_eq!(page.jobs.len(), 100);
     let took = began.elapsed().as_secs_f64();
     service.stop().expect("a clean end");

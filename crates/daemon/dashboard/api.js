@@ -23,15 +23,15 @@ export class Fault extends Error {
 
 const unreachable = () => new Fault(0, {
   code: "unreachable",
-  message: `no answer from ${location.host}`,
-  hint: "is “arles serve” running there? What you see is as of the last answer; trying again",
+  message: `${location.host} does not respond`,
+  hint: "is “arles serve” running there? Showing the last known state; retrying",
 });
 
 const headers = (more) => (token ? { ...more, Authorization: `Bearer ${token}` } : more);
 
 async function faultOf(answer) {
   const said = await answer.json().catch(() => null);
-  const body = said?.error ?? { code: "unknown", message: `the server answered ${answer.status}`, hint: "look into its log" };
+  const body = said?.error ?? { code: "unknown", message: `the server responded with status ${answer.status}`, hint: "see the server's log" };
   return new Fault(answer.status, body, Number(answer.headers.get("Retry-After")) || null);
 }
 

@@ -206,14 +206,14 @@ function drawStrip() {
   const fact = (name, value, testid, title) => h("span", { class: "fact", title }, dim(name), " ", h("b", { testid }, value));
   render($("strip"),
     h("span", { class: `fact link ${app.connected ? "up" : ""}`, testid: "connection",
-      title: app.connected ? "changes arrive as they happen" : "no stream of events; asking every few seconds" },
+      title: app.connected ? "live updates" : "event stream disconnected; polling every few seconds" },
       app.connected ? "live" : "polling"),
     fact("policy", server.policy, "policy-now"),
     fact("round", count(server.round)),
-    fact("next", countdown(), "countdown", `a decision every ${span(server.round_seconds)}`),
+    fact("next", countdown(), "countdown", `one scheduling round every ${span(server.round_seconds)}`),
     fact("clock", absolute(app.now()), "clock", "the scheduler's clock"),
     server.speed !== 1 && fact("speed", `×${server.speed}`),
-    fact("drawing", watts(server.watts)),
+    fact("power", watts(server.watts)),
     fact("live jobs", count(server.live_jobs)),
     h("span", { class: "fact end dim" }, server.tenant ? `tenant ${server.tenant}` : server.scope, ` · ${server.engine} · ${server.version}`),
     hasToken() && h("button", { class: "plain small", testid: "sign-out", onclick: () => { setToken(null); location.reload(); } }, "sign out"));
@@ -255,15 +255,15 @@ function clearNotice(code) {
 }
 
 function report(fault) {
-  if (!(fault instanceof Fault)) { notice("dashboard", `the dashboard stumbled: ${fault.message}`,
-    "reload the page; if it stays, report it"); console.error(fault); return; }
+  if (!(fault instanceof Fault)) { notice("dashboard", `dashboard error: ${fault.message}`,
+    "reload the page; if the error stays, report it"); console.error(fault); return; }
   if (fault.status === 401) { askToken(); return; }
   if (fault.retryAfter) pauseUntil = performance.now() + fault.retryAfter * 1000;
   notice(fault.code, fault.message, fault.hint);
 }
 
 async function confirm(title, text, yes) {
-  return (await dialog(title, h("p", null, text), [["", "No, leave it", "", "confirm-no"], ["yes", yes, "danger", "confirm-yes"]])) === "yes";
+  return (await dialog(title, h("p", null, text), [["", "Keep", "", "confirm-no"], ["yes", yes, "danger", "confirm-yes"]])) === "yes";
 }
 
 let asking = false;
@@ -274,10 +274,10 @@ async function askToken() {
   const field = h("input", { type: "password", name: "token", required: true, autocomplete: "off", maxlength: 500, autofocus: true,
     testid: "token-input", "aria-label": "Token" });
   const body = h("div", { testid: "token-form" },
-    hasToken() && h("p", { class: "wrong" }, "The server does not know this token. It may have been withdrawn."),
-    h("p", null, "This server asks who you are. Whoever runs it makes tokens with ", h("code", null, "arles token"),
-      "; yours is kept until this tab is closed."), field);
-  await dialog("Token", body, [["ok", "Go in", "primary", "token-submit"]], { class: "narrow" });
+    hasToken() && h("p", { class: "wrong" }, "Invalid or revoked token."),
+    h("p", null, "This server requires a token. Its admin creates tokens with ", h("code", null, "arles token"),
+      "; yours is kept until you close this tab."), field);
+  await dialog("Token", body, [["ok", "Sign in", "primary", "token-submit"]], { class: "narrow" });
   setToken(field.value.trim());
   asking = false;
   begin();
@@ -285,10 +285,10 @@ async function askToken() {
 
 // Keys.
 
-const KEYS = [["g c, g q, … or 1–7", "go to a view; its letter shows when the pointer rests on its name"],
+const KEYS = [["g c, g q, … or 1–7", "go to a view; hover over its name to see its letter"],
   ["/", "find a job number, a tenant or a workload"], ["j  k", "next and previous row of a list"],
   ["Enter", "open the row or GPU"], ["← ↑ ↓ →", "move over the GPUs when the map has the focus"], ["n", "submit a job"],
-  ["t", "light, dark, or as the system"], ["Esc", "close what is open"], ["?", "this"]];
+  ["t", "light, dark or system theme"], ["Esc", "close the open panel"], ["?", "this help"]];
 const help = () => dialog("Keys", h("dl", { class: "keys" },
   KEYS.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), [["", "Close", ""]]);
 
@@ -340,7 +340,7 @@ function setTheme(name) {
   document.documentElement.dataset.theme = name;
   $("theme").textContent = { auto: "◐", light: "○", dark: "●" }[name];
   $("theme").title = `Paper: ${name} (t)`;
-  $("theme").setAttribute("aria-label", `Light or dark paper; now ${name}`);
+  $("theme").setAttribute("aria-label", `Theme: ${name}`);
   try { localStorage.setItem("arles-theme", name); } catch { /* private windows may refuse; it lasts as long as the page */ }
   shown?.resize?.();
 }

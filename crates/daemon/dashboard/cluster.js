@@ -148,12 +148,12 @@ function drawTiles(app, kinds, jobs) {
   const [gpus, busy, away, shared] = ["gpus", "busy", "away", "shared"].map(sum);
   const running = (live.running ?? 0) + (live.starting ?? 0) + (live.stopping ?? 0);
   return [
-    tile("GPUs held", [count(busy), h("small", null, ` of ${count(gpus)}`)], [percent(gpus ? busy / gpus : 0, 0),
+    tile("GPUs in use", [count(busy), h("small", null, ` of ${count(gpus)}`)], [percent(gpus ? busy / gpus : 0, 0),
       shared > 0 && ` · ${count(shared)} shared`, away > 0 && h("span", { class: "wrong" }, ` · ${count(away)} away`)], { testid: "tile-gpus" }),
-    tile("Power", watts(sum("watts")), `of ${watts(kinds.reduce((p, k) => p + k.gpus * k.peak_watts, 0))} at most`, { testid: "tile-watts" }),
+    tile("Power", watts(sum("watts")), `of ${watts(kinds.reduce((p, k) => p + k.gpus * k.peak_watts, 0))} peak`, { testid: "tile-watts" }),
     tile("Live jobs", count(app.server.live_jobs), `${count(running)} hold GPUs`, { testid: "tile-jobs" }),
     tile("Waiting", count(live.waiting ?? 0), live.waiting > 0 && h("a", { href: "#/queue" }, "why"), { testid: "tile-waiting" }),
-    h("section", { class: "card tile kinds" }, h("h2", null, "Held by kind"), h("div", { class: "kindbars" }, kinds.map((k) => [
+    h("section", { class: "card tile kinds" }, h("h2", null, "In use by kind"), h("div", { class: "kindbars" }, kinds.map((k) => [
       h("span", null, k.name),
       h("div", { class: "bar", title: `${count(k.busy)} of ${count(k.gpus)} held, ${count(k.shared)} shared, ${count(k.away)} away; ${watts(k.watts)}` },
         piece("active", k.busy / k.gpus), piece("gone", k.away / k.gpus)),
@@ -168,20 +168,20 @@ function drawTools(it) {
   render(it.bar, dim("colour by"), ["tenant", "kind", "power"].map(choose), h("span", { class: "legend" }, legend(it)));
 
   function legend() {
-    if (it.by === "power") return [dim("idle"), h("i", { class: "ramp" }), dim("peak of its kind"), marks()];
+    if (it.by === "power") return [dim("idle"), h("i", { class: "ramp" }), dim("peak of the kind"), marks()];
     if (it.by === "kind") return [gpus.kinds.map((kind, i) => entry(i < 10 ? `e${i}` : "others", kind)), marks()];
     const held = new Map();
     for (const t of gpus.tenant) if (t >= 0) held.set(t, (held.get(t) ?? 0) + 1);
     const list = [...held].sort((a, b) => b[1] - a[1]);
     const named = list.filter(([t]) => app.hueOf(gpus.tenants[t]) !== "others").slice(0, 10);
     const rest = list.length - named.length;
-    return [named.map(([t, n]) => h("button", { class: "chip quiet", "aria-pressed": it.only === gpus.tenants[t], title: "show this tenant alone",
+    return [named.map(([t, n]) => h("button", { class: "chip quiet", "aria-pressed": it.only === gpus.tenants[t], title: "show only this tenant",
       onclick: () => { it.only = it.only === gpus.tenants[t] ? null : gpus.tenants[t]; drawTools(it); draw(it); } }, app.mark(gpus.tenants[t]),
         dim(` ${count(n)}`))),
     rest > 0 && entry("others", plural(rest, "other")), marks()];
   }
   function marks() {
-    return [entry("free", "free"), entry("away", "away"), gpus.state.includes(SHARED) && entry("pair", "two jobs")];
+    return [entry("free", "free"), entry("away", "unavailable"), gpus.state.includes(SHARED) && entry("pair", "shared by two jobs")];
   }
 }
 
@@ -202,7 +202,7 @@ function hueOfGpu(it, gpu, colour) {
 function draw(it) {
   const { map, canvas, gpus } = it;
   const width = map.clientWidth;
-  if (!gpus.kind.length) { render(it.detail, empty("The cluster has no GPUs. Name its nodes in the configuration that “arles serve” reads.")); return; }
+  if (!gpus.kind.length) { render(it.detail, empty("The cluster has no GPUs. Configure its nodes with “arles serve --cluster”.")); return; }
   if (!it.plan || it.width !== width) {
     it.width = width;
     it.plan = fit(group(gpus, it.nodes), width, Math.max(360, innerHeight - 370));
@@ -391,8 +391,8 @@ function words(it, gpu) {
   const node = it.nodes.find((n) => gpu >= n.first_gpu && gpu < n.first_gpu + n.gpus);
   const [state, job, partner] = [gpus.state[gpu], gpus.job[gpu], gpus.partner[gpu]];
   const workload = it.known.get(job);
-  const held = state === FREE ? "free" : state === AWAY ? `its node is ${node?.state && node.state !== "up" ? node.state : "away"}`
-    : job > 0 ? `job ${job}${workload ? ` (${workload})` : ""}` : "held by another tenant";
+  const held = state === FREE ? "free" : state === AWAY ? `node ${node?.state && node.state !== "up" ? node.state : "unavailable"}`
+    : job > 0 ? `job ${job}${workload ? ` (${workload})` : ""}` : "used by another tenant";
   return [`GPU ${gpu}`, gpus.kinds[gpus.kind[gpu]], node?.name, held, gpus.tenants[gpus.tenant[gpu]],
     state === SHARED && (partner > 0 ? `shared with job ${partner}` : "shared"), watts(gpus.watts[gpu])].filter(Boolean);
 }

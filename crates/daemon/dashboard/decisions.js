@@ -27,16 +27,16 @@ function draw(app, it, redraw) {
     h("h1", null, "Decisions"),
     h("div", { class: "columns" },
       h("div", null,
-        card("In force", h("dl", { class: "facts" },
+        card("Current allocation", h("dl", { class: "facts" },
           fact("round", h("b", { testid: "decision-round" }, count(decision.round)),
             decision.round !== decision.current_round && dim(` · now in round ${count(decision.current_round)}`)),
           fact("decided", when(decision.decided_at, now)), fact("policy", h("b", null, decision.policy)),
           fact("solved in", span(decision.solve_seconds)),
           fact("for", `${plural(decision.tenants.length, "tenant")} on ${plural(decision.kinds.length, "kind")}`)),
         decision.failure && h("p", { class: "caution" },
-          `The policy gave no usable answer last time: ${decision.failure}. The decision before it stays in force.`),
-        h("p", null, h("a", { href: "#/fairness" }, "Who got how much"))),
-        card("What the last rounds changed", changes(app, decision.changes, "Nothing has changed lately: everybody stays where they are."))),
+          `The policy returned no usable allocation last time: ${decision.failure}. The previous one stays in force.`),
+        h("p", null, h("a", { href: "#/fairness" }, "Fairness of the allocation"))),
+        card("Recent changes", changes(app, decision.changes, "No recent starts, stops or moves."))),
       h("div", null, policies(app, it, redraw))),
   ];
 }
@@ -52,7 +52,7 @@ function changes(app, list, none) {
 }
 
 function feed(app, now) {
-  if (!app.feed.length) return empty(app.connected ? "Nothing has happened since you came." : "The stream of events is not connected; trying again.");
+  if (!app.feed.length) return empty(app.connected ? "No events since this page was opened." : "Event stream disconnected; reconnecting.");
   const line = (e) => h("li", { testid: "event-row", "data-key": `e${e.id}`, "data-job": e.job, class: /trouble|failed/.test(e.what) && "wrong" },
     dim(when(e.at, now)), h("span", { class: "what" }, e.what), h("span", null, e.text));
   return h("ol", { class: "feed" }, app.feed.slice(0, EVENTS).map(line));
@@ -73,30 +73,30 @@ function policies(app, it, redraw) {
   };
   const change = async () => {
     if (!(await app.confirm(`Switch to ${chosen}?`,
-      `From the next round on, ${chosen} divides the GPUs instead of ${current}. ${plural(it.forecast.changed, "job")} would start, stop or move.`,
+      `${chosen} replaces ${current} in the next round. ${plural(it.forecast.changed, "job")} would start, stop or move.`,
       "Switch"))) return;
     const done = await app.attempt(() => call("PUT", "policy", { body: { policy: chosen } }));
     if (done) {
       Object.assign(it, { chosen: null, forecast: null });
-      app.notice("switched", `${done.name} is in force from the next round on`, "", true);
+      app.notice("switched", `policy ${done.name} takes effect in the next round`, "", true);
     }
     app.wake(true);
   };
   return [
-    app.can("read") && card("Another policy",
+    app.can("read") && card("Switch policy",
       h("div", { class: "tools" },
         labelled("policy", h("select", { testid: "policy-select", value: chosen, onchange: (event) => choose(event.target.value) },
-          it.policies.map((p) => h("option", { value: p.name }, p.name, p.current ? " (in force)" : "")))),
+          it.policies.map((p) => h("option", { value: p.name }, p.name, p.current ? " (current)" : "")))),
         h("button", { testid: "policy-preview", disabled: chosen === current || it.busy, onclick: preview },
-          it.busy ? "playing ahead …" : "What would change?"),
+          it.busy ? "simulating …" : "What would change?"),
         app.can("operate") && h("button", { class: "primary", testid: "switch-button", disabled: !it.forecast || it.forecast.to !== chosen,
-          title: it.forecast ? null : "look first at what would change", onclick: change }, "Switch …")),
+          title: it.forecast ? null : "simulate first", onclick: change }, "Switch …")),
       shown && h("p", { class: "note" }, shown.summary),
       it.forecast && forecast(app, it.forecast)),
     card("Events", feed(app, app.now())),
-    card("All policies", table("Policies", ["policy", "promises and purpose"],
+    card("All policies", table("Policies", ["policy", "guarantees and purpose"],
       it.policies.map((p) => h("tr", { class: p.current ? "current" : null, "data-key": p.name },
-      h("td", null, p.current ? h("b", null, p.name) : p.name, p.current && h("div", { class: "dim" }, "in force")),
+      h("td", null, p.current ? h("b", null, p.name) : p.name, p.current && h("div", { class: "dim" }, "current")),
         h("td", { class: "free" }, p.promises.map((promise) => h("span", { class: "promise" }, promise)), h("div", null, p.summary)))))),
   ];
 }

@@ -1,4 +1,4 @@
-// One job, beside whatever view is open: what it is, where it runs or why it waits, how fast it is against what was reckoned, what it cost.
+// One job, beside whatever view is open: what it is, where it runs or why it waits, how fast it is against the estimate, what it cost.
 
 import { call, get } from "./api.js";
 import { absolute, fact, count, dim, energy, h, piece, plural, rate, render, span, speak, state, table, three, watts, when } from "./base.js";
@@ -48,7 +48,7 @@ function draw(app, job, why) {
   return [
     h("p", { class: "lead" }, h("b", { testid: "job-state" }, state(job.state)),
       reason && h("span", { testid: "explain-text" }, reason.text)),
-    why?.starts_at != null && h("p", null, "Reckoned to start ", when(why.starts_at, now), dim(` (${absolute(why.starts_at)})`)),
+    why?.starts_at != null && h("p", null, "Estimated start: ", when(why.starts_at, now), dim(` (${absolute(why.starts_at)})`)),
     progress(job, now),
     h("dl", { class: "facts" },
       fact("tenant", h("a", { href: app.link("jobs", { tenant: job.tenant }) }, app.mark(job.tenant))),
@@ -65,10 +65,10 @@ function draw(app, job, why) {
         job.failures > 0 && h("span", { class: "wrong" }, ` · ${plural(job.failures, "failure")} in a row`)),
       fact("GPU time", `${three(job.gpu_seconds / 3600)} h`),
       fact("energy", spent(job.energy))),
-    job.reported && h("p", { class: "dim" }, `Its own code reports ${count(job.reported.steps)} steps${job.reported.checkpointed ? ", all saved" : ""}.`),
+    job.reported && h("p", { class: "dim" }, `The job reports ${count(job.reported.steps)} steps${job.reported.checkpointed ? ", all checkpointed" : ""}.`),
     why && speeds(why, job),
-    why?.standing.length > 0 && [h("h3", null, "What its class is owed"),
-      table("Standing", ["kind", "#gangs at once", "#owed, gang-rounds"], why.standing.map((s) => [s.kind, three(s.gangs), three(s.owed)]))],
+    why?.standing.length > 0 && [h("h3", null, "Share of its class"),
+      table("Standing", ["kind", "#gangs at a time", "#behind, gang-rounds"], why.standing.map((s) => [s.kind, three(s.gangs), three(s.owed)]))],
     !over(job) && app.can("submit") && h("div", { class: "buttons" },
       h("button", { class: "danger", testid: "cancel-button", onclick: () => cancel(app, job) }, "Cancel the job")),
   ];
@@ -80,11 +80,11 @@ function progress(job, now) {
   const what = job.steps != null ? `${count(job.steps_done)} of ${count(job.steps)} steps` : `of ${span(job.period_seconds)}`;
   return h("div", { class: "progress" },
     h("progress", { max: 1, value: job.done_ratio, "aria-label": "Work done" }),
-    h("span", null, `${(job.done_ratio * 100).toFixed(1)} % · ${what}`, left > 0 && [" · at this rate done ", when(now + left, now)]));
+    h("span", null, `${(job.done_ratio * 100).toFixed(1)} % · ${what}`, left > 0 && [" · estimated end ", when(now + left, now)]));
 }
 
 const place = (app, p) => [
-  `${p.gpus.length} × ${p.kind} on ${p.nodes.slice(0, 4).join(", ")}${p.nodes.length > 4 ? ` and ${p.nodes.length - 4} more` : ""}`, dim(` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than it needs",
+  `${p.gpus.length} × ${p.kind} on ${p.nodes.slice(0, 4).join(", ")}${p.nodes.length > 4 ? ` and ${p.nodes.length - 4} more` : ""}`, dim(` · GPU ${ranges(p.gpus)}`), p.spread && " · spread over more nodes than necessary",
   p.shared && " · shared",
   p.partner != null && [" with ", h("a", { href: app.link(app.view, { ...Object.fromEntries(app.params), job: p.partner }) }, `job ${p.partner}`)]];
 
@@ -101,7 +101,7 @@ function ranges(numbers) {
 function rates(job) {
   if (job.rate == null && job.estimated_rate == null) return "not measured yet";
   const off = job.rate != null && job.estimated_rate > 0 ? job.rate / job.estimated_rate - 1 : null;
-  return [job.rate != null ? `${rate(job.rate)} measured` : "not measured yet", job.estimated_rate != null && ` · ${rate(job.estimated_rate)} reckoned`,
+  return [job.rate != null ? `${rate(job.rate)} measured` : "not measured yet", job.estimated_rate != null && ` · estimated ${rate(job.estimated_rate)}`,
     off != null && h("span", { class: Math.abs(off) > 0.2 ? "wrong" : "dim" }, ` (${off >= 0 ? "+" : "−"}${Math.abs(off * 100).toFixed(0)} %)`)];
 }
 
@@ -110,15 +110,15 @@ const spent = (e) => `${energy(e.active_joules + e.idle_joules + e.restart_joule
 function speeds(why, job) {
   if (!why.rates.length) return null;
   const most = Math.max(...why.rates.map((r) => r.rate));
-  return [h("h3", null, "How fast it would be"), table("Rates by kind", ["kind", "", "#rate", "#per GPU", "source"], why.rates.map((r) => [
+  return [h("h3", null, "Estimated rates"), table("Rates by kind", ["kind", "", "#rate", "#per GPU", "source"], why.rates.map((r) => [
     r.kind === job.place?.kind ? h("b", null, r.kind) : r.kind, h("div", { class: "bar" }, piece("active", r.rate / most)),
-    h("span", { title: `standard error ${(r.doubt * 100).toFixed(0)} %` }, rate(r.rate), r.doubt > 0 && dim(` ±${(r.doubt * 100).toFixed(0)} %`)),
+    h("span", { title: `standard error ${(r.standard_error * 100).toFixed(0)} %` }, rate(r.rate), r.standard_error > 0 && dim(` ±${(r.standard_error * 100).toFixed(0)} %`)),
     watts(r.watts), dim(r.source)]))];
 }
 
 async function cancel(app, job) {
-  const loss = job.done_ratio > 0 ? ` ${(job.done_ratio * 100).toFixed(1)} % of its work is done.` : "";
-  if (!(await app.confirm(`Cancel job ${job.id}?`, `${job.workload} of ${job.tenant} ends for good.${loss}`, "Cancel the job"))) return;
+  const loss = job.done_ratio > 0 ? ` ${(job.done_ratio * 100).toFixed(1)} % of the work is done.` : "";
+  if (!(await app.confirm(`Cancel job ${job.id}?`, `${job.workload} of ${job.tenant} will be stopped and not restarted.${loss}`, "Cancel the job"))) return;
   const done = await app.attempt(() => call("DELETE", `jobs/${job.id}`));
   if (done) app.notice("cancelled", `job ${job.id} is ${done.state}`, "", true);
   app.wake(true);

@@ -6,7 +6,7 @@ import { get } from "./api.js";
 import { card, empty, energy, h, key, kwh, num, percent, piece, render, span, table, three, tile, watts } from "./base.js";
 import { picker, windowOf } from "./window.js";
 
-const PARTS = [["active", "active"], ["idle", "idle while held"], ["lost", "restarts"], ["unused", "held by nobody"]];
+const PARTS = [["active", "active"], ["idle", "idle while held"], ["lost", "restarts"], ["unused", "unused GPUs"]];
 const MOST = 40; // rows of tenants
 
 const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -29,18 +29,18 @@ function draw(app, tenants, kinds) {
   const total = tenants.total_joules;
   const [owners, models] = [read(tenants), read(kinds)];
   const seconds = tenants.to - tenants.from;
-  const nobody = { name: "nobody", folded: true, hours: 0, parts: [0, 0, 0, Math.max(0, total - sum(sums(owners)))] };
-  const whole = sums(app.can("read") ? [...owners, nobody] : owners); // tenants' rows know restarts, kinds' do not
+  const unused = { name: "unused GPUs", folded: true, hours: 0, parts: [0, 0, 0, Math.max(0, total - sum(sums(owners)))] };
+  const whole = sums(app.can("read") ? [...owners, unused] : owners); // tenants' rows know restarts, kinds' do not
   return [
     h("div", { class: "headline" }, h("h1", null, "Energy ", h("small", null, `over ${span(seconds)}`)), picker(app, null, "86400")),
-    !(total > 0) ? empty("Nothing was drawn in this window. Choose a longer one.") : [
+    !(total > 0) ? empty("No energy was recorded in this window. Choose a longer one.") : [
       h("div", { class: "tiles" },
-        tile("In all", energy(total), `${watts(total / Math.max(1, seconds))} on average`, { testid: "energy-total" }),
+        tile("Total", energy(total), `${watts(total / Math.max(1, seconds))} on average`, { testid: "energy-total" }),
         PARTS.map(([hue, name], i) => tile([key(hue), name], percent(whole[i] / Math.max(1e-9, sum(whole))), energy(whole[i])))),
-      card("By tenant", account("tenant", [...fold(owners), app.can("read") ? nobody : []].flat(), total, app.hueOf),
-        h("p", { class: "note" }, "Two jobs on one GPU share its energy; its hours count for both.")),
+      card("By tenant", account("tenant", [...fold(owners), app.can("read") ? unused : []].flat(), total, app.hueOf),
+        h("p", { class: "note" }, "Two jobs on one GPU share its energy; its GPU hours count for both.")),
       models.length > 0 && card("By kind", account("kind", models, kinds.total_joules, null),
-        h("p", { class: "note" }, "Restarts are known by job; here they are part of what was active."))],
+        h("p", { class: "note" }, "Restart energy is recorded by job; here it is part of active."))],
   ];
 }
 
@@ -61,7 +61,7 @@ function account(by, rows, total, hue) {
   const all = sums(rows);
   const gap = total - sum(all);
   return [table(`Energy by ${by}, kWh`, [by, "", "#active", "#idle", "#restarts", "#unused", "#kWh", "#share", "#GPU h"], rows.map(line),
-    ["in all", "", ...all.map(kwh), kwh(sum(all)), percent(sum(all) / total), three(sum(rows.map((r) => r.hours)))]),
+    ["total", "", ...all.map(kwh), kwh(sum(all)), percent(sum(all) / total), three(sum(rows.map((r) => r.hours)))]),
   Math.abs(gap) > Math.max(1, total * 1e-6) && h("p", { class: "note wrong" },
     `The rows add up to ${energy(Math.abs(gap))} ${gap > 0 ? "less" : "more"} than the total of ${energy(total)}.`)];
 }

@@ -41,15 +41,15 @@ function draw(app, cells, whole) {
       h("div", { class: "tools" }, labelled("workload",
         h("input", { list: "names", placeholder: "any", maxlength: 200, value: app.params.get("workload") ?? "", onchange: set })))),
     !measured.length ? empty(cells.length
-      ? `${plural(cells.length, "rate")} estimated, none measured yet. They are compared here once jobs have run for a while.`
-      : "Nothing is estimated yet. Estimates come with the first jobs.") : [
+      ? `${plural(cells.length, "rate")} estimated, none measured yet. They are compared once jobs have run for a while.`
+      : "No estimates yet. They come with the first jobs.") : [
       h("div", { class: "tiles" },
         tile("Cells measured", count(measured.length), `of ${count(cells.length)}${whole ? "" : " read"}: workload, gang, partner, kind`),
-        tile("Typical error before measuring", percent(quantile(before, 0.5)), `nine in ten below ${percent(quantile(before, 0.9))}`),
-        tile("Typical error now", percent(quantile(after, 0.5)), `nine in ten below ${percent(quantile(after, 0.9))}`)),
+        tile("Median error before measuring", percent(quantile(before, 0.5)), `90 % below ${percent(quantile(before, 0.9))}`),
+        tile("Median error now", percent(quantile(after, 0.5)), `90 % below ${percent(quantile(after, 0.9))}`)),
       h("div", { class: "columns" },
         card("Estimated against measured", plot(measured)),
-        card("Furthest off, steps per second", table("Furthest off", ["workload", "kind", "#GPUs", "#measured", "#now", "#first", "#off"],
+        card("Largest errors, steps per second", table("Largest errors", ["workload", "kind", "#GPUs", "#measured", "#now", "#first", "#error"],
           [...measured].sort((a, b) => now(b) - now(a)).slice(0, WORST).map(line))))],
   ];
 }
@@ -65,7 +65,7 @@ function plot(cells) {
   const dots = (of, pick) => of.map((c) => `M${x(c.measured_rate).toFixed(1)} ${y(c[pick]).toFixed(1)}h0`).join("");
   const text = (v) => (v >= 1e4 || v < 1e-3 ? v.toExponential(0).replace("e+", "e") : String(+v.toPrecision(1)));
   const figure = s("svg", { viewBox: `0 0 ${LEFT + SIDE + 14} ${SIDE + FOOT + 8}`, class: "plot", role: "img", testid: "estimate-plot",
-    "aria-label": `Estimated against measured rates of ${cells.length} cells, both logarithmic; the table beside names those furthest off` },
+    "aria-label": `Estimated against measured rates of ${cells.length} cells, both logarithmic; the table lists the largest errors` },
     ticks.map((v) => [s("path", { class: "gridline", d: `M${x(v)} 8V${SIDE + 8}M${LEFT} ${y(v)}H${LEFT + SIDE}` }),
       s("text", { x: x(v), y: SIDE + 24, "text-anchor": "middle" }, text(v)), s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, text(v))]),
     s("path", { class: "diagonal", d: `M${LEFT} ${SIDE + 8}L${LEFT + SIDE} 8` }),
@@ -85,10 +85,10 @@ function plot(cells) {
     if (!near) { showTip(null); return; }
     showTip(event.clientX, event.clientY, h("b", null, `${near.workload} on ${near.gang} × ${near.kind}`),
       near.partner && h("div", null, `beside ${near.partner}`),
-      [["measured", near.measured_rate], ["estimated now", near.rate], ["at first", near.first_rate]]
+      [["measured", near.measured_rate], ["estimated now", near.rate], ["first estimate", near.first_rate]]
         .map(([what, v]) => h("div", null, `${what}: ${rate(v)}`)),
       h("div", null, `${near.source}, measured ${near.measurements} times`));
   };
   figure.onpointerleave = () => showTip(null);
-  return [h("p", { class: "legend" }, entry("round active", "now"), entry("ringed", "before anything was measured"), dim("on the line: exact")), figure];
+  return [h("p", { class: "legend" }, entry("round active", "now"), entry("ringed", "before the first measurement"), dim("on the line: exact")), figure];
 }

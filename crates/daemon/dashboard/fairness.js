@@ -27,14 +27,14 @@ function draw(app, tenants, it, past) {
   const least = past ? it.least_sharing : ratios.length ? Math.min(...ratios) : null;
   return [
     h("div", { class: "headline" }, h("h1", null, "Fairness ",
-      h("small", null, past ? `under ${it.policies.join(", ") || "no policy"}` : `round ${count(it.round)}, ${it.policy}`)), picker(app, "the decision in force")),
-    !shares.length ? empty(past ? "Nothing was divided in this window. Choose a longer one."
-      : "Nothing is divided: no tenant has a live job. Submit one and look again after the next round.") : [
+      h("small", null, past ? `under ${it.policies.join(", ") || "no policy"}` : `round ${count(it.round)}, ${it.policy}`)), picker(app, "the current allocation")),
+    !shares.length ? empty(past ? "No allocation in this window. Choose a longer one."
+      : "No allocation: no tenant has a live job. Submit one and check again after the next round.") : [
       h("div", { class: "tiles" },
-        verdict("Strongest envy", worst, worst != null && worst > 1 + LEVEL, "nobody would rather have another's GPUs",
-          "somebody would rather have another's GPUs"),
-        verdict("Least sharing ratio", least, least != null && least < 1 - LEVEL, "everybody has at least an equal division's worth",
-          "somebody would be better off with an equal division"),
+        verdict("Strongest envy", worst, worst != null && worst > 1 + LEVEL, "envy-free: no tenant prefers another's GPUs",
+          "a tenant prefers another's GPUs"),
+        verdict("Lowest sharing ratio", least, least != null && least < 1 - LEVEL, "every tenant gets at least an equal split's worth",
+          "a tenant would be better off with an equal split"),
         tile("Tenants", count(shares.length), `${plural(tenants.reduce((n, t) => n + t.waiting, 0), "job")} waiting, ${count(tenants.reduce((n, t) => n + t.running, 0))} hold GPUs`)),
       card("Shares against entitlement", legend(past), bars(app, shares, held, past)),
       card("Envy", matrix(app, it, shares)),
@@ -43,10 +43,10 @@ function draw(app, tenants, it, past) {
 }
 
 const verdict = (title, value, bad, good, ill) =>
-  tile(title, h("span", { class: bad ? "wrong" : null }, value?.toFixed(2) ?? "–"), value == null ? "not to be told" : bad ? ill : good);
+  tile(title, h("span", { class: bad ? "wrong" : null }, value?.toFixed(2) ?? "–"), value == null ? "unknown" : bad ? ill : good);
 
 const legend = (past) => h("p", { class: "legend" }, entry("tick", "entitlement"), entry("active", past ? "granted, on average" : "granted"),
-  !past && entry("idle", "held now"));
+  !past && entry("idle", "in use"));
 
 function bars(app, shares, held, past) {
   const most = Math.max(1e-9, ...shares.flatMap((s) => [s.entitlement_ratio, s.granted_ratio, held.get(s.tenant)?.held_ratio ?? 0])) * 1.04;
@@ -56,28 +56,28 @@ function bars(app, shares, held, past) {
       piece(past ? "active whole" : "active", s.granted_ratio / most), !past && piece("idle low", has / most),
       h("i", { class: "mark", style: { left: `${(100 * s.entitlement_ratio) / most}%` } }));
   };
-  return table("Shares", ["tenant", "", "#entitled", "#granted", ...(past ? [] : ["#held"]), "#sharing ratio"],
+  return table("Shares", ["tenant", "", "#entitled", "#granted", ...(past ? [] : ["#in use"]), "#sharing ratio"],
     shares.map((s) => h("tr", { "data-row": "", tabindex: -1, testid: "share-row", "data-tenant": s.tenant, "data-key": s.tenant },
     h("td", null, app.mark(s.tenant)), h("td", { class: "stretch" }, track(s)), num(percent(s.entitlement_ratio)), num(percent(s.granted_ratio)),
     !past && num(percent(held.get(s.tenant)?.held_ratio)),
     h("td", { class: s.sharing_ratio != null && s.sharing_ratio < 1 - LEVEL ? "n wrong" : "n",
-      title: s.sharing_ratio == null ? "it wants nothing" : null }, s.sharing_ratio?.toFixed(2) ?? "–"))));
+      title: s.sharing_ratio == null ? "no demand" : null }, s.sharing_ratio?.toFixed(2) ?? "–"))));
 }
 
 function matrix(app, it, shares) {
   const shown = shares.slice(0, MOST);
   const order = shown.map((s) => it.tenants.indexOf(s.tenant));
-  if (shown.length < 2) return empty("Envy needs two tenants.");
+  if (shown.length < 2) return empty("Envy is defined for two or more tenants.");
   const cell = (s, i) => {
     const e = i === it.tenants.indexOf(s.tenant) ? null : s.envy[i];
     if (e == null) return h("td", { class: "n dim" }, i === it.tenants.indexOf(s.tenant) ? "" : "·");
     const kind = e > 1 + LEVEL ? "envious" : e > 1 - LEVEL ? "level" : "";
     return h("td", { class: `n heat ${kind}`, testid: "envy-cell",
-      title: `${s.tenant} ${e > 1 + LEVEL ? "would rather have" : e > 1 - LEVEL ? "is indifferent to" : "would not rather have"} what ${it.tenants[i]} got: ${e.toFixed(3)}`,
+      title: `${s.tenant} ${e > 1 + LEVEL ? "prefers" : e > 1 - LEVEL ? "is indifferent to" : "does not prefer"} what ${it.tenants[i]} got: ${e.toFixed(3)}`,
       style: { "--part": `${Math.round(Math.min(1, Math.max(0, e)) ** 2 * 55)}%` } }, e.toFixed(2));
   };
-  return [h("p", { class: "note" }, "Row: who looks. Column: at whom. Above 1 the row's tenant would rather have the column's GPUs, per entitlement; 1 is indifference.",
-    shares.length > MOST && ` The ${MOST} tenants entitled to most, of ${count(shares.length)}.`),
+  return [h("p", { class: "note" }, "Rows envy columns. Above 1 the row's tenant prefers the column's GPUs, scaled to entitlement; 1 is indifference.",
+    shares.length > MOST && ` Showing the ${MOST} tenants with the largest entitlement of ${count(shares.length)}.`),
   h("div", { class: "scroll" }, h("table", { class: "matrix", "aria-label": "Envy among tenants" },
     h("thead", null, h("tr", null, h("td"), order.map((i) => h("th", { scope: "col" }, h("span", null, it.tenants[i]))))),
     h("tbody", null, shown.map((s) => h("tr", null, h("th", { scope: "row" }, app.mark(s.tenant)), order.map((i) => cell(s, i)))))))];

@@ -20,7 +20,7 @@ export function mount(root, app) {
   const body = h("tbody");
   const scroller = h("div", { class: "sheet long", tabindex: -1, testid: "jobs-scroll" },
     h("table", { class: "rows jobs", "aria-label": "Jobs" },
-      heads(["#job", "state", "tenant", "workload", "#GPUs", "where", "#done", "#rate", "#submitted", "#ended"]), body));
+      heads(["#job", "state", "tenant", "workload", "#GPUs", "location", "#done", "#rate", "#submitted", "#ended"]), body));
   root.append(h("div", { class: "headline" }, h("h1", null, "Jobs"),
     app.can("submit") && h("button", { class: "primary", testid: "new-job", onclick: () => openSubmit(app) }, "Submit a job")), tools, scroller);
   const it = { app, tools, body, scroller, pages: [], generation: 0, loading: new Set() };
@@ -102,7 +102,7 @@ function draw(it) {
   const spacer = (n, name) => h("tr", { class: "spacer", "data-key": name, "aria-hidden": "true", style: { height: `${n * ROW}px` } });
   const known = it.pages[0]?.jobs != null || row > 0;
   if (known && row === 0) render(it.body, h("tr", null,
-    h("td", { colspan: 10 }, empty(it.app.params.size ? "No job is like this. Take a filter away." : "No jobs yet. Submit one here, or with “arles submit”."))));
+    h("td", { colspan: 10 }, empty(it.app.params.size ? "No matching jobs. Remove a filter." : "No jobs yet. Submit one here, or with “arles submit”."))));
   else render(it.body, spacer(top, "above"), rows, spacer(Math.max(0, row - top - rows.length), "below"),
     it.pages.at(-1)?.jobs == null && h("tr", { class: "pending", "data-key": "more" }, h("td", { colspan: 10 }, "…")));
 }
@@ -119,7 +119,7 @@ function line(app, job) {
     num(job.gang),
     h("td", { class: "clip", title: job.place?.nodes.join(", ") ?? job.reason?.text }, where || dim(job.reason?.text ?? "")),
     num(job.done_ratio == null ? "–" : `${Math.floor(job.done_ratio * 100)} %`),
-    h("td", { class: low ? "n wrong" : "n", title: low ? "below its promised rate" : null }, rate(job.rate)),
+    h("td", { class: low ? "n wrong" : "n", title: low ? "below its guaranteed rate" : null }, rate(job.rate)),
     num(when(job.submitted_at, now)), num(job.ended_at == null ? dim("–") : when(job.ended_at, now)));
 }
 

@@ -11,9 +11,9 @@ const SCREENFUL = 50; // rows of the chosen reason, after which no further page 
 const PAGES = 4; // read at most for one refresh
 
 const NAMES = {
-  "no-estimate": "no estimate yet", "fits-no-kind": "fits no kind", "gang-too-large": "gang too large", "nodes-away": "nodes are away",
-    pauses: "pause after a failure",
-  "next-round": "next round", "place-not-vacated": "place not yet free", turns: "takes turns", queued: "GPUs are taken",
+  "no-estimate": "no estimate yet", "fits-no-kind": "fits no kind", "gang-too-large": "gang too large", "nodes-away": "nodes unavailable",
+    pauses: "backing off after a failure",
+  "next-round": "next round", "place-not-vacated": "GPUs not yet released", turns: "time-sharing", queued: "GPUs busy",
 };
 
 export function mount(root, app) {
@@ -48,15 +48,15 @@ function draw(root, app, it) {
     h("h1", null, "Queue ", h("small", null, plural(waiting, "job"), waiting === 1 ? " waits" : " wait")),
     h("div", { class: "tools", role: "group", "aria-label": "Reasons" }, chip(null, "all", waiting),
       [...it.reasons].sort((a, b) => b.jobs - a.jobs).map((r) => chip(r.code, NAMES[r.code] ?? r.code, r.jobs))),
-    it.jobs.length ? list(app, it) : empty(waiting ? "Nobody waits for this reason any more."
-      : "Nobody waits. Submit a job with “n”, or with “arles submit”."),
+    it.jobs.length ? list(app, it) : empty(waiting ? "No job waits for this reason any more."
+      : "The queue is empty. Submit a job with “n”, or with “arles submit”."),
     pager(app, it));
 }
 
 function list(app, it) {
   const now = app.now();
   return h("div", { class: "sheet scroll" }, h("table", { class: "rows queue", "aria-label": "Waiting jobs, oldest first" },
-    heads(["#job", "tenant", "workload", "#~GPUs", "~waits since", "why", "until about"]),
+    heads(["#job", "tenant", "workload", "#~GPUs", "~submitted", "reason", "estimated start"]),
     h("tbody", null, it.jobs.map((job) => h("tr", { "data-row": "", testid: "queue-row", "data-job": job.id, "data-key": job.id, tabindex: -1,
       "aria-current": app.params.get("job") === String(job.id) || null },
       num(h("a", { href: app.link("queue", { reason: it.code, job: job.id }) }, job.id)),
@@ -66,7 +66,7 @@ function list(app, it) {
       h("td", { class: "less" }, when(job.submitted_at, now)),
       h("td", { class: "why" }, job.reason?.text ?? "–"),
       h("td", null, job.reason?.seconds != null ? h("span", { title: `in ${span(job.reason.seconds)}` },
-        when(now + job.reason.seconds, now)) : dim("not known")))))));
+        when(now + job.reason.seconds, now)) : dim("unknown")))))));
 }
 
 function pager(app, it) {

@@ -25,13 +25,13 @@ export async function openSubmit(app) {
       h("datalist", { id: "submit-workloads" }, (app.workloads ?? []).map((value) => h("option", { value }))),
       field("tenant", own ? text("tenant", { value: app.server.tenant, disabled: true }) : text("tenant", { required: true, list: "submit-tenants" })),
       h("datalist", { id: "submit-tenants" }, app.tenants.map((t) => h("option", { value: t.name }))),
-      field("name", text("name"), "for people; may stay empty"),
-      field("GPUs at once", number("gang", { min: 1, max: 1000000, step: 1, value: 1, required: true })),
-      field("steps", number("steps", { min: 0.001, max: 1e15 }), "to do, or else"),
+      field("name", text("name"), "optional"),
+      field("GPUs (gang)", number("gang", { min: 1, max: 1000000, step: 1, value: 1, required: true })),
+      field("steps", number("steps", { min: 0.001, max: 1e15 }), "of training, or"),
       field("period, seconds", number("period", { min: 0.001, max: 1e9 }), "of service"),
-      field("promised rate, steps/s", number("floor", { min: 1e-9, max: 1e12 }), "may stay empty"),
+      field("guaranteed rate, steps/s", number("floor", { min: 1e-9, max: 1e12 }), "optional"),
       field("weight", number("weight", { min: 1e-6, max: 1e6, value: 1 }), "among the tenant's jobs")),
-    h("fieldset", { testid: "field-kinds" }, h("legend", null, "Kinds it may run on; none ticked means any"),
+    h("fieldset", { testid: "field-kinds" }, h("legend", null, "GPU kinds; none selected means any"),
       kinds.map((k) => h("label", { class: "tick" }, h("input", { type: "checkbox", name: "kinds", value: k.name }), k.name))),
     result,
     h("div", { class: "buttons" }, h("button", { value: "close" }, "Close"),
@@ -50,7 +50,7 @@ function wire(app, box, form, result) {
   const ask = async (work) => {
     if (!form.reportValidity()) return;
     const job = requestOf(form);
-    if ((job.steps == null) === (job.period_seconds == null)) { refuse("a job has either steps to do or a period of service",
+    if ((job.steps == null) === (job.period_seconds == null)) { refuse("a job has either steps or a period of service",
       "fill in exactly one of the two"); return; }
     form.classList.add("busy");
     try { await work(job); } catch (fault) { refuse(fault.message, fault.hint); }
@@ -67,7 +67,7 @@ function wire(app, box, form, result) {
     ask(async (job) => {
       const made = await call("POST", "jobs", { body: job, idempotencyKey: key });
       box.close();
-      app.notice("submitted", `job ${made.id} is submitted`, made.reason?.text ?? "", true);
+      app.notice("submitted", `job ${made.id} submitted`, made.reason?.text ?? "", true);
       app.go({ job: made.id });
       app.wake(true);
     });
@@ -86,12 +86,12 @@ function requestOf(form) {
 function foresee(app, f, job) {
   const now = app.now();
   if (f.refusal) return h("p", { class: "wrong" }, f.refusal);
-  if (f.starts_at == null) return [h("p", null, `It would not start within the ${plural(f.rounds, "round")} played ahead.`),
+  if (f.starts_at == null) return [h("p", null, `It would not start within ${plural(f.rounds, "simulated round")}.`),
     f.reason && h("p", { class: "dim" }, f.reason.text)];
   return [
     h("p", null, h("b", null, "It would start ", when(f.starts_at, now)), f.kind && ` on ${job.gang} × ${f.kind}`,
       f.nodes > 1 && ` on ${f.nodes} nodes`, f.shared && ", sharing its GPU",
       f.rate != null && `, at ${rate(f.rate)}`, f.ends_at != null && [" and end ", when(f.ends_at, now)], "."),
     f.reason && h("p", { class: "dim" }, `Until then: ${f.reason.text}.`),
-    h("p", { class: "dim" }, `${plural(f.rounds, "round")} played ahead with all that is known now; later submissions can change it.`)];
+    h("p", { class: "dim" }, `${plural(f.rounds, "round")} simulated from the current state; later submissions can change this.`)];
 }

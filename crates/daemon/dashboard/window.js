@@ -2,7 +2,7 @@
 
 import { absolute, dim, h, labelled } from "./base.js";
 
-const SPANS = [["3600", "last hour"], ["21600", "last 6 hours"], ["86400", "last day"], ["604800", "last week"], ["all", "all that is known"],
+const SPANS = [["3600", "last hour"], ["21600", "last 6 hours"], ["86400", "last day"], ["604800", "last week"], ["all", "everything recorded"],
   ["own", "from … to …"]];
 
 /** `{from, to}` as asked for; `null` for now. */

@@ -1,14 +1,14 @@
-//! Who may do what.
+//! Who may do what: scopes and tokens.
 //!
-//! A token is 256 random bits; what is kept is its SHA-256. (A password would need a slow hash; nobody can guess this.) Scopes form
+//! A token is 256 random bits; what is kept is its SHA-256. (A password would need a slow hash; 256 random bits cannot be guessed.) Scopes form
 //! two ladders: admin ⊃ operator ⊃ read over everything, and tenant over what is its own.
 
 pub use arles_api::Scope;
 
-/// What a route asks of its caller.
+/// Scope that a route requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// Nothing: health, the OpenAPI file, the dashboard's empty page.
+    /// No token: health, the OpenAPI file, the files of the dashboard.
     Nobody,
     /// Any token. What belongs to other tenants is left out of the answer for a tenant's.
     Anybody,
@@ -36,19 +36,19 @@ impl Need {
     }
 }
 
-/// Who is asking.
+/// An authenticated caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// Name of the token; `loopback` where none was asked for.
     pub name: String,
-    /// What it may do.
+    /// Scope of the token.
     pub scope: Scope,
-    /// Whose it is, for the scope `tenant`.
+    /// Tenant of the token, for the scope `tenant`.
     pub tenant: Option<String>,
 }
 
 impl Caller {
-    /// Somebody on this machine, where that is enough.
+    /// A caller on this machine, where no token is required.
     #[must_use]
     pub fn loopback() -> Self {
         Self { name: "loopback".into(), scope: Scope::Admin, tenant: None }
@@ -61,7 +61,7 @@ impl Caller {
     }
 }
 
-/// A fresh secret.
+/// A new random secret.
 ///
 /// # Panics
 /// If the system has no randomness to give.
@@ -69,11 +69,11 @@ impl Caller {
 pub fn new_secret() -> String {
     use ring::rand::SecureRandom;
     let mut bytes = [0_u8; 32];
-    ring::rand::SystemRandom::new().fill(&mut bytes).expect("the system gives random bytes");
+    ring::rand::SystemRandom::new().fill(&mut bytes).expect("the system has a source of random bytes");
     format!("arles_{}", hex(&bytes))
 }
 
-/// What is kept of a secret.
+/// The hash that is stored of a secret.
 #[must_use]
 pub fn hash(secret: &str) -> String {
     hex(ring::digest::digest(&ring::digest::SHA256, secret.as_bytes()).as_ref())

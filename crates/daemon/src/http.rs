@@ -1,41 +1,38 @@
-//! The door: the desk over HTTP/1.1, with or without TLS.
+//! The HTTP server: the desk over HTTP/1.1, with or without TLS.
 //!
-//! [`ROUTES`] says what there is; `door.rs` makes a response of a request; `gate.rs` knows who may; this file accepts connections.
+//! [`ROUTES`] says what there is; `server.rs` turns a request into a response; `authorize.rs` decides who may; this file accepts connections.
 //! Nothing here decides or remembers anything of the cluster. Nothing secret is ever written to a log.
 //!
 //! Everything that comes from outside is bounded: connections, headers, bodies, requests per second, listeners, and the time each may
 //! take.
 
 mod assets;
+mod authorize;
 mod backend;
-mod door;
-mod gate;
-mod limit;
 mod openapi;
+mod parameter;
 mod params;
-mod race;
+mod rate_limit;
 mod routes;
-mod shape;
+mod schema_check;
+mod server;
 mod stream;
 mod tls;
-mod within;
 
-pub use backend::{Backend, Question, Reply};
+pub use backend::{ApiReply, ApiRequest, Backend};
 pub use openapi::{markdown, text as openapi};
+pub use parameter::ParameterType;
 pub use params::Params;
-pub use routes::{Body, Content, Parameter, Place, ROUTES, RateQuery, Route, SchemaOf, Verb};
-pub use shape::Shape;
+pub use routes::{Body, Content, Parameter, Place, ROUTES, Route, SchemaOf, Target, Verb};
 pub use tls::Tls;
 
 use crate::Refusal;
-use crate::desk::Desk;
-use door::Door;
+use crate::service::desk::Desk;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use race::{First, first};
+use server::Server;
 use std::convert::Infallible;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
@@ -52,18 +49,18 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Request line and headers together.
 const HEAD_LIMIT: usize = 32 * 1024;
 
-/// How the door is set up.
+/// Settings of the server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// Address and port to listen on.
     pub listen: SocketAddr,
     /// Certificate and key, for TLS.
     pub tls: Option<Tls>,
-    /// Whoever is on this machine needs no token and may do everything. Only with a loopback address in `listen`.
+    /// Requests from this machine need no token and have admin rights. Only with a loopback address in `listen`.
     pub open_loopback: bool,
     /// Requests of one token, or of one address without a token, in the long run; infinite for no limit.
     pub requests_per_second: f64,
-    /// And at once.
+    /// Requests of one token at once.
     pub burst: f64,
     /// Requests of one address without a good token, twice as many at once. They never hold up a good token.
     pub failures_per_second: f64,
@@ -75,7 +72,7 @@ pub struct Options {
     pub listeners: usize,
     /// How long a connection may be idle, or take for its headers.
     pub idle: Duration,
-    /// A line on standard error for every request.
+    /// Log every request.
     pub log_requests: bool,
 }
 
@@ -97,27 +94,19 @@ impl Default for Options {
     }
 }
 
-/// Why the door does not open.
-#[derive(Clone, PartialEq, Debug)]
+/// Why the server does not start.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The options do not go together, or cannot be.
+    /// The options contradict each other, or are out of range.
+    #[error("{0}")]
     Options(String),
-    /// Certificate or key are of no use.
+    /// Certificate or key cannot be used.
+    #[error("{0}")]
     Tls(String),
 }
 
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Options(text) | Self::Tls(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {}
-
 impl Options {
-    /// Checks what can be checked before anybody comes.
+    /// Checks the options.
     ///
     /// # Errors
     /// If the options do not go together.
@@ -125,7 +114,7 @@ impl Options {
         let refuse = |text: String| Err(ServeError::Options(text));
         if self.open_loopback && !local.ip().is_loopback() {
             return refuse(format!(
-                "open_loopback would let everybody who reaches {local} do everything; listen on 127.0.0.1, or use tokens"
+                "open_loopback would give everybody who reaches {local} admin rights; listen on 127.0.0.1, or use tokens"
             ));
         }
         let rates =
@@ -149,14 +138,14 @@ impl Options {
     }
 }
 
-/// Something went wrong that is nobody's fault but ours. The sentence goes to the log, not to the caller.
+/// A bug of ours. The details go to the log, not to the caller.
 fn internal(what: &str) -> Refusal {
-    eprintln!("arles: a request failed inside the server: {what}");
+    tracing::error!("internal error: {what}");
     Refusal {
         status: 500,
         code: "internal",
-        message: "the server failed inside".into(),
-        hint: "its log says more; other requests are not affected".into(),
+        message: "internal server error".into(),
+        hint: "see the server's log; other requests are not affected".into(),
         retry_after_seconds: None,
     }
 }
@@ -174,13 +163,13 @@ pub async fn serve(
     serve_backend(desk, options, listener, stop).await
 }
 
-/// The same for whatever is behind the door.
+/// The same for any backend.
 ///
 /// # Errors
 /// As [`serve`].
 #[allow(clippy::needless_pass_by_value)]
 pub async fn serve_backend<B: Backend>(
-    behind: B,
+    backend: B,
     options: Options,
     listener: TcpListener,
     stop: watch::Receiver<bool>,
@@ -188,31 +177,32 @@ pub async fn serve_backend<B: Backend>(
     let local = listener.local_addr().unwrap_or(options.listen);
     options.check(local)?;
     let acceptor = options.tls.as_ref().map(tls::acceptor).transpose()?;
-    let door = Arc::new(Door::new(behind, &options, stop.clone()));
-    let seats = Arc::new(Semaphore::new(options.connections));
+    let server = Arc::new(Server::new(backend, &options, stop.clone()));
+    let permits = Arc::new(Semaphore::new(options.connections));
     loop {
-        let (stream, from) = match first(listener.accept(), stopped(stop.clone())).await {
-            First::Left(Ok(came)) => came,
-            // Out of file descriptors, or the peer is gone already: neither is a reason to end.
-            First::Left(Err(_)) => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                continue;
-            }
-            First::Right(()) => break,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(stop.clone()) => break,
+        };
+        // Out of file descriptors, or the peer is gone already: neither is a reason to end.
+        let Ok((stream, from)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
         };
         let _ = stream.set_nodelay(true);
-        match Arc::clone(&seats).try_acquire_owned() {
-            Ok(seat) => {
-                let connection = Connection { door: Arc::clone(&door), from: from.ip(), idle: options.idle, seat };
+        match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => {
+                let connection =
+                    Connection { server: Arc::clone(&server), from: from.ip(), idle: options.idle, permit };
                 tokio::spawn(connection.run(stream, acceptor.clone(), stop.clone()));
             }
-            Err(_) if acceptor.is_none() => drop(tokio::spawn(turn_away(stream))),
+            Err(_) if acceptor.is_none() => drop(tokio::spawn(reject_connection(stream))),
             Err(_) => {}
         }
     }
     drop(listener);
-    // Every connection ends by itself within the grace; all seats are free when all have.
-    let all = seats.acquire_many(u32::try_from(options.connections).unwrap_or(u32::MAX));
+    // Every connection ends by itself within the grace; all permits are free when all have ended.
+    let all = permits.acquire_many(u32::try_from(options.connections).unwrap_or(u32::MAX));
     let _ = tokio::time::timeout(GRACE + Duration::from_secs(1), all).await;
     Ok(())
 }
@@ -223,44 +213,50 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
 }
 
 struct Connection<B> {
-    door: Arc<Door<B>>,
+    server: Arc<Server<B>>,
     from: IpAddr,
     idle: Duration,
-    seat: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 impl<B: Backend> Connection<B> {
     async fn run(self, stream: TcpStream, acceptor: Option<TlsAcceptor>, stop: watch::Receiver<bool>) {
-        let Some(acceptor) = acceptor else { return self.talk(stream, stop).await };
-        let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+        let Some(acceptor) = acceptor else { return self.exchange(stream, stop).await };
+        let handshake = tokio::select! {
+            handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => handshake,
+            () = stopped(stop.clone()) => return,
+        };
         // A peer that cannot finish its handshake hears so from TLS; there is nobody else to tell.
-        if let First::Left(Ok(Ok(stream))) = first(handshake, stopped(stop.clone())).await {
-            self.talk(stream, stop).await;
+        if let Ok(Ok(stream)) = handshake {
+            self.exchange(stream, stop).await;
         }
     }
 
-    async fn talk(self, stream: impl AsyncRead + AsyncWrite + Unpin, stop: watch::Receiver<bool>) {
-        let Self { door, from, idle, seat } = self;
+    async fn exchange(self, stream: impl AsyncRead + AsyncWrite + Unpin, stop: watch::Receiver<bool>) {
+        let Self { server, from, idle, permit } = self;
         let service = service_fn(|request| {
-            let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.serve(request, from).await) }
+            let server = Arc::clone(&server);
+            async move { Ok::<_, Infallible>(server.serve(request, from).await) }
         });
         let mut http = http1::Builder::new();
         // Without `pipeline_flush`: it keeps an answer back while bytes of a next request are there, and with a broken request they
         // always are, so that its sender would be left without a word.
         http.timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(HEAD_LIMIT);
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
-        if let First::Right(()) = first(connection.as_mut(), stopped(stop)).await {
-            connection.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(GRACE, connection).await;
+        tokio::select! {
+            _ = connection.as_mut() => {}
+            () = stopped(stop) => {
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(GRACE, connection).await;
+            }
         }
-        drop(seat);
+        drop(permit);
     }
 }
 
-/// Tells a connection that there is no room, in words, and closes it.
-async fn turn_away(mut stream: TcpStream) {
-    let body = r#"{"error":{"code":"too-many-connections","message":"the server has no room for another connection","hint":"try again in a second, and keep connections open"}}"#;
+/// Responds to a connection beyond the limit, and closes it.
+async fn reject_connection(mut stream: TcpStream) {
+    let body = r#"{"error":{"code":"too-many-connections","message":"the limit of open connections is reached","hint":"try again in a second, and reuse connections"}}"#;
     let text = format!(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\n\
          Connection: close\r\n\r\n{body}",

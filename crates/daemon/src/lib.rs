@@ -1,25 +1,22 @@
-//! The long-running service: the scheduler with a memory, a door and a window.
+//! The long-running service, in four rooms:
 //!
-//! One thread, the [loop](service), owns the scheduler. Whatever comes in (requests, answers of the solver and the estimator, news of
-//! the engine) is written to the [journal](store) and synced before anything that follows from it is done, so a daemon that is killed
-//! at any point comes back as it was. Readers never wait for the loop: they read the *book*, which the loop brings up to
-//! date after every sync. The [desk] is the only way in for requests.
+//! - [`service`]: the loop. One thread owns the scheduler; requests, answers of the solver and the estimator, and reports of the
+//!   engine all go through it. The [`desk`] is the only way in for requests.
+//! - [`store`]: the journal. Whatever comes in is written and synced before anything that follows from it is done, so a daemon that
+//!   is killed at any point comes back as it was.
+//! - `read`: the book that readers see, brought up to date after every sync, and the [`views`] of it. Readers never wait for the loop.
+//! - [`http`]: the API and the dashboard over HTTP.
 //!
 //! Nothing here knows whether the cluster is real, and nothing here decides what runs.
 
 pub mod access;
-mod book;
-pub mod clock;
-pub mod desk;
-pub mod entry;
-mod forecast;
-pub mod gauges;
 pub mod http;
-mod metrics;
+mod read;
 mod refusal;
 pub mod service;
-mod state_machine;
 pub mod store;
-pub mod views;
 
+pub use read::views;
 pub use refusal::Refusal;
+pub use service::{clock, desk};
+pub use store::entry;

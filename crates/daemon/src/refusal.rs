@@ -1,20 +1,20 @@
 //! The one error of the API.
 
 use arles_api::{Fault, FaultBody};
-use std::fmt;
 
-/// Why a request is not done. Nothing has changed because of it.
-#[derive(Clone, PartialEq, Debug)]
+/// Why a request was refused. It changed nothing.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("{message}; {hint}")]
 pub struct Refusal {
     /// HTTP status.
     pub status: u16,
-    /// For programs; stable.
+    /// Machine-readable code; stable across versions.
     pub code: &'static str,
-    /// For people: what was given and what was expected.
+    /// What was given and what was expected.
     pub message: String,
     /// What to do.
     pub hint: String,
-    /// Whoever was too fast, or too early, may try again after so many seconds.
+    /// Seconds after which a retry makes sense.
     pub retry_after_seconds: Option<f64>,
 }
 
@@ -31,39 +31,39 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// The request makes no sense.
+    /// The request is malformed.
     bad_request => 400,
-    /// Nobody knows who is asking.
+    /// There is no valid token.
     unauthorized => 401,
-    /// The caller may not do this.
+    /// The caller is not allowed to do this.
     forbidden => 403,
-    /// There is no such thing, or none that the caller may see.
+    /// Not found, or not visible to the caller.
     not_found => 404,
-    /// The path is right and the method is not.
+    /// The path exists, but not for this method.
     method_not_allowed => 405,
-    /// It does not go with what is already there.
+    /// The request conflicts with the current state.
     conflict => 409,
     /// The body is larger than allowed.
     too_large => 413,
     /// The body is not JSON.
     not_json => 415,
-    /// The request can be read and asks for something impossible.
+    /// The request is well-formed but invalid.
     unprocessable => 422,
-    /// The caller is too fast.
+    /// The rate limit is exceeded.
     too_many => 429,
-    /// The server cannot do it now.
+    /// The service cannot process the request now.
     unavailable => 503,
 }
 
 impl Refusal {
-    /// The same with a time to try again.
+    /// The same with a time to retry after.
     #[must_use]
     pub fn retry_after(mut self, seconds: f64) -> Self {
         self.retry_after_seconds = Some(seconds);
         self
     }
 
-    /// As the API says it.
+    /// The response body.
     #[must_use]
     pub fn fault(&self) -> Fault {
         Fault {
@@ -71,11 +71,3 @@ impl Refusal {
         }
     }
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.message, self.hint)
-    }
-}
-
-impl std::error::Error for Refusal {}

@@ -1,30 +1,34 @@
 //! The service: threads and what they share.
 //!
-//! - the *event loop* (`event_loop.rs`) owns scheduler and journal, and is the loop that everything goes through;
-//! - the *engine worker* (`engine_worker.rs`) owns the engine: orders go out, reports and surveys come in;
-//! - the *workers* (`workers.rs`) answer the scheduler's questions: one runs the policy, one estimates;
-//! - the *snapshotter* (`snapshotter.rs`) writes snapshots.
+//! - the event loop (`event_loop.rs`) owns scheduler and journal; everything goes through it;
+//! - the engine worker (`engine_worker.rs`) owns the engine: orders go out, reports and surveys come in;
+//! - the workers (`workers.rs`) answer the scheduler's questions: one runs the policy, one estimates;
+//! - the snapshotter (`snapshotter.rs`) serialises snapshots.
 //!
-//! They talk through channels and share nothing but the book, the clock and the gauges.
+//! They communicate through channels and share nothing but the book, the clock and the gauges.
 
 mod admit;
+pub mod clock;
+pub mod desk;
 mod engine_worker;
 mod event_loop;
+pub mod gauges;
 mod snapshotter;
+pub(crate) mod state_machine;
 mod workers;
 
 use crate::access::{Caller, Scope};
-use crate::book::Book;
-use crate::clock::Clock;
-use crate::desk::Desk;
-use crate::entry::JournalHeader;
-use crate::gauges::Gauges;
-use crate::state_machine::{Recovered, StateMachine};
+use crate::read::book::Book;
+use crate::store::entry::JournalHeader;
 use crate::store::{MaintenanceStep, Store, StoreError};
 use crate::{Refusal, access};
 use arles_core::engine::{Engine, EngineReport, JobMeter};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
+use clock::Clock;
+use desk::Desk;
+use gauges::Gauges;
+use state_machine::{Recovered, StateMachine};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -41,20 +45,20 @@ const INBOX: u64 = 20_000;
 
 /// What the service is made of.
 pub struct Components {
-    /// Who obeys.
+    /// Execution backend.
     pub engine: Box<dyn Engine>,
-    /// What to call it.
+    /// Name of the backend, as the API reports it.
     pub engine_name: String,
-    /// Who says how fast things are.
+    /// Throughput estimator.
     pub estimator: Box<dyn Estimator>,
-    /// What to call it.
+    /// Name of the estimator, as the API reports it.
     pub estimator_name: String,
 }
 
 /// How the service is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seconds of the scheduler's clock in one of the wall's.
+    /// Speed of the scheduler's clock relative to wall-clock time.
     pub speed: f64,
     /// Keep every entry for ever, for `arles replay` and tests.
     pub keep_journal: bool,
@@ -64,13 +68,39 @@ pub struct Options {
     pub grace_seconds: f64,
 }
 
+impl ServiceState {
+    /// Why requests are not accepted in this state.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Starting => "the service is starting",
+            Self::Ready => "the service is ready",
+            Self::Stopping => "the service is shutting down",
+            Self::Broken => "the journal cannot be written",
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Stopping => "stopping",
+            Self::Broken => "journal",
+        }
+    }
+
+    /// A refusal of requests in this state.
+    fn refusal(self) -> Refusal {
+        unavailable(self.code(), self.message())
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self { speed: 1.0, keep_journal: false, snapshot_entries: 20_000, grace_seconds: 30.0 }
     }
 }
 
-/// How the service is.
+/// State of the service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum ServiceState {
@@ -124,9 +154,8 @@ pub(crate) struct Shared {
     pub(crate) tokens: Mutex<Store>,
     /// Callers by the hash of their secret.
     callers: RwLock<BTreeMap<String, Caller>>,
-    /// The way to the estimator, for those who wonder.
+    /// The way to the estimator, for dry runs.
     estimator: Mutex<Option<Sender<workers::EstimatorTask>>>,
-    pub(crate) log: fn(&str),
 }
 
 impl Shared {
@@ -155,27 +184,22 @@ impl Shared {
     pub(crate) fn send(&self, message: Message) -> Result<(), Refusal> {
         let request = matches!(message, Message::Change(..) | Message::Question(_));
         if request {
-            match self.condition() {
-                ServiceState::Ready => {}
-                ServiceState::Starting => {
-                    return Err(unavailable("starting", "the service is starting"));
-                }
-                ServiceState::Stopping => return Err(unavailable("stopping", "the service is stopping")),
-                ServiceState::Broken => return Err(unavailable("journal", "the journal cannot be written")),
+            let state = self.condition();
+            if state != ServiceState::Ready {
+                return Err(state.refusal());
             }
             if self.gauges.inbox.get() >= INBOX {
-                return Err(unavailable("busy", "too many requests wait to be written"));
+                return Err(unavailable("busy", "too many requests are queued"));
             }
             self.gauges.inbox.add(1);
         }
-        self.inbox.send(message).map_err(|_| unavailable("stopping", "the service is stopping"))
+        self.inbox.send(message).map_err(|_| ServiceState::Stopping.refusal())
     }
 
     /// Reads history on a connection of its own.
     pub(crate) fn history<T>(&self, read: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, Refusal> {
-        let broken = |e: StoreError| {
-            let cause = std::error::Error::source(&e).map(|cause| format!(": {cause}")).unwrap_or_default();
-            (self.log)(&format!("{e}{cause}"));
+        let broken = |error: StoreError| {
+            crate::store::log_error(&error);
             Refusal::unavailable("history", "the history cannot be read", "see the server's log")
         };
         let spare = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -188,8 +212,8 @@ impl Shared {
         answer.map_err(broken)
     }
 
-    /// The estimator's answer to somebody who wonders; one that fits nowhere if it has none.
-    pub(crate) fn wonder(&self, ask: RateQuery) -> RateRow {
+    /// An estimate for a dry run, which the scheduler does not see; without cells if the estimator does not answer in time.
+    pub(crate) fn estimate_now(&self, ask: RateQuery) -> RateRow {
         let (reply, answer) = mpsc::channel();
         let estimator = self.estimator.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sent = estimator.is_some_and(|way| way.send(workers::EstimatorTask::Wondered(ask, reply)).is_ok());
@@ -234,16 +258,16 @@ impl Service {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn start(store: Store, parts: Components, options: Options, log: fn(&str)) -> Result<Self, StoreError> {
+    pub fn start(store: Store, parts: Components, options: Options) -> Result<Self, StoreError> {
         let header = store.header()?.map(Arc::new).ok_or_else(|| {
-            StoreError::Refused("the journal has not begun; this is a mistake of the program that opened it".into())
+            StoreError::Refused("the journal has no header; the program that opened it must write one first".into())
         })?;
-        let recovered = StateMachine::recover(&store, &header, &mut |remark| log(&remark))?;
+        let recovered = StateMachine::recover(&store, &header, &mut |remark| tracing::warn!("{remark}"))?;
         let Recovered { machine, book, seq, replayed, differing } = recovered;
         if differing > 0 {
-            log(&format!(
-                "{differing} of {replayed} replayed entries led to other decisions than when they were written: another version of arles wrote them; the next survey sets right whatever differs"
-            ));
+            tracing::warn!(
+                "{differing} of {replayed} replayed entries led to other decisions than when they were written, by another version of arles; the next survey corrects what differs"
+            );
         }
         let last = (seq > 0).then_some(book.now.max(machine.scheduler.now()));
         let (inbox, messages) = mpsc::channel();
@@ -264,7 +288,6 @@ impl Service {
             tokens: Mutex::new(store.side_writer()?),
             callers: RwLock::new(BTreeMap::new()),
             estimator: Mutex::new(None),
-            log,
         });
         shared.gauges.differing.set(differing);
         shared.load_tokens()?;
@@ -290,7 +313,7 @@ impl Service {
         self.event_loop.is_finished()
     }
 
-    /// What time it is for the scheduler.
+    /// Current time on the scheduler's clock.
     #[must_use]
     pub fn now(&self) -> Time {
         self.shared.clock.now()
@@ -305,6 +328,6 @@ impl Service {
         let _ = self.shared.inbox.send(Message::Stop);
         self.event_loop
             .join()
-            .unwrap_or_else(|_| Err(StoreError::Refused("the loop ended in a panic; see above".into())))
+            .unwrap_or_else(|_| Err(StoreError::Refused("the event loop panicked; see the log".into())))
     }
 }

@@ -11,13 +11,14 @@
 //!
 //! A file of a newer version is refused; an older one is brought up to date in one transaction. A lock file keeps a second daemon out.
 
+pub mod entry;
 mod history;
 mod schema;
 mod snapshots;
 mod tokens;
 
-use crate::entry::{Entry, JournalHeader};
 use arles_core::Time;
+use entry::{Entry, JournalHeader};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -25,7 +26,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use history::{PastFilter, Row};
+pub use history::{HistoryRow, PastFilter};
 pub use snapshots::MaintenanceStep;
 pub(crate) use snapshots::pieces;
 pub use tokens::StoredToken;
@@ -34,17 +35,27 @@ pub use tokens::StoredToken;
 pub const FILE: &str = "journal.db";
 
 /// Why the journal cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite said no.
+    /// SQLite failed.
+    #[error("the journal failed while {doing}")]
     Sqlite {
         /// What was being done.
         doing: &'static str,
-        /// Its reason.
+        /// SQLite's own error.
         source: rusqlite::Error,
     },
-    /// A whole sentence.
+    /// The file or folder cannot be used; a whole sentence says why and what to do.
+    #[error("{0}")]
     Refused(String),
+}
+
+/// Logs an error with its cause, for callers that are told only that something failed.
+pub(crate) fn log_error(error: &StoreError) {
+    match std::error::Error::source(error) {
+        Some(cause) => tracing::error!(%cause, "{error}"),
+        None => tracing::error!("{error}"),
+    }
 }
 
 impl StoreError {
@@ -53,36 +64,18 @@ impl StoreError {
     }
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sqlite { doing, .. } => write!(f, "the journal failed while {doing}"),
-            Self::Refused(sentence) => f.write_str(sentence),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Sqlite { source, .. } => Some(source),
-            Self::Refused(_) => None,
-        }
-    }
-}
-
 type Done<T> = Result<T, StoreError>;
 
 /// An entry as it stands in the journal.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line {
-    /// Its number.
+pub struct JournalRecord {
+    /// Sequence number, from 1.
     pub seq: u64,
-    /// When it came.
+    /// The scheduler's time at which it came in.
     pub at: Time,
-    /// What came.
+    /// What came in.
     pub entry: Entry,
-    /// Fingerprint of what followed.
+    /// Fingerprint of the orders and notes that followed from it.
     pub digest: u64,
 }
 
@@ -101,18 +94,18 @@ impl Store {
     /// When the folder cannot be used, another daemon has it, or the file is not ours or too new.
     pub fn open(folder: &Path) -> Done<Self> {
         let cannot = |what: &str, e: &dyn fmt::Display| {
-            StoreError::Refused(format!("cannot {what} {}: {e}; give another folder with --state", folder.display()))
+            StoreError::Refused(format!("cannot {what} {}: {e}; use another folder with --state", folder.display()))
         };
-        std::fs::create_dir_all(folder).map_err(|e| cannot("make the folder", &e))?;
-        let lock = File::create(folder.join("lock")).map_err(|e| cannot("write in", &e))?;
+        std::fs::create_dir_all(folder).map_err(|e| cannot("create the folder", &e))?;
+        let lock = File::create(folder.join("lock")).map_err(|e| cannot("write to", &e))?;
         lock.try_lock().map_err(|_| {
             StoreError::Refused(format!(
-                "another daemon works on {}; stop it first, or give another folder with --state",
+                "another daemon is using {}; stop it first, or use another folder with --state",
                 folder.display()
             ))
         })?;
         let path = folder.join(FILE);
-        let connection = Connection::open(&path).map_err(StoreError::sqlite("opening it"))?;
+        let connection = Connection::open(&path).map_err(StoreError::sqlite("opening the file"))?;
         restrict(&path);
         let mut store = Self { connection, path, _lock: Some(lock) };
         store.set_up()?;
@@ -120,7 +113,7 @@ impl Store {
     }
 
     fn set_up(&mut self) -> Done<()> {
-        let doing = StoreError::sqlite("setting it up");
+        let doing = StoreError::sqlite("configuring the database");
         self.connection.busy_timeout(Duration::from_secs(10)).map_err(&doing)?;
         schema::check(&self.connection, &self.path)?;
         self.connection.pragma_update(None, "journal_mode", "WAL").map_err(&doing)?;
@@ -129,7 +122,7 @@ impl Store {
         // The log is folded into the file by somebody who has time for it, not by whoever happens to commit.
         self.connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(&doing)?;
         self.connection.set_prepared_statement_cache_capacity(64);
-        schema::bring_up_to_date(&mut self.connection)
+        schema::migrate(&mut self.connection)
     }
 
     /// Opens a journal beside whoever writes it.
@@ -140,7 +133,7 @@ impl Store {
         let path = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
         if !path.is_file() {
             return Err(StoreError::Refused(format!(
-                "there is no journal at {}; expected the folder given to 'arles serve --state', or its {FILE}",
+                "no journal at {}; expected the folder given to 'arles serve --state', or its {FILE}",
                 path.display()
             )));
         }
@@ -148,10 +141,10 @@ impl Store {
         // Reading beside a writer needs the shared index of the log, which a read-only file system cannot give.
         let connection = Connection::open_with_flags(&path, flags)
             .or_else(|_| Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY))
-            .map_err(StoreError::sqlite("opening it"))?;
-        connection.busy_timeout(Duration::from_secs(10)).map_err(StoreError::sqlite("opening it"))?;
+            .map_err(StoreError::sqlite("opening the file"))?;
+        connection.busy_timeout(Duration::from_secs(10)).map_err(StoreError::sqlite("opening the file"))?;
         schema::check(&connection, &path)?;
-        connection.pragma_update(None, "query_only", true).map_err(StoreError::sqlite("opening it"))?;
+        connection.pragma_update(None, "query_only", true).map_err(StoreError::sqlite("opening the file"))?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(Self { connection, path, _lock: None })
     }
@@ -166,7 +159,7 @@ impl Store {
 
     /// A second writer of the same file, for snapshots and tokens; commits of the two take turns.
     pub(crate) fn side_writer(&self) -> Done<Self> {
-        let connection = Connection::open(&self.path).map_err(StoreError::sqlite("opening it"))?;
+        let connection = Connection::open(&self.path).map_err(StoreError::sqlite("opening the file"))?;
         let mut store = Self { connection, path: self.path.clone(), _lock: None };
         store.set_up()?;
         Ok(store)
@@ -179,7 +172,7 @@ impl Store {
     pub(crate) fn fold(&self) -> Done<()> {
         self.connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
-            .map_err(StoreError::sqlite("folding its log into it"))
+            .map_err(StoreError::sqlite("checkpointing its write-ahead log"))
     }
 
     /// Where the file is.
@@ -193,13 +186,13 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn header(&self) -> Done<Option<JournalHeader>> {
-        let doing = StoreError::sqlite("reading how it began");
+        let doing = StoreError::sqlite("reading its header");
         let text: Option<String> = self
             .connection
             .query_row("SELECT value FROM meta WHERE key = 'ground'", [], |row| row.get(0))
             .optional()
             .map_err(doing)?;
-        text.map(|text| parsed(&text, "its beginning")).transpose()
+        text.map(|text| parsed(&text, "the header")).transpose()
     }
 
     /// Begins the journal, or lets its list of workloads grow.
@@ -210,30 +203,35 @@ impl Store {
         let text = serde_json::to_string(header).expect("plain data");
         self.connection
             .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('ground', ?1)", [text])
-            .map_err(StoreError::sqlite("beginning it"))?;
+            .map_err(StoreError::sqlite("writing its header"))?;
         Ok(())
     }
 
-    /// Writes entries, rows of history that earlier ones led to, and a chore, in one commit that is on disk when this returns.
+    /// Writes entries, rows of history that earlier ones led to, and a maintenance step, in one commit that is on disk when this returns.
     ///
     /// # Errors
     /// When it cannot be written; then none of it is.
-    pub fn append(&mut self, lines: &[Line], rows: &[Row], chore: Option<&MaintenanceStep>) -> Done<()> {
+    pub fn append(
+        &mut self,
+        records: &[JournalRecord],
+        rows: &[HistoryRow],
+        step: Option<&MaintenanceStep>,
+    ) -> Done<()> {
         let doing = StoreError::sqlite("writing an entry");
         let transaction = self.connection.transaction().map_err(&doing)?;
         {
             let sql = "INSERT INTO journal (seq, at, entry, digest) VALUES (?1, ?2, ?3, ?4)";
             let mut insert = transaction.prepare_cached(sql).map_err(&doing)?;
-            for line in lines {
-                let entry = serde_json::to_string(&line.entry).expect("plain data");
+            for record in records {
+                let entry = serde_json::to_string(&record.entry).expect("plain data");
                 insert
-                    .execute(params![line.seq as i64, line.at.0 as i64, entry, line.digest as i64])
+                    .execute(params![record.seq as i64, record.at.0 as i64, entry, record.digest as i64])
                     .map_err(&doing)?;
             }
         }
         history::write(&transaction, rows).map_err(&doing)?;
-        if let Some(chore) = chore {
-            snapshots::write(&transaction, chore).map_err(&doing)?;
+        if let Some(step) = step {
+            snapshots::write(&transaction, step).map_err(&doing)?;
         }
         transaction.commit().map_err(doing)
     }
@@ -242,7 +240,7 @@ impl Store {
     ///
     /// # Errors
     /// When an entry cannot be read, and what `each` says.
-    pub fn entries(&self, after: u64, mut each: impl FnMut(Line) -> Done<()>) -> Done<()> {
+    pub fn entries(&self, after: u64, mut each: impl FnMut(JournalRecord) -> Done<()>) -> Done<()> {
         let doing = StoreError::sqlite("reading entries");
         let sql = "SELECT seq, at, entry, digest FROM journal WHERE seq > ?1 ORDER BY seq";
         let mut select = self.connection.prepare(sql).map_err(&doing)?;
@@ -252,7 +250,7 @@ impl Store {
                 (row.get(0).map_err(&doing)?, row.get(1).map_err(&doing)?, row.get(3).map_err(&doing)?);
             let text = row.get_ref(2).and_then(|value| Ok(value.as_str()?)).map_err(&doing)?;
             let entry = parsed(text, &format!("entry {seq}"))?;
-            each(Line { seq: seq as u64, at: Time(at as u64), entry, digest: digest as u64 })?;
+            each(JournalRecord { seq: seq as u64, at: Time(at as u64), entry, digest: digest as u64 })?;
         }
         Ok(())
     }
@@ -276,14 +274,14 @@ impl Store {
     pub fn back_up(&self, copy: &Path) -> Done<()> {
         if copy.exists() {
             return Err(StoreError::Refused(format!(
-                "{} exists already; give the copy another name, or remove it",
+                "{} already exists; use another name for the copy, or remove it",
                 copy.display()
             )));
         }
         let name = copy.to_string_lossy().into_owned();
         // The reader's own rule against writing would forbid writing the copy.
-        self.connection.pragma_update(None, "query_only", false).map_err(StoreError::sqlite("copying it"))?;
-        let done = self.connection.execute("VACUUM INTO ?1", [name]).map_err(StoreError::sqlite("copying it"));
+        self.connection.pragma_update(None, "query_only", false).map_err(StoreError::sqlite("copying the file"))?;
+        let done = self.connection.execute("VACUUM INTO ?1", [name]).map_err(StoreError::sqlite("copying the file"));
         if done.is_err() {
             // Half a copy is worse than none.
             let _ = std::fs::remove_file(copy);
@@ -305,7 +303,7 @@ fn restrict(path: &Path) {
 fn parsed<T: DeserializeOwned>(text: &str, what: &str) -> Done<T> {
     serde_json::from_str(text).map_err(|e| {
         StoreError::Refused(format!(
-            "{what} in the journal cannot be understood ({e}); it was written by another version, or is damaged: use the arles that wrote it, or a backup"
+            "{what} in the journal cannot be parsed ({e}); it is damaged or was written by another version: use that version of arles, or a backup"
         ))
     })
 }

@@ -122,7 +122,7 @@ fn tokens_tenants_and_keys() {
     page.click("token-submit");
     page.wait(
         "it is refused",
-        "document.querySelector('[data-testid=token-form]')?.textContent.includes('does not know')",
+        "document.querySelector('[data-testid=token-form]')?.textContent.includes('Invalid or revoked token')",
     );
     enter(&mut page, &tenant);
 

@@ -1,4 +1,4 @@
-//! Both ends of the door, with and without TLS.
+//! Client and server together, with and without TLS.
 
 #[path = "common/fake.rs"]
 mod fake;
@@ -35,7 +35,7 @@ fn requests_and_refusals_come_back() {
     assert!(!ready.ok, "told although its status is 503");
 
     let error = client.get::<Value>("/v1/tokens").unwrap_err();
-    assert!(error.to_string().ends_with("; ask for a token of scope admin"), "{error}");
+    assert!(error.to_string().ends_with("; use a token of scope admin"), "{error}");
     let ClientError::Refused { status, fault, .. } = error else { panic!("{error:?}") };
     assert_eq!((status, fault.code.as_str()), (403, "scope-too-small"));
     let error = client.get::<Value>("/v1/tenants").unwrap_err();
@@ -51,7 +51,7 @@ fn nobody_there_is_said_in_words() {
     drop(listener);
     let client = Client::new(&format!("http://{at}"), None, None).unwrap();
     let error = client.get::<Value>("/v1/server").unwrap_err().to_string();
-    assert_eq!(error, format!("nobody answers at http://{at}; is 'arles serve' running at {at}?"));
+    assert_eq!(error, format!("connection to http://{at} refused; is 'arles serve' running at {at}?"));
 }
 
 /// A server that closes a connection after each answer without saying so, as one that was restarted does.
@@ -85,7 +85,7 @@ fn whoever_does_not_speak_as_we_do_is_named() {
     let at = forgetful(1);
     let client = Client::new(&format!("http://{at}"), None, None).unwrap();
     let error = client.get::<Health>("/v1/server").unwrap_err().to_string();
-    assert!(error.contains("JSON of another shape") && error.contains("same version"), "{error}");
+    assert!(error.contains("unexpected JSON") && error.contains("same version"), "{error}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn tls_there_and_back() {
     let Some((other_folder, other)) = certificate("other") else { return };
     let doubting = Client::new(&url, Some("admin".into()), Some(&other.cert)).unwrap();
     let error = doubting.get::<Value>("/v1/server").unwrap_err().to_string();
-    assert!(error.contains("is not believed"), "{error}");
+    assert!(error.contains("the TLS handshake with"), "{error}");
     let plain = Client::new(&format!("http://{}", server.at), Some("admin".into()), None).unwrap();
     assert!(plain.get::<Value>("/v1/server").is_err());
     let _ = std::fs::remove_dir_all(folder);
@@ -170,9 +170,9 @@ fn keys_that_do_not_fit_are_refused_at_the_start() {
     };
     let (cert, key) = (tls.cert.clone(), tls.key.clone());
     let text = refused(Tls { cert: cert.clone(), key: other.key });
-    assert!(text.contains("does not go with the certificate"), "{text}");
-    assert!(refused(Tls { cert: cert.clone(), key: cert.clone() }).contains("has no private key in PEM"));
-    assert!(refused(Tls { cert: key, key: cert.clone() }).contains("has no certificate in PEM"));
+    assert!(text.contains("does not match the certificate"), "{text}");
+    assert!(refused(Tls { cert: cert.clone(), key: cert.clone() }).contains("contains no private key in PEM"));
+    assert!(refused(Tls { cert: key, key: cert.clone() }).contains("contains no certificate in PEM"));
     assert!(refused(Tls { cert: Path::new("nowhere.pem").into(), key: cert }).contains("nowhere.pem cannot be read"));
     let _ = std::fs::remove_dir_all(folder);
     let _ = std::fs::remove_dir_all(other_folder);

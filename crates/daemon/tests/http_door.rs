@@ -1,4 +1,4 @@
-//! The door alone: what it lets in, what it refuses and how, with nothing real behind it.
+//! The HTTP server alone: what it accepts, what it refuses and how, with a fake backend.
 
 #[path = "common/fake.rs"]
 mod fake;
@@ -82,7 +82,7 @@ fn what_cannot_be_read_is_refused_in_words() {
         ("/v1/jobs?limit=0", 400, "bad-parameter", "limit is '0'"),
         ("/v1/jobs?limit=", 400, "bad-parameter", ""),
         ("/v1/jobs?limit=1&limit=2", 400, "repeated-parameter", "twice"),
-        ("/v1/jobs?state=running,dead", 400, "bad-parameter", "expected some of waiting, starting"),
+        ("/v1/jobs?state=running,dead", 400, "bad-parameter", "expected one or more of waiting, starting"),
         ("/v1/jobs?tenant=%ff", 400, "bad-encoding", "UTF-8"),
         ("/v1/jobs?tenant=%4", 400, "bad-encoding", ""),
         ("/v1/jobs/%zz", 400, "bad-encoding", ""),
@@ -116,7 +116,7 @@ fn bodies_are_json_of_the_schema() {
         (r#"{"workload": "x", "gang": -1}"#, 400, "bad-json", "-1"),
         (r#"{"workload": "x", "gang": 5000000000}"#, 400, "bad-json", ""),
         (r#"{"workload": "x", "weight": 0}"#, 422, "out-of-range", "weight is 0"),
-        (r#"{"workload": ""}"#, 422, "out-of-range", "workload is 0; expected a number of characters from 1 to 200"),
+        (r#"{"workload": ""}"#, 422, "out-of-range", "workload has 0 characters; expected 1 to 200"),
         (r#"{"workload": "x"} trailing"#, 400, "bad-json", "trailing"),
         (r#"["n","t","w",1,1,1,1,1,1,[]]"#, 422, "out-of-range", "expected: object"),
     ] {

@@ -23,12 +23,12 @@ fn what_is_not_ours_or_too_new_is_refused() {
     let folder = Folder::new();
     let path = folder.0.join(FILE);
     std::fs::write(&path, "once upon a time, there was a file that was no database at all").expect("written");
-    assert!(refusal(&folder).contains("is no journal of arles"), "{}", refusal(&folder));
+    assert!(refusal(&folder).contains("is not a journal of arles"), "{}", refusal(&folder));
     std::fs::remove_file(&path).expect("removed");
     let other = Connection::open(&path).expect("a database");
     other.execute_batch("CREATE TABLE accounts (name TEXT)").expect("a table");
     drop(other);
-    assert!(refusal(&folder).contains("is a database, but no journal of arles"), "{}", refusal(&folder));
+    assert!(refusal(&folder).contains("is a database, but not a journal of arles"), "{}", refusal(&folder));
     std::fs::remove_file(&path).expect("removed");
     drop(Store::open(&folder.0).expect("a new journal"));
     let newer = Connection::open(&path).expect("the journal");
@@ -36,18 +36,20 @@ fn what_is_not_ours_or_too_new_is_refused() {
     drop(newer);
     let sentence = refusal(&folder);
     assert!(
-        sentence.contains("has version 99 and this arles reads up to 1; use the arles that wrote it"),
+        sentence.contains(
+            "has format version 99, and this arles reads up to version 1; use the version of arles that wrote it"
+        ),
         "{sentence}"
     );
     let unread = Store::read(&folder.0.join("elsewhere")).err().expect("nothing there").to_string();
-    assert!(unread.contains("there is no journal at"), "{unread}");
+    assert!(unread.contains("no journal at"), "{unread}");
 }
 
 #[test]
 fn a_second_daemon_is_kept_out() {
     let folder = Folder::new();
     let first = Store::open(&folder.0).expect("a journal");
-    assert!(refusal(&folder).contains("another daemon works on"), "{}", refusal(&folder));
+    assert!(refusal(&folder).contains("another daemon is using"), "{}", refusal(&folder));
     drop(first);
     drop(Store::open(&folder.0).expect("free again"));
 }
@@ -62,7 +64,7 @@ fn lived(folder: &Folder) -> arles_daemon::entry::JournalHeader {
         block(desk.submit(&Caller::loopback(), None, request(tenant, "resnet50-b64", 1, 2_000.0))).expect("taken in");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    wait_until("all are over", || desk.server(&Caller::loopback()).live_jobs == 0);
+    wait_until("all are over", || desk.view(&Caller::loopback()).server().live_jobs == 0);
     service.stop().expect("a clean end");
     header
 }
@@ -106,7 +108,7 @@ fn a_copy_is_whole_while_the_daemon_goes_on() {
     let copy = folder.0.join("copy.db");
     Store::read(&folder.0).expect("a reader").back_up(&copy).expect("a copy");
     let again = Store::read(&folder.0).expect("a reader").back_up(&copy).expect_err("it is there").to_string();
-    assert!(again.contains("exists already"), "{again}");
+    assert!(again.contains("already exists"), "{again}");
     block(desk.submit(&Caller::loopback(), None, request("a", "resnet50-b64", 1, 1e6))).expect("taken in");
     let archive = Archive::open(&copy, &mut |remark| panic!("{remark}")).expect("the copy");
     let who = Caller::loopback();
@@ -131,11 +133,11 @@ fn energy_adds_up_across_restarts() {
                 block(desk.submit(&who, None, request(tenant, "resnet50-b64", 1, 60_000.0))).expect("taken in");
             }
         }
-        let read = |by| desk.energy(&who, by, None, None, &Page::default()).expect("energy");
+        let read = |by| desk.view(&who).energy(by, None, None, &Page::default()).expect("energy");
         let before = read(EnergyBy::Kind).to;
         wait_until("meters are read", || read(EnergyBy::Kind).to > before + 600.0);
         if life == 3 {
-            wait_until("all are over", || desk.server(&who).live_jobs == 0);
+            wait_until("all are over", || desk.view(&who).server().live_jobs == 0);
             let before = read(EnergyBy::Kind).to;
             wait_until("meters are read", || read(EnergyBy::Kind).to > before + 300.0);
             let (kinds, tenants, jobs) =

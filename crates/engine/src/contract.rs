@@ -70,6 +70,7 @@ macro_rules! cases {
 cases![
     an_order_done_twice_is_done_once,
     a_stop_is_final_and_always_answered,
+    a_gang_that_finished_is_told_as_finished_however_often_it_is_stopped,
     a_refused_start_is_final,
     what_makes_no_sense_is_refused,
     old_fences_touch_nothing_newer,
@@ -235,6 +236,22 @@ fn a_stop_is_final_and_always_answered(t: &mut Trial<'_>) {
     t.add_new(9, 1, 500.0);
     assert!(t.refuses(9, 5, &[0]), "and it holds when the job comes");
     assert!(t.starts(9, 6, &[0]));
+}
+
+/// The answer to a stop may be lost with the driver that asked, and the next one asks again.
+fn a_gang_that_finished_is_told_as_finished_however_often_it_is_stopped(t: &mut Trial<'_>) {
+    let job = t.job(1, 1, 20.0);
+    t.add(&job);
+    assert!(t.starts(1, 1, &[0]));
+    assert_eq!(t.answer(1, 1), GangEvent::Finished);
+    assert_eq!(gang(&t.survey(), 1).expect("its record stays").state, GangState::Finished);
+    for _ in 0..2 {
+        assert_eq!(t.stop(1, 1), GangEvent::Finished);
+        t.wait(1.0);
+    }
+    t.engine.sync_jobs(t.bed.now(), &[job]).expect("the engine answers");
+    t.wait(1.0);
+    assert_eq!(t.stop(1, 1), GangEvent::Finished);
 }
 
 fn a_refused_start_is_final(t: &mut Trial<'_>) {

@@ -9,6 +9,8 @@
 //! - A job that was forgotten stays in `past` for a long while. Being dismissed twice is being dismissed once (the second answer
 //!   is the first), and a job that comes back goes on where it was: its counters only grow, its old fences stay closed.
 //! - So do the fences of jobs that were never enrolled and got orders nevertheless: what was refused or stopped stays so.
+//! - How a gang ended is told again to whoever orders it to stop again: the first answer may have died with the driver, and one
+//!   that hears "stopped" of a finished gang would run the job a second time.
 //!
 //! The books are closed before every look, so that at each sighting, over all jobs ever (those forgotten with their last meters),
 //!
@@ -183,6 +185,7 @@ impl Virtual {
         };
         let past = self.past.remove(&job).unwrap_or(Past { fence, life: None });
         let steps = past.life.as_ref().map_or(0.0, |life| life.steps);
+        let outcome = past.life.as_ref().and_then(|life| life.outcome_of(fence));
         let barred = past.fence.max(fence);
         let life = past.life.map(|life| life.barred_to(barred));
         self.remember(job, Past { fence: barred, life });
@@ -190,7 +193,10 @@ impl Virtual {
             Order::Start(_) => {
                 OrderReply::Refused(format!("job {} is not enrolled here; enrol it before its orders", job.0))
             }
-            Order::Stop { .. } => OrderReply::Reported(GangReport { job, fence, event: GangEvent::Stopped(steps) }),
+            Order::Stop { .. } => {
+                let event = outcome.unwrap_or(GangEvent::Stopped(steps));
+                OrderReply::Reported(GangReport { job, fence, event })
+            }
         }
     }
 }

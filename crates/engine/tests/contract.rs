@@ -106,6 +106,7 @@ macro_rules! cases {
 cases![
     an_order_done_twice_is_done_once,
     a_stop_is_final_and_always_answered,
+    a_gang_that_finished_is_told_as_finished_however_often_it_is_stopped,
     a_refused_start_is_final,
     what_makes_no_sense_is_refused,
     old_fences_touch_nothing_newer,

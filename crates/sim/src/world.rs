@@ -66,6 +66,9 @@ pub struct Life {
     gang: Option<Running>,
     /// The latest gang that was started, stopped or refused: none up to it can be started any more.
     fence: Fence,
+    /// How the last gang that ended by itself ended, once a stop has taken its record away: the answer to that stop may have been
+    /// lost with whoever asked, and who asks again must hear the same.
+    outcome: Option<(Fence, GangEvent)>,
 }
 
 #[derive(Clone, Debug)]
@@ -399,16 +402,18 @@ impl World {
         let safe_steps = life.gang.as_ref().map_or(life.steps, |gang| gang.safe_steps);
         let Some(gang) = life.gang.as_mut().filter(|g| g.fence == fence) else {
             // Not here, and from now on never: that is worth telling, since its start may still be on its way.
-            return told(GangEvent::Stopped(safe_steps));
+            return told(life.outcome_of(fence).unwrap_or(GangEvent::Stopped(safe_steps)));
         };
         if let Some(state) = gang.ended.take() {
-            life.gang = None;
-            self.seated.remove(&job);
-            return told(match state {
+            let fate = match state {
                 GangState::Finished => GangEvent::Finished,
                 GangState::Failed(why) => GangEvent::Failed(safe_steps, why),
                 GangState::Running => GangEvent::Stopped(safe_steps),
-            });
+            };
+            life.gang = None;
+            life.outcome = Some((fence, fate.clone()));
+            self.seated.remove(&job);
+            return told(fate);
         }
         if gang.stopping {
             return None;

@@ -1,35 +1,27 @@
-//! What can go wrong on the way to a server and back.
+//! Errors of the client.
 
 use crate::FaultBody;
-use std::fmt;
 
-/// Why there is no answer, or not the one hoped for.
-#[derive(Clone, PartialEq, Debug)]
+/// Why a request failed.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nothing was sent: address, token or file are of no use.
+    /// Nothing was sent: address, token or certificate file cannot be used.
+    #[error("{0}")]
     Setup(String),
-    /// Nobody was there, or they went away.
+    /// The server does not respond, or closed the connection.
+    #[error("{0}")]
     Unreachable(String),
-    /// The server is there and refused.
+    /// The server refused the request.
+    #[error("{}; {}", fault.message, fault.hint)]
     Refused {
         /// HTTP status.
         status: u16,
-        /// What and why, in the server's words.
+        /// The server's error.
         fault: FaultBody,
-        /// When to try again.
+        /// Seconds after which to retry.
         retry_after_seconds: Option<f64>,
     },
-    /// Something answered that does not speak as arles does.
+    /// The response is not one of arles.
+    #[error("{0}")]
     Garbled(String),
 }
-
-impl fmt::Display for ClientError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Setup(text) | Self::Unreachable(text) | Self::Garbled(text) => f.write_str(text),
-            Self::Refused { fault, .. } => write!(f, "{}; {}", fault.message, fault.hint),
-        }
-    }
-}
-
-impl std::error::Error for ClientError {}

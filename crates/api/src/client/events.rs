@@ -45,7 +45,7 @@ impl<'c> Events<'c> {
             Some(Ok(frame)) => {
                 self.buffer.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
                 if self.buffer.len() > EVENT_LIMIT && block_end(&self.buffer).is_none() {
-                    return Err(self.client.remote.garbled("an event without end"));
+                    return Err(self.client.remote.garbled("an event that is too long"));
                 }
                 Ok(true)
             }
@@ -95,9 +95,9 @@ fn read(block: &str) -> Result<Option<News>, String> {
     let Some(data) = field("data") else { return Ok(None) };
     if field("event") == Some("reset") {
         let number = field("id").and_then(|id| id.parse().ok());
-        return number.map(|number| Some(News::Reset(number))).ok_or_else(|| "a reset without a number".to_owned());
+        return number
+            .map(|number| Some(News::Reset(number)))
+            .ok_or_else(|| "a reset without an event number".to_owned());
     }
-    serde_json::from_str(data)
-        .map(|event| Some(News::Event(event)))
-        .map_err(|e| format!("an event of another shape ({e})"))
+    serde_json::from_str(data).map(|event| Some(News::Event(event))).map_err(|e| format!("an unexpected event ({e})"))
 }

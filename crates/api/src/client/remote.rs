@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A server's address and what is needed to believe it.
+/// A server's address, and what is needed to trust it.
 pub(super) struct Remote {
     url: String,
     authority: String,
@@ -63,7 +63,7 @@ impl Remote {
             let url = &self.url;
             ClientError::Unreachable(match error.kind() {
                 ErrorKind::ConnectionRefused => {
-                    format!("nobody answers at {url}; is 'arles serve' running at {}?", self.authority)
+                    format!("connection to {url} refused; is 'arles serve' running at {}?", self.authority)
                 }
                 _ => format!("{url} cannot be reached ({error}); is the address right?"),
             })
@@ -72,8 +72,8 @@ impl Remote {
         let Some((connector, name)) = &self.tls else { return self.handshake(stream).await };
         let secured = tokio::time::timeout(CONNECT, connector.connect(name.clone(), stream)).await;
         let stream = secured.map_err(|_| self.slow(CONNECT))?.map_err(|error| {
-            let hint = "is it a server with TLS, and is the CA file the one its certificate rests on?";
-            ClientError::Unreachable(format!("{} is not believed ({error}); {hint}", self.url))
+            let hint = "does the server use TLS, and is its certificate signed by one in the CA file?";
+            ClientError::Unreachable(format!("the TLS handshake with {} failed ({error}); {hint}", self.url))
         })?;
         self.handshake(stream).await
     }
@@ -90,42 +90,42 @@ impl Remote {
     }
 
     pub(super) fn broken(&self, error: &hyper::Error) -> ClientError {
-        ClientError::Unreachable(format!("{} went away before it answered ({error}); try again", self.url))
+        ClientError::Unreachable(format!("{} closed the connection before it responded ({error}); try again", self.url))
     }
 
-    pub(super) fn slow(&self, patience: Duration) -> ClientError {
-        let seconds = patience.as_secs();
-        ClientError::Unreachable(format!("{} gave no answer within {seconds} s; try again later", self.url))
+    pub(super) fn slow(&self, limit: Duration) -> ClientError {
+        let seconds = limit.as_secs();
+        ClientError::Unreachable(format!("{} did not respond within {seconds} s; try again later", self.url))
     }
 
     pub(super) fn garbled(&self, what: &str) -> ClientError {
-        let hint = "is it a server of the same version of arles?";
-        ClientError::Garbled(format!("{} answered with {what}; {hint}", self.url))
+        let hint = "is it an arles server of the same version?";
+        ClientError::Garbled(format!("{} responded with {what}; {hint}", self.url))
     }
 
     pub(super) fn unexpected(&self, status: StatusCode) -> ClientError {
-        self.garbled(&format!("status {status} and no reason"))
+        self.garbled(&format!("status {status} and no error message"))
     }
 }
 
 fn secured(url: &str, host: &str, ca: Option<&Path>) -> Result<(TlsConnector, ServerName<'static>), ClientError> {
     let Some(ca) = ca else {
-        let text = "name the file (PEM) with the certificate that the server's own rests on";
-        return Err(ClientError::Setup(format!("{url} uses TLS, and for that a CA file is needed; {text}")));
+        let text = "give the PEM file with the certificate that signed the server's";
+        return Err(ClientError::Setup(format!("{url} uses TLS, so a CA file is needed; {text}")));
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca).map_err(ClientError::Setup)? {
         roots.add(certificate).map_err(|error| {
-            ClientError::Setup(format!("{} has a certificate that nothing can rest on: {error}", ca.display()))
+            ClientError::Setup(format!("{} contains a certificate that is not a CA: {error}", ca.display()))
         })?;
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| ClientError::Setup(format!("TLS cannot be set up: {error}")))?
+        .map_err(|error| ClientError::Setup(format!("TLS cannot be configured: {error}")))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| ClientError::Setup(format!("'{host}' is not a name that a certificate could have")))?;
+        .map_err(|_| ClientError::Setup(format!("'{host}' is not a valid server name for TLS")))?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 

@@ -65,7 +65,7 @@ fn rates(told: &Explanation) -> Table {
     let mut table = Table::new(vec![
         Column::left("kind", "kind"),
         Column::right("rate\nsteps/s", "rate"),
-        Column::right("doubt\n%", "doubt"),
+        Column::right("std error\n%", "standard_error"),
         Column::right("watts\nper GPU", "watts"),
         column("gangs\ngranted", "gangs"),
         column("owed\nrounds", "owed"),
@@ -80,7 +80,7 @@ fn rates(told: &Explanation) -> Table {
         table.row(vec![
             rate.kind.as_str().into(),
             Cell::number(shown(rate.rate, 3), rate.rate),
-            Cell::number(percent(rate.doubt), rate.doubt),
+            Cell::number(percent(rate.standard_error), rate.standard_error),
             Cell::number(format!("{:.0}", rate.watts), rate.watts),
             part(standing.map(|standing| standing.gangs)),
             part(standing.map(|standing| standing.owed)),

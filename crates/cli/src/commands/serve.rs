@@ -1,9 +1,9 @@
 //! `arles serve`: the scheduler as a service.
 
-use crate::fault::{EXIT_CODES, Failed, remark};
+use crate::fault::{EXIT_CODES, Failed};
 use crate::settings::{ServeSettings, Settings};
 use crate::setup::Setup;
-use crate::{cluster, files};
+use crate::{cluster, files, logging};
 use anyhow::{Context, Result, anyhow};
 use arles_api as api;
 use arles_core::engine::Engine;
@@ -46,9 +46,15 @@ pub(crate) struct Serve {
     /// Its key
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<String>,
-    /// A line on standard error for every request
+    /// Log every request
     #[arg(long)]
     log_requests: bool,
+    /// Format of the log on stderr: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Least level that is logged: error, warn, info or debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
     /// Requests of one token a second, in the long run [default: 1000]
     #[arg(long, value_name = "N")]
     requests_per_second: Option<String>,
@@ -58,10 +64,10 @@ pub(crate) struct Serve {
     /// Entries after which a snapshot is written, if time does not come first [default: 20000]
     #[arg(long, value_name = "N")]
     snapshot_entries: Option<String>,
-    /// Who obeys [default: virtual]
+    /// Execution backend [default: virtual]
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     engine: Option<String>,
-    /// Seconds of the scheduler's clock in one of the wall's [default: 1]
+    /// Speed of the scheduler's clock relative to wall-clock time [default: 1]
     #[arg(long, value_name = "RATIO", help_heading = "Cluster")]
     speed: Option<String>,
     /// Socket of an 'arles world' to drive
@@ -94,7 +100,7 @@ pub(crate) struct Serve {
     /// Lost at every start of a job after its first, where it does not say [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
     restart: Option<String>,
-    /// Who says how fast everything is [default: learned]
+    /// Throughput estimator [default: learned]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     estimator: Option<String>,
 }
@@ -113,6 +119,8 @@ impl Serve {
             ("serve.tls-certificate", "--tls-certificate", self.tls_certificate.clone()),
             ("serve.tls-key", "--tls-key", self.tls_key.clone()),
             ("serve.log-requests", "--log-requests", yes(self.log_requests)),
+            ("serve.log-format", "--log-format", self.log_format.clone()),
+            ("serve.log-level", "--log-level", self.log_level.clone()),
             ("serve.requests-per-second", "--requests-per-second", self.requests_per_second.clone()),
             ("serve.keep-journal", "--keep-journal", yes(self.keep_journal)),
             ("serve.snapshot-entries", "--snapshot-entries", self.snapshot_entries.clone()),
@@ -143,6 +151,7 @@ impl Serve {
     pub(crate) fn run(&self) -> Result<()> {
         let began = Instant::now();
         let settings = self.settings()?;
+        logging::start(settings.serve.log_format, settings.serve.log_level);
         let setup = Setup::new(&settings)?;
         let mut store = Store::open(&settings.serve.state)?;
         let header = founded(&mut store, &setup.cluster, &settings.serve)?;
@@ -162,13 +171,9 @@ impl Serve {
             snapshot_entries: settings.serve.snapshot_entries,
             grace_seconds: settings.serve.grace_seconds,
         };
-        let service = Service::start(store, parts, options, log)?;
+        let service = Service::start(store, parts, options)?;
         serve(service, &settings.serve, &header, token.as_deref(), began)
     }
-}
-
-fn log(line: &str) {
-    remark(format_args!("arles: {line}"));
 }
 
 /// The journal's beginning; of a new journal it is what the settings say.
@@ -204,7 +209,7 @@ fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Re
         store.set_header(&header)?;
     }
     if header.settings.round_seconds != settings.round_seconds {
-        log(&format!("rounds stay {} s long, as when this journal began", header.settings.round_seconds));
+        tracing::warn!("rounds stay {} s long, as this journal was created with", header.settings.round_seconds);
     }
     Ok(header)
 }
@@ -265,27 +270,27 @@ fn serve(
         let url = format!("{scheme}://{address}");
         std::fs::write(settings.state.join("address"), &url).context("cannot write into the state folder")?;
         add_tenants(&desk, settings).await?;
-        greet(&service, settings, header, &url, token, began);
+        report_start(&service, settings, header, &url, token, began);
         let (stop, stopping) = tokio::sync::watch::channel(false);
-        let door = tokio::spawn(http::serve(desk, options, listener, stopping));
+        let server = tokio::spawn(http::serve(desk, options, listener, stopping));
         let why = until_stopped(&service).await;
-        log(why);
+        tracing::info!("{why}");
         let _ = stop.send(true);
-        door.await.context("the door failed")??;
+        server.await.context("the HTTP server failed")??;
         anyhow::Ok(())
     });
     let closed = service.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));
     stopped?;
     closed?;
-    log("everything is written; good-bye");
+    tracing::info!("shutdown complete");
     Ok(())
 }
 
 /// Tenants of the settings that the journal does not know yet.
 async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) -> Result<()> {
     let who = arles_daemon::access::Caller::loopback();
-    let known = desk.tenants(&who).map_err(|e| anyhow!("{e}"))?.tenants;
+    let known = desk.view(&who).tenants().tenants;
     for tenant in &settings.tenants {
         if known.iter().all(|known| known.name != tenant.name) {
             let request = api::TenantRequest { weight: tenant.weight };
@@ -295,7 +300,7 @@ async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) 
     Ok(())
 }
 
-fn greet(
+fn report_start(
     service: &Service,
     settings: &ServeSettings,
     header: &JournalHeader,
@@ -304,28 +309,29 @@ fn greet(
     began: Instant,
 ) {
     let desk = service.desk();
-    let server = desk.server(&arles_daemon::access::Caller::loopback());
-    log(&format!(
-        "{} under {}; {} engine at {}×, estimates by {}",
+    let who = arles_daemon::access::Caller::loopback();
+    let server = desk.view(&who).server();
+    tracing::info!(
+        "{}; policy {}, engine {} at {}× speed, estimator {}",
         cluster::in_words(&header.cluster),
         server.policy,
         server.engine,
         server.speed,
         server.estimator
-    ));
-    log(&format!(
-        "{} live jobs; journal in {}, {} entries replayed; up in {:.2} s",
+    );
+    tracing::info!(
+        "{} live jobs; journal in {}, {} entries replayed; started in {:.2} s",
         server.live_jobs,
         settings.state.display(),
         service.replayed,
         began.elapsed().as_secs_f64()
-    ));
+    );
     match (settings.open_loopback, token) {
-        (true, _) => log("requests from this machine need no token"),
-        (false, Some(path)) => log(&format!("a token of scope admin is in {}", path.display())),
+        (true, _) => tracing::info!("requests from this machine need no token"),
+        (false, Some(path)) => tracing::info!("the admin token is in {}", path.display()),
         (false, None) => {}
     }
-    log(&format!("ready: dashboard and API at {url}"));
+    tracing::info!("ready: dashboard and API at {url}");
 }
 
 /// Waits for a signal, or for the loop to fail; returns why.
@@ -333,11 +339,11 @@ async fn until_stopped(service: &Service) -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     let (told, mut heard) = tokio::sync::mpsc::channel(1);
     let kinds = [
-        (SignalKind::terminate(), "told to stop; finishing what is under way"),
-        (SignalKind::interrupt(), "interrupted; finishing what is under way"),
+        (SignalKind::terminate(), "SIGTERM received; shutting down"),
+        (SignalKind::interrupt(), "SIGINT received; shutting down"),
     ];
     for (kind, why) in kinds {
-        let Ok(mut signals) = signal(kind) else { return "signals cannot be heard; stopping" };
+        let Ok(mut signals) = signal(kind) else { return "cannot install signal handlers; shutting down" };
         let told = told.clone();
         tokio::spawn(async move {
             signals.recv().await;
@@ -346,8 +352,8 @@ async fn until_stopped(service: &Service) -> &'static str {
     }
     loop {
         match tokio::time::timeout(Duration::from_millis(200), heard.recv()).await {
-            Ok(why) => return why.unwrap_or("stopping"),
-            Err(_) if service.ended() => return "the journal cannot be written; stopping",
+            Ok(why) => return why.unwrap_or("shutting down"),
+            Err(_) if service.ended() => return "the journal cannot be written; shutting down",
             Err(_) => {}
         }
     }

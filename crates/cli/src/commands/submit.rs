@@ -10,6 +10,7 @@ use crate::server::{self, EXIT_CODES, ServerFlags};
 use anyhow::Result;
 use arles_api as api;
 use arles_api::client::{Client, ClientError, News};
+use arles_core::job::{MAX_WEIGHT, MIN_WEIGHT};
 use clap::{ArgGroup, Args};
 use std::io::Write;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub(crate) struct Submit {
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
     /// Importance relative to the tenant's other jobs
-    #[arg(long, value_name = "WEIGHT", default_value = "1", value_parser = |text: &str| quantity::number(text, 1e-6, 1e6))]
+    #[arg(long, value_name = "WEIGHT", default_value = "1", value_parser = |text: &str| quantity::number(text, MIN_WEIGHT, MAX_WEIGHT))]
     weight: f64,
     /// Lost at every start after the first [default: the server's]
     #[arg(long, value_name = "TIME", value_parser = quantity::seconds)]

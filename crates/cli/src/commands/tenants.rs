@@ -7,6 +7,7 @@ use crate::server::{self, EXIT_CODES, ServerFlags, SourceFlags};
 use anyhow::Result;
 use arles_api::client::encode;
 use arles_api::{Tenant, TenantRequest};
+use arles_core::job::{MAX_WEIGHT, MIN_WEIGHT};
 use clap::{Args, Subcommand};
 use std::io::Write;
 
@@ -32,7 +33,7 @@ enum Action {
 struct Set {
     name: String,
     /// Entitlement relative to the other tenants
-    #[arg(value_parser = |text: &str| quantity::number(text, 1e-6, 1e6))]
+    #[arg(value_parser = |text: &str| quantity::number(text, MIN_WEIGHT, MAX_WEIGHT))]
     weight: f64,
     #[command(flatten)]
     output: OutputFlag,

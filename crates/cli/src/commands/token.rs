@@ -57,7 +57,7 @@ struct List {
     server: ServerFlags,
 }
 
-/// End a token: whoever holds it is a stranger from now on
+/// Revoke a token immediately
 #[derive(Args)]
 struct Revoke {
     name: String,

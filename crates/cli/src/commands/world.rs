@@ -1,6 +1,7 @@
 //! `arles world`: a virtual cluster in a process of its own, which outlives the daemon that drives it.
 
-use crate::fault::{EXIT_CODES, Failed, remark};
+use crate::fault::{EXIT_CODES, Failed};
+use crate::logging::{self, LogFormat};
 use crate::settings::Settings;
 use crate::setup::Setup;
 use anyhow::Result;
@@ -13,6 +14,7 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tracing::level_filters::LevelFilter;
 
 /// Run a virtual cluster in a process of its own, for 'arles serve --world'
 #[derive(Args)]
@@ -21,7 +23,7 @@ pub(crate) struct World {
     /// Socket to listen on; one that is there already is replaced
     #[arg(long, value_name = "SOCKET")]
     listen: PathBuf,
-    /// Seconds of its clock in one of the wall's
+    /// Speed of its clock relative to wall-clock time
     #[arg(long, value_name = "RATIO", default_value = "1")]
     speed: f64,
     /// GPUs of each kind, such as v100:36,p100:36,k80:36
@@ -39,10 +41,17 @@ pub(crate) struct World {
     /// A line of JSON for every order and every end of a gang
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Format of the log on stderr: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = LogFormat::parse)]
+    log_format: LogFormat,
+    /// Least level that is logged: error, warn, info or debug
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = logging::level)]
+    log_level: LevelFilter,
 }
 
 impl World {
     pub(crate) fn run(&self) -> Result<()> {
+        logging::start(self.log_format, self.log_level);
         let mut settings = Settings::builtin()?;
         let flags = [
             ("cluster.gpus", "--cluster", &self.cluster),
@@ -72,11 +81,11 @@ impl World {
         let listener = UnixListener::bind(&self.listen).map_err(|e| {
             Failed(format!("cannot listen on '{}' ({e}); give a path in a folder you can write", self.listen.display()))
         })?;
-        remark(format_args!(
-            "arles: a virtual cluster of {} listens on {}",
+        tracing::info!(
+            "ready: virtual cluster of {} at {}",
             crate::cluster::in_words(&setup.cluster),
             self.listen.display()
-        ));
+        );
         Ok(serve(listener, world, self.speed, log)?)
     }
 }

@@ -1,10 +1,13 @@
 //! Settings of the daemon.
 
 use crate::estimation::Estimation;
+use crate::logging::LogFormat;
 use arles_core::Tenant;
 use arles_core::allocate::{POLICIES, PolicyEntry};
+use arles_core::job::check_weight;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tracing::level_filters::LevelFilter;
 
 /// What a daemon is made from, beside the cluster.
 #[derive(Clone)]
@@ -29,6 +32,8 @@ pub(crate) struct ServeSettings {
     pub(crate) body_limit: usize,
     pub(crate) connections: usize,
     pub(crate) log_requests: bool,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: LevelFilter,
     pub(crate) snapshot_entries: u64,
     pub(crate) keep_journal: bool,
 }
@@ -57,6 +62,8 @@ impl ServeSettings {
             body_limit: 0,
             connections: 0,
             log_requests: false,
+            log_format: LogFormat::Text,
+            log_level: LevelFilter::INFO,
             snapshot_entries: 0,
             keep_journal: false,
         }
@@ -86,9 +93,9 @@ pub(super) fn tenants(text: &str) -> Result<Vec<Tenant>, String> {
         if name.is_empty() || name.len() > 200 {
             return Err(format!("'{part}' names no tenant; expected NAME or NAME:WEIGHT, such as research:2,vision"));
         }
-        let weight = match weight.parse::<f64>() {
-            Ok(weight) if (1e-6..=1e6).contains(&weight) => weight,
-            _ => {
+        let weight = match weight.parse().ok().and_then(|weight| check_weight(weight).ok()) {
+            Some(weight) => weight,
+            None => {
                 return Err(format!(
                     "'{weight}' in '{part}' is no weight; expected a positive number such as {name}:2"
                 ));

@@ -2,7 +2,7 @@
 //!
 //! A file is added by a line in [`ASSETS`] and its name in [`NAMES`]; a test compares both with the folder.
 
-/// A file.
+/// A file of the dashboard.
 pub(super) struct Asset {
     pub(super) name: &'static str,
     pub(super) media_type: &'static str,
@@ -19,7 +19,7 @@ macro_rules! asset {
     };
 }
 
-/// All of them.
+/// All files of the dashboard.
 pub(super) const ASSETS: &[Asset] = &[
     asset!("api.js", SCRIPT),
     asset!("app.js", SCRIPT),
@@ -57,7 +57,7 @@ pub(super) const NAMES: &[&str] = &[
     "window.js",
 ];
 
-/// What they can be.
+/// Their media types.
 pub(super) const TYPES: &[&str] = &[HTML, SCRIPT, STYLE];
 
 /// The file of that name.

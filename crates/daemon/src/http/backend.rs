@@ -1,20 +1,20 @@
-//! What is behind the door: questions with everything read and checked, and the desk's answers to them.
+//! What the server asks of its backend: requests with everything parsed and checked, and the replies to them.
 //!
-//! The door knows its other side by [`Backend`] only, so it is tested without a service.
+//! The server knows the desk by [`Backend`] only, so it is tested without a service.
 
 use crate::Refusal;
 use crate::access::Caller;
-use crate::desk::{Desk, EnergyBy, JobsQuery, Page};
+use crate::service::desk::{Desk, EnergyBy, JobsQuery, Page};
 use arles_api as api;
 use bytes::Bytes;
 use serde::Serialize;
 use std::future::Future;
 use std::time::Duration;
 
-/// What somebody wants of the desk.
+/// A parsed request of the API.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)]
-pub enum Question {
+pub enum ApiRequest {
     Server,
     Jobs(JobsQuery),
     Submit(Option<String>, api::JobRequest),
@@ -42,18 +42,18 @@ pub enum Question {
     DropToken(String),
 }
 
-/// JSON, ready to be sent.
+/// A JSON response, ready to be sent.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Reply {
+pub struct ApiReply {
     /// HTTP status.
     pub status: u16,
-    /// The JSON.
+    /// The JSON document.
     pub body: Bytes,
-    /// Where what was made can be read.
+    /// URL of the created resource.
     pub location: Option<String>,
 }
 
-impl Reply {
+impl ApiReply {
     /// An answer as JSON.
     ///
     /// # Errors
@@ -71,15 +71,15 @@ impl Reply {
     }
 }
 
-/// The other side of the door.
+/// What answers the server's requests: the desk, or a fake in tests.
 pub trait Backend: Clone + Send + Sync + 'static {
-    /// Who a secret belongs to.
+    /// The caller that a secret belongs to.
     fn caller(&self, secret: &str) -> Option<Caller>;
-    /// Answers a question of somebody whose scope is enough for its route.
-    fn answer(&self, who: Caller, question: Question) -> impl Future<Output = Result<Reply, Refusal>> + Send;
+    /// Answers a request of a caller whose scope the route accepts.
+    fn answer(&self, who: Caller, request: ApiRequest) -> impl Future<Output = Result<ApiReply, Refusal>> + Send;
     /// Whether the process is alive.
     fn health(&self) -> api::Health;
-    /// Whether it takes requests.
+    /// Whether it accepts requests.
     fn ready(&self) -> api::Health;
     /// Prometheus text.
     fn metrics(&self) -> impl Future<Output = String> + Send;
@@ -100,32 +100,32 @@ impl Backend for Desk {
         Self::caller(self, secret)
     }
 
-    async fn answer(&self, who: Caller, question: Question) -> Result<Reply, Refusal> {
+    async fn answer(&self, who: Caller, request: ApiRequest) -> Result<ApiReply, Refusal> {
         let who = &who;
-        match question {
-            Question::Submit(key, job) => {
+        match request {
+            ApiRequest::Submit(key, job) => {
                 let (job, new) = self.submit(who, key, job).await?;
                 let location = Some(format!("/v1/jobs/{}", job.id));
-                Ok(Reply { location, ..Reply::json(&job)?.status(if new { 201 } else { 200 }) })
+                Ok(ApiReply { location, ..ApiReply::json(&job)?.status(if new { 201 } else { 200 }) })
             }
-            Question::Cancel(job) => Reply::json(&self.cancel(who, job).await?),
-            Question::Explain(job) => Reply::json(&self.explain(who, job).await?),
-            Question::Progress(job, said) => Reply::json(&self.progress(who, job, said).await?),
-            Question::SetTenant(name, request) => Reply::json(&self.set_tenant(who, &name, request).await?),
-            Question::SetPolicy(request) => Reply::json(&self.set_policy(who, request).await?),
-            Question::ForecastJob(job) => Reply::json(&self.forecast_job(who, job).await?),
-            Question::ForecastPolicy(request) => Reply::json(&self.forecast_policy(who, request).await?),
-            Question::MakeToken(request) => Ok(Reply::json(&self.make_token(who, request).await?)?.status(201)),
-            Question::DropToken(name) => Reply::json(&self.drop_token(who, &name).await?),
-            Question::Job(job) => Reply::json(&self.job(who, job)?),
-            Question::Server => Reply::json(&self.server(who)),
-            Question::Kinds => Reply::json(&self.kinds(who)?),
-            Question::Tenants => Reply::json(&self.tenants(who)?),
-            Question::Policies => Reply::json(&self.policies(who)?),
-            Question::Tokens => Reply::json(&self.tokens(who)?),
-            long => {
+            ApiRequest::Cancel(job) => ApiReply::json(&self.cancel(who, job).await?),
+            ApiRequest::Explain(job) => ApiReply::json(&self.explain(who, job).await?),
+            ApiRequest::Progress(job, said) => ApiReply::json(&self.progress(who, job, said)?),
+            ApiRequest::SetTenant(name, request) => ApiReply::json(&self.set_tenant(who, &name, request).await?),
+            ApiRequest::SetPolicy(request) => ApiReply::json(&self.set_policy(who, request).await?),
+            ApiRequest::ForecastJob(job) => ApiReply::json(&self.forecast_job(who, job).await?),
+            ApiRequest::ForecastPolicy(request) => ApiReply::json(&self.forecast_policy(request).await?),
+            ApiRequest::MakeToken(request) => Ok(ApiReply::json(&self.make_token(request)?)?.status(201)),
+            ApiRequest::DropToken(name) => ApiReply::json(&self.drop_token(who, &name)?),
+            ApiRequest::Job(job) => ApiReply::json(&self.view(who).job(job)?),
+            ApiRequest::Server => ApiReply::json(&self.view(who).server()),
+            ApiRequest::Kinds => ApiReply::json(&self.view(who).kinds()),
+            ApiRequest::Tenants => ApiReply::json(&self.view(who).tenants()),
+            ApiRequest::Policies => ApiReply::json(&self.view(who).policies()),
+            ApiRequest::Tokens => ApiReply::json(&self.tokens()?),
+            slow => {
                 let (desk, who) = (self.clone(), who.clone());
-                aside(move || desk.answer_long(&who, long)).await
+                blocking(move || desk.answer_blocking(&who, slow)).await
             }
         }
     }
@@ -140,7 +140,7 @@ impl Backend for Desk {
 
     async fn metrics(&self) -> String {
         let desk = self.clone();
-        aside(move || Self::metrics(&desk)).await
+        blocking(move || Self::metrics(&desk)).await
     }
 
     fn events(&self, who: &Caller, after: u64, most: usize) -> Option<(Vec<api::Event>, u64)> {
@@ -148,7 +148,7 @@ impl Backend for Desk {
     }
 
     fn last_event(&self, who: &Caller) -> u64 {
-        self.server(who).last_event
+        self.view(who).server().last_event
     }
 
     async fn wait_for_event(&self, after: u64) {
@@ -169,25 +169,27 @@ impl Backend for Desk {
 }
 
 impl Desk {
-    /// Reads that go to the disk or are long to write down.
-    fn answer_long(&self, who: &Caller, question: Question) -> Result<Reply, Refusal> {
-        match question {
-            Question::Jobs(query) => Reply::json(&self.jobs(who, &query)?),
-            Question::Queue(page) => Reply::json(&self.queue(who, &page)?),
-            Question::Nodes(page) => Reply::json(&self.nodes(who, &page)?),
-            Question::Gpus => Reply::json(&self.gpus(who)?),
-            Question::Workloads => Reply::json(&self.workloads(who)?),
-            Question::Estimates(workload, page) => Reply::json(&self.estimates(who, workload.as_deref(), &page)?),
-            Question::Allocation => Reply::json(&self.allocation(who)?),
-            Question::Audit(from, to) => Reply::json(&self.audit(who, from, to)?),
-            Question::Energy(by, from, to, page) => Reply::json(&self.energy(who, by, from, to, &page)?),
-            other => Err(super::internal(&format!("nobody answers {other:?}"))),
+    /// Reads that go to the disk, or take long to serialise.
+    fn answer_blocking(&self, who: &Caller, request: ApiRequest) -> Result<ApiReply, Refusal> {
+        match request {
+            ApiRequest::Jobs(query) => ApiReply::json(&self.view(who).jobs(&query)?),
+            ApiRequest::Queue(page) => ApiReply::json(&self.view(who).queue(&page)?),
+            ApiRequest::Nodes(page) => ApiReply::json(&self.view(who).nodes(&page)?),
+            ApiRequest::Gpus => ApiReply::json(&self.view(who).gpus()),
+            ApiRequest::Workloads => ApiReply::json(&self.view(who).workloads()),
+            ApiRequest::Estimates(workload, page) => {
+                ApiReply::json(&self.view(who).estimates(workload.as_deref(), &page)?)
+            }
+            ApiRequest::Allocation => ApiReply::json(&self.view(who).allocation()),
+            ApiRequest::Audit(from, to) => ApiReply::json(&self.view(who).audit(from, to)?),
+            ApiRequest::Energy(by, from, to, page) => ApiReply::json(&self.view(who).energy(by, from, to, &page)?),
+            other => Err(super::internal(&format!("no backend method answers {other:?}"))),
         }
     }
 }
 
 /// Runs what takes long beside the threads that serve connections. A panic there goes on here.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(broken) => std::panic::resume_unwind(broken.into_panic()),

@@ -3,7 +3,7 @@
 //! Schemas come from the types. What is answered is described as it is written (every field is there), what is taken as it is read
 //! (what has a default may be left out); a type that is both gets a second name for the latter.
 
-use super::gate::scopes;
+use super::authorize::scopes;
 use super::routes::{Body, Content, FAULT, Parameter, Place, ROUTES, Route, answer_of};
 use crate::access::Need;
 use schemars::SchemaGenerator;
@@ -24,7 +24,7 @@ pub fn text() -> String {
 /// The table of routes for `docs/api.md`.
 #[must_use]
 pub fn markdown() -> String {
-    let mut text = String::from("| method | path | scope of the token | |\n| --- | --- | --- | --- |\n");
+    let mut text = String::from("| method | path | token scope | |\n| --- | --- | --- | --- |\n");
     for route in ROUTES {
         let (verb, path, scope) = (route.verb.name(), route.path, scopes(route.need));
         text.push_str(&format!("| {verb} | `{path}` | {scope} | {} |\n", route.summary));
@@ -59,16 +59,16 @@ fn document() -> Value {
         "info": {
             "title": "arles",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Schedules machine-learning jobs on clusters of unlike GPUs. Moments are seconds since 1970 on the \
-                            scheduler's clock, spans are seconds, energies joules, powers watts, rates steps per second.",
+            "description": "Schedules machine-learning jobs on clusters with different kinds of GPUs. Times are seconds since 1970 on the \
+                            scheduler's clock, durations are seconds, energy is in joules, power in watts, rates in steps per second.",
             "license": {"name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT"},
         },
         "servers": [{"url": "/", "description": "This server"}],
         "tags": [
-            {"name": "jobs", "description": "What was submitted and what became of it."},
-            {"name": "cluster", "description": "Nodes, GPUs, and what runs on them."},
-            {"name": "fairness", "description": "Tenants, policies, shares, energy."},
-            {"name": "access", "description": "Keys to the API."},
+            {"name": "jobs", "description": "Submit, list, explain and cancel jobs."},
+            {"name": "cluster", "description": "Nodes, GPUs, kinds and workloads."},
+            {"name": "fairness", "description": "Tenants, policies, shares and energy."},
+            {"name": "access", "description": "API tokens."},
             {"name": "server", "description": "The server itself."},
         ],
         "paths": paths,
@@ -76,7 +76,7 @@ fn document() -> Value {
             "schemas": schemas,
             "responses": failures,
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "A token that an admin made."},
+                "token": {"type": "http", "scheme": "bearer", "description": "A token that an admin created."},
             },
         },
     })
@@ -122,7 +122,7 @@ fn operation(route: &Route, written: &mut SchemaGenerator, read: &mut SchemaGene
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
-        "description": format!("{}\n\nScope of the token: {}.", route.description, scopes(route.need)),
+        "description": format!("{}\n\nToken scope: {}.", route.description, scopes(route.need)),
         "tags": [tag(route)],
         "security": if route.need == Need::Nobody { json!([]) } else { json!([{"token": []}]) },
         "responses": responses(route, written),
@@ -160,7 +160,7 @@ fn parameter(parameter: &Parameter) -> Value {
         "in": place,
         "required": parameter.place == Place::Path,
         "description": parameter.description,
-        "schema": parameter.shape.schema(),
+        "schema": parameter.kind.schema(),
     });
     if parameter.place == Place::Query {
         // Lists are written with commas.
@@ -184,7 +184,7 @@ fn responses(route: &Route, written: &mut SchemaGenerator) -> Value {
         let mut response = json!({"description": success(status), "content": content.clone()});
         if route.statuses.len() > 1 {
             let schema = json!({"type": "string"});
-            response["headers"] = json!({"Location": {"description": "Where it can be read.", "schema": schema}});
+            response["headers"] = json!({"Location": {"description": "URL of the job.", "schema": schema}});
         }
         all.insert(status.to_string(), response);
     }
@@ -199,7 +199,7 @@ fn failure(route: &Route, status: u16, written: &mut SchemaGenerator) -> Value {
     match answer_of(route.content) {
         Some(schema) if status == 503 && route.need == Need::Nobody => {
             let schema = json!({"anyOf": [schema(written), FAULT(written)]});
-            json!({"description": words(status), "content": {"application/json": {"schema": schema}}})
+            json!({"description": failure_words(status), "content": {"application/json": {"schema": schema}}})
         }
         _ => json!({"$ref": format!("{RESPONSES}{}", name(status))}),
     }
@@ -212,17 +212,17 @@ fn common_failures(written: &mut SchemaGenerator) -> Value {
     let mut all = Map::new();
     for status in statuses {
         let content = json!({"application/json": {"schema": FAULT(written)}});
-        let mut response = json!({"description": words(status), "content": content});
+        let mut response = json!({"description": failure_words(status), "content": content});
         let header = |text: &str, schema: Value| json!({"description": text, "schema": schema});
         match status {
             401 => {
                 let schema = json!({"type": "string", "enum": ["Bearer"]});
-                response["headers"] = json!({"WWW-Authenticate": header("What is missing.", schema)});
+                response["headers"] =
+                    json!({"WWW-Authenticate": header("The expected authentication scheme.", schema)});
             }
             429 | 503 => {
                 let schema = json!({"type": "integer", "minimum": 1});
-                response["headers"] =
-                    json!({"Retry-After": header("Seconds to wait, where that can be said.", schema)});
+                response["headers"] = json!({"Retry-After": header("Seconds to wait, if known.", schema)});
             }
             _ => {}
         }
@@ -237,25 +237,25 @@ fn name(status: u16) -> String {
 
 fn success(status: u16) -> &'static str {
     match status {
-        201 => "Done; this is new",
-        _ => "Done",
+        201 => "Created",
+        _ => "OK",
     }
 }
 
-fn words(status: u16) -> &'static str {
+fn failure_words(status: u16) -> &'static str {
     match status {
-        400 => "The request makes no sense",
-        401 => "Nobody knows who is asking",
-        403 => "The caller may not do this",
-        404 => "There is no such thing, or none that the caller may see",
-        408 => "The body took too long",
-        409 => "It does not go with what is already there",
+        400 => "The request is malformed",
+        401 => "A valid token is required",
+        403 => "The token's scope does not allow this",
+        404 => "Not found, or not visible to the caller",
+        408 => "The body was not received in time",
+        409 => "The request conflicts with the current state",
         413 => "The body is too large",
-        415 => "The body is not said to be JSON",
-        422 => "The request can be read and asks for something impossible",
-        429 => "The caller is too fast",
-        500 => "The server failed inside",
-        _ => "The server cannot do it now",
+        415 => "The body is not declared as JSON",
+        422 => "The request is well-formed but invalid",
+        429 => "Rate limit exceeded",
+        500 => "Internal server error",
+        _ => "The service is unavailable",
     }
 }
 

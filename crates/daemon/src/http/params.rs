@@ -1,16 +1,17 @@
-//! What came with a request: parameters and a body, read as its route says.
+//! Parameters and body of a request, parsed as its route says.
 //!
 //! Everything is checked here against the same table that the OpenAPI file is made of. A parameter nobody knows is refused rather
 //! than ignored: whoever misspells `limit` should hear of it.
 
+use super::parameter::{ParameterType, Value};
 use super::routes::{Parameter, Place, Route};
-use super::shape::{Shape, Value};
-use super::within;
+use super::schema_check;
 use crate::Refusal;
-use crate::desk::{JobsQuery, Page};
+use crate::service::desk::{JobsQuery, Page};
 use arles_core::library::nearest;
 use bytes::Bytes;
 use hyper::HeaderMap;
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
@@ -51,11 +52,11 @@ impl Params {
 
     fn read_segment(&mut self, parameter: &'static Parameter, segment: &str) -> Result<(), Refusal> {
         let text = decode(segment, false)?;
-        if matches!(parameter.shape, Shape::Choice(_)) && parameter.shape.read(&text).is_none() {
+        if matches!(parameter.kind, ParameterType::Choice(_)) && parameter.kind.read(&text).is_none() {
             return Err(Refusal::not_found(
                 "no-such-path",
-                format!("there is no {} '{}' here", parameter.name, short(&text)),
-                parameter.shape.words(),
+                format!("no such {}: '{}'", parameter.name, short(&text)),
+                parameter.kind.expected(),
             ));
         }
         self.put(parameter, &text)
@@ -69,21 +70,21 @@ impl Params {
             let names: Vec<&str> = of_query().map(|parameter| parameter.name).collect();
             let near = nearest(&name, names.iter().copied()).map_or(String::new(), |n| format!(" (did you mean {n}?)"));
             let hint = match names.as_slice() {
-                [] => "leave it out: this path has no parameters".to_owned(),
+                [] => "this path has no parameters".to_owned(),
                 _ => format!("expected one of {}", names.join(", ")),
             };
-            let message = format!("there is no parameter '{}' here{near}", short(&name));
+            let message = format!("unknown parameter '{}'{near}", short(&name));
             return Err(Refusal::bad_request("unknown-parameter", message, hint));
         };
         if self.find(parameter.name).is_some() {
-            let message = format!("the parameter {} is given twice", parameter.name);
+            let message = format!("parameter {} is given twice", parameter.name);
             return Err(Refusal::bad_request("repeated-parameter", message, "give it once"));
         }
         self.put(parameter, &text)
     }
 
     fn put(&mut self, parameter: &'static Parameter, text: &str) -> Result<(), Refusal> {
-        let value = parameter.shape.read(text).ok_or_else(|| wrong(parameter, text))?;
+        let value = parameter.kind.read(text).ok_or_else(|| wrong(parameter, text))?;
         self.values.push((parameter.name, value));
         Ok(())
     }
@@ -154,20 +155,20 @@ impl Params {
 
     /// The body, which must be what the route's schema says.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        let hint = "see /openapi.json for what this path takes";
+        let hint = "/openapi.json describes what this path accepts";
         let unreadable = |error: &serde_json::Error| {
-            Refusal::bad_request("bad-json", format!("the body cannot be read: {}", short(&error.to_string())), hint)
+            Refusal::bad_request("bad-json", format!("the body cannot be parsed: {}", short(&error.to_string())), hint)
         };
         // The typed reading knows lines, columns and repetitions; the schema knows limits, and is stricter about shapes.
         let typed: Result<T, _> = serde_json::from_slice(&self.body);
         let mut plain: serde_json::Value = serde_json::from_slice(&self.body).map_err(|error| unreadable(&error))?;
-        let checked = self.limits.map_or(Ok(()), |schema| within::check(schema, &plain));
+        let checked = self.limits.map_or(Ok(()), |schema| schema_check::check(schema, &plain));
         match (typed, checked) {
             (Ok(value), Ok(())) => Ok(value),
             (Ok(_), Err(text)) => Err(Refusal::unprocessable("out-of-range", text, hint)),
             // 4.0 is whole to JSON Schema, and not to serde.
             (Err(error), Ok(())) if !error.to_string().starts_with("duplicate field") => {
-                within::make_whole(&mut plain);
+                schema_check::make_whole(&mut plain);
                 serde_json::from_value(plain).map_err(|_| unreadable(&error))
             }
             (Err(error), _) => Err(unreadable(&error)),
@@ -176,8 +177,8 @@ impl Params {
 }
 
 fn wrong(parameter: &Parameter, text: &str) -> Refusal {
-    let message = format!("{} is '{}'; {}", parameter.name, short(text), parameter.shape.words());
-    Refusal::bad_request("bad-parameter", message, "see /openapi.json for what this path takes")
+    let message = format!("{} is '{}'; {}", parameter.name, short(text), parameter.kind.expected());
+    Refusal::bad_request("bad-parameter", message, "/openapi.json describes what this path accepts")
 }
 
 /// As much of somebody's text as fits a sentence, without what would break a terminal.
@@ -189,38 +190,24 @@ pub(super) fn short(text: &str) -> String {
     out
 }
 
-/// Undoes percent-encoding; in a query a plus is a blank.
-fn decode(text: &str, plus: bool) -> Result<Cow<'_, str>, Refusal> {
-    if !text.bytes().any(|b| b == b'%' || b == b'+' && plus) {
-        return Ok(Cow::Borrowed(text));
-    }
+/// Undoes percent-encoding; in a query a plus is a space.
+fn decode(text: &str, query: bool) -> Result<String, Refusal> {
     let refusal = |what: &str| {
         let message = format!("'{}' {what}", short(text));
         Refusal::bad_request(
             "bad-encoding",
             message,
-            "write every byte outside of ASCII as % and two hexadecimal digits",
+            "encode every byte outside of ASCII as % and two hexadecimal digits",
         )
     };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        match first {
-            b'%' => {
-                let (pair, tail) = rest.split_at_checked(2).ok_or_else(|| refusal("ends within a percent-encoding"))?;
-                let digit = |b: u8| char::from(b).to_digit(16);
-                let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
-                    return Err(refusal("has a % without two hexadecimal digits"));
-                };
-                bytes.push((high * 16 + low) as u8);
-                rest = tail;
-            }
-            b'+' if plus => bytes.push(b' '),
-            other => bytes.push(*other),
-        }
+    // The library leaves a stray % as it is; whoever sends one made a mistake.
+    let encoded = |rest: &str| matches!(rest.as_bytes(), [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
+    if !text.split('%').skip(1).all(encoded) {
+        return Err(refusal("has a % without two hexadecimal digits"));
     }
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| refusal("is not UTF-8"))
+    let spaced = if query { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    decoded.map(Cow::into_owned).map_err(|_| refusal("is not UTF-8"))
 }
 
 #[cfg(test)]

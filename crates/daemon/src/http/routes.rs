@@ -1,11 +1,11 @@
-//! The table of routes: all that the door knows of the API.
+//! The table of routes: all that the server knows of the API.
 //!
 //! Routing, the reading of parameters, the OpenAPI file, the list in `docs/api.md` and the tests of who may do what come from
-//! [`ROUTES`]. A route is added by a line there, a [`Question`], and its answer in `behind.rs`.
+//! [`ROUTES`]. A route is added by a line there, a [`ApiRequest`], and its answer in `backend.rs`.
 
-use super::backend::Question;
+use super::backend::ApiRequest;
+use super::parameter::ParameterType;
 use super::params::Params;
-use super::shape::Shape;
 use crate::Refusal;
 use crate::access::Need;
 use arles_api as api;
@@ -16,16 +16,16 @@ use std::sync::LazyLock;
 mod table;
 pub use table::ROUTES;
 
-/// What a route does with what it names.
+/// HTTP method of a route.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verb {
-    /// Reads. `HEAD` goes the same way.
+    /// Reads; `HEAD` is routed the same way.
     Get,
-    /// Makes something, or asks with a body.
+    /// Creates something, or reads with a body.
     Post,
-    /// Sets; twice is once.
+    /// Sets; idempotent.
     Put,
-    /// Ends something; twice is once.
+    /// Removes or cancels; idempotent.
     Delete,
 }
 
@@ -55,24 +55,24 @@ impl Verb {
 /// Where a parameter stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// It is a segment of the path.
+    /// A segment of the path.
     Path,
-    /// After the question mark.
+    /// The query string.
     Query,
-    /// A header.
+    /// A request header.
     Header,
 }
 
-/// Something a request may, or in a path must, say besides its body.
+/// A parameter of a request. Path parameters are required, others optional.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name.
+    /// Parameter name.
     pub name: &'static str,
-    /// Where it stands.
+    /// Path, query or header.
     pub place: Place,
-    /// What it looks like.
-    pub shape: Shape,
-    /// What it is for.
+    /// Type and limits.
+    pub kind: ParameterType,
+    /// Description for the OpenAPI file.
     pub description: &'static str,
 }
 
@@ -83,16 +83,16 @@ pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// The JSON that a route takes.
+/// Request body of a route.
 #[derive(Clone, Copy, Debug)]
 pub struct Body {
-    /// Its schema.
+    /// Schema of the body.
     pub schema: SchemaOf,
-    /// One that would do.
+    /// A valid example.
     pub example: &'static str,
 }
 
-/// What a route answers with.
+/// Response content of a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// JSON of this schema.
@@ -103,9 +103,9 @@ pub enum Content {
     Text(&'static [&'static str]),
 }
 
-/// What a request turned out to ask for.
+/// What a request leads to.
 #[derive(Clone, PartialEq, Debug)]
-pub enum RateQuery {
+pub enum Target {
     /// Whether the process is alive.
     Health,
     /// Whether it takes requests.
@@ -116,10 +116,10 @@ pub enum RateQuery {
     Asset(&'static str),
     /// Prometheus text.
     Metrics,
-    /// To be told what happens, after this event.
+    /// The event stream, after this event.
     Events(Option<u64>),
-    /// Something that the desk answers.
-    Desk(Box<Question>),
+    /// A request to the desk.
+    Desk(Box<ApiRequest>),
 }
 
 /// One method on one path.
@@ -131,51 +131,51 @@ pub struct Route {
     pub verb: Verb,
     /// The path; a segment in braces is a parameter. At most one is.
     pub path: &'static str,
-    /// Who may.
+    /// Required scope.
     pub need: Need,
-    /// In a few words.
+    /// One line for lists.
     pub summary: &'static str,
-    /// In more.
+    /// A sentence or two.
     pub description: &'static str,
-    /// All that it understands.
+    /// Parameters that it accepts.
     pub parameters: &'static [Parameter],
-    /// What it takes.
+    /// Request body, if any.
     pub body: Option<Body>,
     /// The statuses of success, the usual one first.
     pub statuses: &'static [u16],
-    /// What it answers with.
+    /// Response content.
     pub content: Content,
     /// Statuses of failure besides those that its need, its body and its parameters bring with them.
     pub faults: &'static [u16],
-    /// Makes a question of a request.
-    pub ask: fn(&Params) -> Result<RateQuery, Refusal>,
+    /// Parses a request.
+    pub request: fn(&Params) -> Result<Target, Refusal>,
 }
 
 /// What a path and a method lead to.
-pub(super) enum Way<'p> {
-    /// To a route, with the segment that is its parameter.
-    To(&'static Route, Option<&'p str>),
-    /// The path is there for other methods.
-    OtherMethods(Vec<&'static str>),
-    /// To nothing.
-    Nowhere,
+pub(super) enum RouteMatch<'p> {
+    /// A route, with the path segment that is its parameter.
+    Found(&'static Route, Option<&'p str>),
+    /// The path exists for these other methods.
+    WrongMethod(Vec<&'static str>),
+    /// There is no such path.
+    NotFound,
 }
 
 /// Finds the route.
-pub(super) fn find<'p>(method: &hyper::Method, path: &'p str) -> Way<'p> {
+pub(super) fn find<'p>(method: &hyper::Method, path: &'p str) -> RouteMatch<'p> {
     let verb = Verb::named(method);
     let mut allowed = Vec::new();
     for route in ROUTES {
         let Some(segment) = fits(route.path, path) else { continue };
         if Some(route.verb) == verb {
-            return Way::To(route, segment);
+            return RouteMatch::Found(route, segment);
         }
         allowed.push(route.verb.name());
         if route.verb == Verb::Get {
             allowed.push("HEAD");
         }
     }
-    if allowed.is_empty() { Way::Nowhere } else { Way::OtherMethods(allowed) }
+    if allowed.is_empty() { RouteMatch::NotFound } else { RouteMatch::WrongMethod(allowed) }
 }
 
 /// Whether a path is of a pattern, and if so the segment in the place of its parameter.
@@ -243,11 +243,11 @@ mod tests {
         for route in ROUTES {
             let path = route.path.replace("{id}", "17").replace("{name}", "x%2Fy").replace("{file}", "app.js");
             let method: Method = route.verb.name().parse().unwrap();
-            let Way::To(found, segment) = find(&method, &path) else { panic!("{path} leads nowhere") };
+            let RouteMatch::Found(found, segment) = find(&method, &path) else { panic!("{path} leads nowhere") };
             assert_eq!(found.id, route.id);
             assert_eq!(segment.is_some(), route.path.contains('{'));
-            assert!(matches!(find(&Method::PATCH, &path), Way::OtherMethods(_)));
-            assert!(matches!(find(&method, &format!("{path}/x/y")), Way::Nowhere));
+            assert!(matches!(find(&Method::PATCH, &path), RouteMatch::WrongMethod(_)));
+            assert!(matches!(find(&method, &format!("{path}/x/y")), RouteMatch::NotFound));
             let named = route.parameters.iter().filter(|parameter| parameter.place == Place::Path).count();
             assert_eq!(named, usize::from(segment.is_some()), "{path}");
         }
@@ -256,9 +256,9 @@ mod tests {
     #[test]
     fn paths_are_exact() {
         for path in ["", "//", "/v1", "/v1/", "/v1/jobs/", "/v1/jobs//explain", "/V1/jobs", "/v1/jobs/1/2", "*"] {
-            assert!(matches!(find(&Method::GET, path), Way::Nowhere), "{path}");
+            assert!(matches!(find(&Method::GET, path), RouteMatch::NotFound), "{path}");
         }
-        let Way::OtherMethods(allowed) = find(&Method::OPTIONS, "/v1/jobs") else { panic!() };
+        let RouteMatch::WrongMethod(allowed) = find(&Method::OPTIONS, "/v1/jobs") else { panic!() };
         assert_eq!(allowed, ["GET", "HEAD", "POST"]);
     }
 
@@ -275,7 +275,12 @@ mod tests {
         for route in ROUTES {
             let Some(body) = route.body else { continue };
             let example = serde_json::from_str(body.example).expect("JSON");
-            assert_eq!(super::super::within::check(route.limits().expect("limits"), &example), Ok(()), "{}", route.id);
+            assert_eq!(
+                super::super::schema_check::check(route.limits().expect("limits"), &example),
+                Ok(()),
+                "{}",
+                route.id
+            );
         }
     }
 }

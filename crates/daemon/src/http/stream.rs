@@ -5,7 +5,6 @@
 //! than a few batches of memory, and nobody waits for one.
 
 use super::backend::Backend;
-use super::race::{First, first};
 use crate::access::Caller;
 use arles_api::Event;
 use bytes::Bytes;
@@ -18,8 +17,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How long a listener may take nothing.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a listener may not read anything.
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// Events in a batch, and batches in the queue.
 const BATCH: usize = 256;
 const QUEUE: usize = 4;
@@ -43,29 +42,32 @@ impl Body for Frames {
 
 /// Begins to listen for somebody. `count` tells how many listen.
 pub(super) fn listen<B: Backend>(
-    behind: B,
+    backend: B,
     who: Caller,
     after: Option<u64>,
     stop: watch::Receiver<bool>,
-    seat: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     count: impl Fn() -> u64 + Send + 'static,
 ) -> Frames {
     let (sender, queue) = mpsc::channel(QUEUE);
-    behind.listeners(count());
+    backend.listeners(count());
     tokio::spawn(async move {
-        let _ = first(tell(behind.clone(), who, after, &sender), super::stopped(stop)).await;
-        drop(seat);
-        behind.listeners(count());
+        tokio::select! {
+            () = tell(backend.clone(), who, after, &sender) => {}
+            () = super::stopped(stop) => {}
+        }
+        drop(permit);
+        backend.listeners(count());
     });
     Frames { queue }
 }
 
-async fn tell<B: Backend>(behind: B, who: Caller, after: Option<u64>, queue: &mpsc::Sender<Bytes>) {
-    let mut after = after.unwrap_or_else(|| behind.last_event(&who));
+async fn tell<B: Backend>(backend: B, who: Caller, after: Option<u64>, queue: &mpsc::Sender<Bytes>) {
+    let mut after = after.unwrap_or_else(|| backend.last_event(&who));
     // Headers go out with the first bytes, so that a listener knows that it listens.
     let mut text = String::from("retry: 2000\n\n");
     loop {
-        let more = match behind.events(&who, after, BATCH) {
+        let more = match backend.events(&who, after, BATCH) {
             Some((events, newest)) if newest >= after => {
                 events.iter().for_each(|event| write_event(&mut text, event));
                 let full = events.len() >= BATCH;
@@ -74,7 +76,7 @@ async fn tell<B: Backend>(behind: B, who: Caller, after: Option<u64>, queue: &mp
             }
             // Forgotten, or from before the journal began anew.
             _ => {
-                after = behind.last_event(&who);
+                after = backend.last_event(&who);
                 let _ = write!(text, "id: {after}\nevent: reset\ndata: {{}}\n\n");
                 false
             }
@@ -85,17 +87,16 @@ async fn tell<B: Backend>(behind: B, who: Caller, after: Option<u64>, queue: &mp
         if more {
             continue;
         }
-        let news = tokio::time::timeout(HEARTBEAT, behind.wait_for_event(after));
-        match first(news, queue.closed()).await {
-            First::Left(Ok(())) => {}
-            First::Left(Err(_)) => text.push_str(": still here\n\n"),
-            First::Right(()) => return,
+        tokio::select! {
+            () = backend.wait_for_event(after) => {}
+            () = tokio::time::sleep(HEARTBEAT) => text.push_str(": keep-alive\n\n"),
+            () = queue.closed() => return,
         }
     }
 }
 
 async fn send(queue: &mpsc::Sender<Bytes>, text: String) -> bool {
-    matches!(tokio::time::timeout(PATIENCE, queue.send(text.into())).await, Ok(Ok(())))
+    matches!(tokio::time::timeout(SEND_TIMEOUT, queue.send(text.into())).await, Ok(Ok(())))
 }
 
 fn write_event(text: &mut String, event: &Event) {

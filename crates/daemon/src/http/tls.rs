@@ -26,11 +26,13 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ServeError> {
     let pem = read(&tls.key).map_err(ServeError::Tls)?;
     let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
         let path = tls.key.display();
-        ServeError::Tls(format!("{path} has no private key in PEM ({error}); expected '-----BEGIN PRIVATE KEY-----'"))
+        ServeError::Tls(format!(
+            "{path} contains no private key in PEM ({error}); expected '-----BEGIN PRIVATE KEY-----'"
+        ))
     })?;
     let broken = |error: &dyn std::fmt::Display| {
         let (cert, key) = (tls.cert.display(), tls.key.display());
-        ServeError::Tls(format!("the key in {key} does not go with the certificate in {cert} ({error}); give a pair"))
+        ServeError::Tls(format!("the key in {key} does not match the certificate in {cert} ({error})"))
     };
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -1,22 +1,22 @@
-//! Changes on their way into the journal: the last look at a request, by the only one who knows what came just before it.
+//! Changes on their way into the journal: the last check of a request, in the loop, which alone knows what came just before it.
 
 use super::event_loop::EventLoop;
 use crate::Refusal;
-use crate::entry::{Entry, Key, Submission};
+use crate::store::entry::{Entry, Key, Submission};
 use arles_core::{Input, JobId, JobSpec, Tenant, TenantId, Time};
 
 /// Live jobs that one daemon takes; what a job needs is memory.
 const MOST_LIVE: usize = 1_000_000;
 
-/// What somebody wants changed. Names are already looked up.
+/// A requested change, with names already resolved.
 pub(crate) enum Change {
     /// A new job; id and arrival are set here.
     Submit { spec: JobSpec, name: Option<String>, key: Option<Key> },
-    /// A job is no longer wanted; only if it is of this tenant.
+    /// Cancel a job, if it belongs to this tenant.
     Cancel { job: JobId, of: Option<TenantId> },
-    /// Another policy.
+    /// Switch the policy.
     Policy(String),
-    /// A tenant comes, or weighs otherwise.
+    /// Add a tenant, or change its weight.
     Tenant(Tenant),
 }
 
@@ -29,7 +29,7 @@ impl EventLoop {
                 let job_status = self.machine().scheduler.job_status(job);
                 match job_status.filter(|job_status| of.is_none_or(|tenant| job_status.spec.tenant == tenant)) {
                     Some(_) => Ok((Some(Entry::Input(Input::Cancel(job))), job, true)),
-                    None => Err(crate::desk::over(job.0)),
+                    None => Err(crate::service::desk::job_over(job.0)),
                 }
             }
             Change::Policy(name) => {
@@ -56,15 +56,15 @@ impl EventLoop {
             }
             return Err(Refusal::conflict(
                 "key-reused",
-                format!("the idempotency key '{}' was used for another request (job {})", key.word, job.0),
+                format!("idempotency key '{}' was already used for a different request (job {})", key.word, job.0),
                 "use a new key for a new job",
             ));
         }
         if machine.scheduler.live_jobs() >= MOST_LIVE {
             return Err(Refusal::unavailable(
                 "full",
-                format!("{MOST_LIVE} jobs are live already, as many as one daemon takes"),
-                "wait until some are over",
+                format!("the limit of {MOST_LIVE} live jobs is reached"),
+                "wait until some have ended",
             ));
         }
         spec.id = JobId(machine.next_job);

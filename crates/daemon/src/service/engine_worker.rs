@@ -92,7 +92,7 @@ impl EngineWorker {
                 gauges.engine_up.set(0);
                 gauges.engine_errors.add(1);
                 if !std::mem::replace(&mut self.lost, true) {
-                    (self.shared.log)(&format!("the engine cannot be talked to: {error}; trying again"));
+                    tracing::warn!(%error, "the engine does not respond; retrying");
                 }
                 None
             }
@@ -135,7 +135,7 @@ impl EngineWorker {
         let Some(reports) = self.call(|engine, now| engine.poll(now)) else { return };
         self.inputs.extend(reports.into_iter().map(Input::Reported));
         if was_lost {
-            (self.shared.log)("the engine is back; it is told everything anew");
+            tracing::info!("the engine responds again; sending it all live jobs and open orders");
             let _ = self.shared.send(Message::Reconnected);
         }
     }

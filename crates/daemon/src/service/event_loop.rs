@@ -12,10 +12,10 @@
 
 use super::{Message, ServiceState, Shared, engine_worker, snapshotter, workers};
 use crate::Refusal;
-use crate::book::Reasons;
-use crate::entry::{self, Entry};
-use crate::state_machine::{Effects, StateMachine};
-use crate::store::{Line, MaintenanceStep, Row, Store, StoreError, pieces};
+use crate::read::book::Reasons;
+use crate::service::state_machine::{Effects, StateMachine};
+use crate::store::entry::{self, Entry};
+use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, Store, StoreError, pieces};
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, OrderReply};
@@ -56,7 +56,7 @@ pub(crate) struct Workers {
 /// What has been stepped and is not yet safe.
 #[derive(Default)]
 struct Batch {
-    lines: Vec<Line>,
+    lines: Vec<JournalRecord>,
     effects: Vec<Effects>,
     replies: Vec<(Reply, JobId, bool, Instant)>,
     stop: bool,
@@ -106,8 +106,10 @@ impl EventLoop {
             let done = self.run(&inbox, &workers);
             if let Err(error) = &done {
                 self.shared.set_condition(ServiceState::Broken);
-                let cause = std::error::Error::source(error).map(|e| format!(": {e}")).unwrap_or_default();
-                (self.shared.log)(&format!("{error}{cause}; nothing is acknowledged any more, and the daemon ends"));
+                crate::store::log_error(error);
+                tracing::error!(
+                    "the journal cannot be written: no request is acknowledged any more, and the daemon exits"
+                );
             }
             done
         };
@@ -167,6 +169,10 @@ impl EventLoop {
         };
         let live = self.machine.scheduler.live().filter_map(enrolled).collect();
         let _ = workers.engine.send(engine_worker::EngineTask::RollCall(live));
+        // Jobs that ended and were not dismissed before a restart; twice is once.
+        for &job in &self.shared.book().closing {
+            let _ = workers.engine.send(engine_worker::EngineTask::Dismiss(job));
+        }
         let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
         self.act(&self.machine.scheduler.again(), workers);
     }
@@ -250,7 +256,7 @@ impl EventLoop {
         self.entries += 1;
         self.seq += 1;
         let digest = entry::digest(&effects.outputs);
-        batch.lines.push(Line { seq: self.seq, at: now, entry, digest });
+        batch.lines.push(JournalRecord { seq: self.seq, at: now, entry, digest });
         batch.effects.push(effects);
     }
 
@@ -284,7 +290,7 @@ impl EventLoop {
         Ok(())
     }
 
-    fn publish(&self, batch: &Batch, rows: &[Row]) {
+    fn publish(&self, batch: &Batch, rows: &[HistoryRow]) {
         if batch.lines.is_empty() && rows.is_empty() {
             return;
         }
@@ -299,7 +305,7 @@ impl EventLoop {
     }
 
     /// What an entry itself asks of others.
-    fn enact(&self, line: &Line, workers: &Workers) {
+    fn enact(&self, line: &JournalRecord, workers: &Workers) {
         match &line.entry {
             Entry::Submit(submission) => {
                 let enrolled = LiveJob { spec: submission.spec.clone(), steps_done: 0.0 };

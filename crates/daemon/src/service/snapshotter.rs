@@ -1,11 +1,11 @@
 //! Snapshots: the whole state now and then, so that a restart need not do everything again.
 //!
-//! Here the state is written down; the loop puts it into the journal piece by piece ([`MaintenanceStep`](crate::store::Chore)), so that nobody
+//! Here the state is written down; the loop puts it into the journal piece by piece ([`MaintenanceStep`](crate::store::MaintenanceStep)), so that nobody
 //! competes with it for the file. In between, the write-ahead log is folded into the file.
 
 use super::{Message, Shared};
-use crate::book::Book;
-use crate::state_machine::{SavedRef, StateMachine};
+use crate::read::book::Book;
+use crate::service::state_machine::{SavedRef, StateMachine};
 use crate::store::{Store, pieces};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -38,7 +38,7 @@ pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<Work> {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if let Err(error) = store.fold() {
-                (shared.log)(&format!("{error}; the log grows until this works again"));
+                tracing::warn!("{error}; the write-ahead log grows until this succeeds");
             }
         }
     };

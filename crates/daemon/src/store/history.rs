@@ -1,4 +1,4 @@
-//! History: jobs that are over, energy accounts and fairness over time.
+//! History: jobs that have ended, energy accounts and fairness over time.
 
 use super::{Done, Store, StoreError, parsed};
 use arles_core::{JobId, Time};
@@ -10,70 +10,70 @@ use serde::{Deserialize, Serialize};
 /// A row of history. Written twice it is the same as once.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Row {
+pub enum HistoryRow {
     /// A job that is over.
     Past {
-        /// Its number.
+        /// Job number.
         id: JobId,
-        /// Name of its tenant.
+        /// Tenant, by name.
         tenant: String,
-        /// Name of what it ran.
+        /// Workload, by name.
         workload: String,
-        /// How it ended.
+        /// Terminal state.
         state: String,
-        /// When.
+        /// Time at which it ended.
         ended: Time,
-        /// All of it, as JSON.
+        /// The whole record of the job, as JSON.
         record: String,
     },
-    /// Counters at a moment.
+    /// Energy counters at a moment.
     Sample {
-        /// When.
+        /// Time of the sample.
         at: Time,
-        /// All of them, as JSON.
+        /// The counters, as JSON.
         totals: String,
     },
     /// Fairness over a period.
     Audit {
-        /// Its beginning.
+        /// Start of the period.
         at: Time,
-        /// Its end.
+        /// End of the period.
         until: Time,
-        /// All of it, as JSON.
+        /// Sums over the period, as JSON.
         facts: String,
     },
 }
 
-/// Which past jobs are wanted.
+/// Which ended jobs to list.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PastFilter {
-    /// Of this tenant.
+    /// Only jobs of this tenant.
     pub tenant: Option<String>,
-    /// That ran this.
+    /// Only jobs that ran this workload.
     pub workload: Option<String>,
-    /// That ended so; any if empty.
+    /// Only jobs in these terminal states; any if empty.
     pub states: Vec<&'static str>,
-    /// Oldest first.
+    /// Oldest first instead of newest first.
     pub oldest_first: bool,
-    /// Beyond this number, in the order asked for.
+    /// Only jobs after this number, in the requested order.
     pub beyond: Option<u64>,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub most: usize,
 }
 
-pub(super) fn write(transaction: &Transaction<'_>, rows: &[Row]) -> rusqlite::Result<()> {
+pub(super) fn write(transaction: &Transaction<'_>, rows: &[HistoryRow]) -> rusqlite::Result<()> {
     for row in rows {
         match row {
-            Row::Past { id, tenant, workload, state, ended, record } => {
+            HistoryRow::Past { id, tenant, workload, state, ended, record } => {
                 let sql = "INSERT OR REPLACE INTO past (id, tenant, workload, state, ended, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
                 let values = params![id.0 as i64, tenant, workload, state, ended.0 as i64, record];
                 transaction.prepare_cached(sql)?.execute(values)?;
             }
-            Row::Sample { at, totals } => {
+            HistoryRow::Sample { at, totals } => {
                 let sql = "INSERT OR REPLACE INTO sample (at, totals) VALUES (?1, ?2)";
                 transaction.prepare_cached(sql)?.execute(params![at.0 as i64, totals])?;
             }
-            Row::Audit { at, until, facts } => {
+            HistoryRow::Audit { at, until, facts } => {
                 let sql = "INSERT OR REPLACE INTO audit (at, until, facts) VALUES (?1, ?2, ?3)";
                 transaction.prepare_cached(sql)?.execute(params![at.0 as i64, until.0 as i64, facts])?;
             }

@@ -32,23 +32,23 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
         (Ok(application), Ok(version)) => (application, version),
         (Err(e), _) | (_, Err(e)) => {
             return refuse(format!(
-                "{} is no journal of arles ({e}); give the folder of one, or a new one, with --state",
+                "{} is not a journal of arles ({e}); use the folder of a journal, or a new one, with --state",
                 path.display()
             ));
         }
     };
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
-        .map_err(StoreError::sqlite("looking at it"))?;
+        .map_err(StoreError::sqlite("reading its tables"))?;
     if application != APPLICATION && (application != 0 || version != 0 || tables != 0) {
         return refuse(format!(
-            "{} is a database, but no journal of arles; give the folder of one, or a new one, with --state",
+            "{} is a database, but not a journal of arles; use the folder of a journal, or a new one, with --state",
             path.display()
         ));
     }
     if version > STEPS.len() as i32 {
         return refuse(format!(
-            "{} has version {version} and this arles reads up to {}; use the arles that wrote it, or a newer one",
+            "{} has format version {version}, and this arles reads up to version {}; use the version of arles that wrote it, or a newer one",
             path.display(),
             STEPS.len()
         ));
@@ -57,8 +57,8 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
 }
 
 /// Brings the tables to this program's version, all steps or none.
-pub(super) fn bring_up_to_date(connection: &mut Connection) -> Done<()> {
-    let doing = StoreError::sqlite("bringing it up to date");
+pub(super) fn migrate(connection: &mut Connection) -> Done<()> {
+    let doing = StoreError::sqlite("migrating its tables");
     let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(&doing)?;
     if version as usize == STEPS.len() {
         return Ok(());

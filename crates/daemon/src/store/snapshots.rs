@@ -19,40 +19,40 @@ const DROPS: usize = 50;
 pub enum MaintenanceStep {
     /// A piece of a snapshot as of entry `seq`.
     Part {
-        /// Of which snapshot.
+        /// Entry that the snapshot is as of.
         seq: u64,
-        /// Its place.
+        /// Index of the piece.
         part: usize,
-        /// What it says.
+        /// Bytes of the piece.
         body: Vec<u8>,
     },
     /// All pieces are there: the snapshot counts from now on, and those before the last one go.
     Finish {
-        /// Which snapshot.
+        /// Entry that the snapshot is as of.
         seq: u64,
-        /// How long it is.
+        /// Length of the whole snapshot.
         bytes: usize,
-        /// Of all of it.
+        /// Checksum of the whole snapshot.
         checksum: i64,
     },
     /// Some of the entries go that the two newest snapshots make needless.
     Drop,
 }
 
-/// The chores that a snapshot is made of.
+/// The steps that a snapshot is made of.
 pub(crate) fn pieces(seq: u64, bytes: Vec<u8>, keep_entries: bool) -> VecDeque<MaintenanceStep> {
     let part = |(part, body): (usize, &[u8])| MaintenanceStep::Part { seq, part, body: body.to_vec() };
-    let mut chores: VecDeque<MaintenanceStep> = bytes.chunks(PART_BYTES).enumerate().map(part).collect();
-    chores.push_back(MaintenanceStep::Finish { seq, bytes: bytes.len(), checksum: checksum(&bytes) });
+    let mut steps: VecDeque<MaintenanceStep> = bytes.chunks(PART_BYTES).enumerate().map(part).collect();
+    steps.push_back(MaintenanceStep::Finish { seq, bytes: bytes.len(), checksum: checksum(&bytes) });
     drop(bytes);
     if !keep_entries {
-        chores.extend(std::iter::repeat_n(MaintenanceStep::Drop, DROPS));
+        steps.extend(std::iter::repeat_n(MaintenanceStep::Drop, DROPS));
     }
-    chores
+    steps
 }
 
-pub(super) fn write(transaction: &Transaction<'_>, chore: &MaintenanceStep) -> rusqlite::Result<()> {
-    match chore {
+pub(super) fn write(transaction: &Transaction<'_>, step: &MaintenanceStep) -> rusqlite::Result<()> {
+    match step {
         MaintenanceStep::Part { seq, part, body } => {
             let sql = "INSERT OR REPLACE INTO snapshot_part (seq, part, body) VALUES (?1, ?2, ?3)";
             transaction.prepare_cached(sql)?.execute(params![*seq as i64, *part as i64, body])?;
@@ -87,7 +87,7 @@ fn checksum(bytes: &[u8]) -> i64 {
 }
 
 impl Store {
-    /// The newest snapshot that is whole, and the entry it stands for. Damaged ones are told to `remark`.
+    /// The newest snapshot that is whole, and the entry it stands for. Damaged ones are reported to `remark`.
     ///
     /// # Errors
     /// When there are snapshots and none can be read, although entries before them are gone.
@@ -114,7 +114,7 @@ impl Store {
                 match serde_json::from_slice(&body) {
                     Ok(state) => return Ok(Some((seq as u64, state))),
                     Err(e) => {
-                        remark(format!("the snapshot of entry {seq} cannot be understood ({e}); trying an older one"));
+                        remark(format!("the snapshot of entry {seq} cannot be parsed ({e}); trying an older one"));
                     }
                 }
             } else {
@@ -125,7 +125,7 @@ impl Store {
             Some(1) | None if found.is_empty() => Ok(None),
             Some(1) => Ok(None),
             _ => Err(StoreError::Refused(format!(
-                "no snapshot in {} can be read and the entries before them are gone; restore a copy made by 'arles backup'",
+                "no snapshot in {} can be read, and the entries before them were dropped; restore a copy made by 'arles backup'",
                 self.path.display()
             ))),
         }

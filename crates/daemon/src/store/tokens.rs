@@ -6,13 +6,13 @@ use rusqlite::params;
 /// A token as it is kept: the secret itself is not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredToken {
-    /// Unique.
+    /// Token name; unique.
     pub name: String,
     /// SHA-256 of the secret.
     pub hash: String,
-    /// What it is for.
+    /// Name of its scope.
     pub scope: String,
-    /// Whose.
+    /// Tenant, for the scope `tenant`.
     pub tenant: Option<String>,
     /// Seconds since 1970.
     pub created: i64,
@@ -46,7 +46,7 @@ impl Store {
     pub fn put_token(&mut self, token: &StoredToken) -> Done<bool> {
         let sql = "INSERT OR IGNORE INTO token (name, hash, scope, tenant, created) VALUES (?1, ?2, ?3, ?4, ?5)";
         let values = params![token.name, token.hash, token.scope, token.tenant, token.created];
-        let put = self.connection.execute(sql, values).map_err(StoreError::sqlite("keeping a token"))?;
+        let put = self.connection.execute(sql, values).map_err(StoreError::sqlite("storing a token"))?;
         Ok(put == 1)
     }
 
@@ -58,7 +58,7 @@ impl Store {
         let gone = self
             .connection
             .execute("DELETE FROM token WHERE name = ?1", [name])
-            .map_err(StoreError::sqlite("dropping a token"))?;
+            .map_err(StoreError::sqlite("deleting a token"))?;
         Ok(gone == 1)
     }
 }

@@ -1,4 +1,4 @@
-//! A door with nothing real behind it, and a client that sends bytes as they are told.
+//! An HTTP server with a fake backend, and a client that sends raw bytes.
 
 #![allow(dead_code, unreachable_pub)] // Each test file uses its own part of it.
 
@@ -9,7 +9,7 @@ use arles_api as api;
 use arles_api::{Event, Health};
 use arles_daemon::Refusal;
 use arles_daemon::access::{Caller, Scope};
-use arles_daemon::http::{Backend, Options, Question, Reply, serve_backend};
+use arles_daemon::http::{ApiReply, ApiRequest, Backend, Options, serve_backend};
 use serde_json::json;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -42,18 +42,18 @@ impl Backend for Fake {
         Some(Caller { name: format!("a-{scope}-token"), scope, tenant })
     }
 
-    async fn answer(&self, who: Caller, question: Question) -> Result<Reply, Refusal> {
+    async fn answer(&self, who: Caller, question: ApiRequest) -> Result<ApiReply, Refusal> {
         match question {
-            Question::Kinds => panic!("on purpose"),
-            Question::Workloads => tokio::time::sleep(Duration::from_millis(300)).await,
-            Question::Tenants => return Err(Refusal::unavailable("busy", "busy", "wait").retry_after(2.5)),
-            Question::Submit(..) => {
-                let reply = Reply::json(&json!({"asked": format!("{question:?}")}))?.status(201);
-                return Ok(Reply { location: Some("/v1/jobs/1".into()), ..reply });
+            ApiRequest::Kinds => panic!("on purpose"),
+            ApiRequest::Workloads => tokio::time::sleep(Duration::from_millis(300)).await,
+            ApiRequest::Tenants => return Err(Refusal::unavailable("busy", "busy", "wait").retry_after(2.5)),
+            ApiRequest::Submit(..) => {
+                let reply = ApiReply::json(&json!({"asked": format!("{question:?}")}))?.status(201);
+                return Ok(ApiReply { location: Some("/v1/jobs/1".into()), ..reply });
             }
             _ => {}
         }
-        Reply::json(&json!({"who": who.name, "asked": format!("{question:?}")}))
+        ApiReply::json(&json!({"who": who.name, "asked": format!("{question:?}")}))
     }
 
     fn health(&self) -> Health {

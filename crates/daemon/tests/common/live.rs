@@ -1,20 +1,16 @@
-//! A whole daemon in the process of the test: a virtual cluster, the service, and the door on a free port of this machine.
+//! A whole daemon in the process of the test: a virtual cluster, the service, and its HTTP server on a free port of this machine.
 
 pub use super::wire::{self, Answer};
 use super::{Folder, wait_until};
 use arles_api::TokenRequest;
+use arles_core::KindId;
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{KindId, Time};
-use arles_daemon::access::{Caller, Scope};
+use arles_daemon::access::Scope;
 use arles_daemon::desk::Desk;
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::{self, serve};
-use arles_daemon::service::{Components, Options, Service};
-use arles_daemon::store::Store;
-use arles_engine::Virtual;
-use arles_sim::measure::Noise;
-use arles_sim::truth::{Oracle, Truth};
-use arles_sim::world::WorldOptions;
+use arles_daemon::service::{Options, Service};
+use arles_sim::truth::Oracle;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
@@ -97,20 +93,10 @@ impl Live {
 
     pub fn start_with(header: &JournalHeader, speed: f64, options: http::Options) -> Self {
         let folder = Folder::new();
-        let mut store = Store::open(&folder.0).expect("a journal");
-        store.set_header(header).expect("a journal that can be written");
-        let truth = Arc::new(Truth::new(header.cluster.kinds(), &header.workloads, None).expect("a truth"));
-        let boot = Time::from_seconds(arles_daemon::clock::wall().seconds()).0;
-        let engine =
-            Virtual::new(header.cluster.clone(), Arc::clone(&truth), WorldOptions::default(), Noise::default(), boot);
-        let parts = Components {
-            engine: Box::new(engine),
-            engine_name: "virtual".into(),
-            estimator: Box::new(Doubtful { oracle: Oracle(truth), measured: BTreeMap::new() }),
-            estimator_name: "doubtful".into(),
-        };
+        let doubtful =
+            |truth| -> Box<dyn Estimator> { Box::new(Doubtful { oracle: Oracle(truth), measured: BTreeMap::new() }) };
         let service = Options { speed, ..Options::default() };
-        let service = Service::start(store, parts, service, |line| eprintln!("daemon: {line}")).expect("a service");
+        let service = super::start_with(&folder.0, header, service, "doubtful", doubtful);
         let desk = service.desk();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -128,7 +114,7 @@ impl Live {
     /// Makes a token and tells its secret.
     pub fn token(&self, name: &str, scope: Scope, tenant: Option<&str>) -> String {
         let request = TokenRequest { name: name.to_owned(), scope, tenant: tenant.map(str::to_owned) };
-        let made = super::block(self.desk.make_token(&Caller::loopback(), request)).expect("a token");
+        let made = self.desk.make_token(request).expect("a token");
         made.secret.expect("a secret")
     }
 

@@ -7,6 +7,7 @@ pub mod live;
 pub mod wire;
 
 use arles_api::JobRequest;
+use arles_core::estimate::Estimator;
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, Library, Tenant, Time};
 use arles_daemon::entry::JournalHeader;
@@ -62,8 +63,19 @@ pub fn header(cluster: Cluster, tenants: &[&str], policy: &str) -> JournalHeader
     }
 }
 
-/// Starts a daemon on a folder, with a virtual engine in this process.
+/// Starts a daemon on a folder, with a virtual engine in this process and exact estimates.
 pub fn start(folder: &Path, header: &JournalHeader, options: Options) -> Service {
+    start_with(folder, header, options, "oracle", |truth| Box::new(Oracle(truth)))
+}
+
+/// The same with another estimator.
+pub fn start_with(
+    folder: &Path,
+    header: &JournalHeader,
+    options: Options,
+    estimator_name: &str,
+    estimator: impl FnOnce(Arc<Truth>) -> Box<dyn Estimator>,
+) -> Service {
     let mut store = Store::open(folder).expect("a journal");
     if store.header().expect("readable").is_none() {
         store.set_header(header).expect("writable");
@@ -75,10 +87,10 @@ pub fn start(folder: &Path, header: &JournalHeader, options: Options) -> Service
     let parts = Components {
         engine: Box::new(engine),
         engine_name: "virtual".into(),
-        estimator: Box::new(Oracle(truth)),
-        estimator_name: "oracle".into(),
+        estimator: estimator(truth),
+        estimator_name: estimator_name.into(),
     };
-    Service::start(store, parts, options, |line| eprintln!("{line}")).expect("a service")
+    Service::start(store, parts, options).expect("a service")
 }
 
 pub fn request(tenant: &str, workload: &str, gang: u32, steps: f64) -> JobRequest {

@@ -26,6 +26,7 @@ impl World {
             last_gpus: Vec::new(),
             gang: None,
             fence,
+            outcome: None,
             spec,
         };
         self.jobs.insert(life.spec.id, life);
@@ -110,6 +111,12 @@ impl Life {
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence
+    }
+
+    /// How this gang ended, if it ended by itself and was then ordered to stop.
+    #[must_use]
+    pub fn outcome_of(&self, fence: Fence) -> Option<GangEvent> {
+        self.outcome.as_ref().filter(|(of, _)| *of == fence).map(|(_, fate)| fate.clone())
     }
 
     /// The same, with no gang up to `fence` to start any more.

@@ -74,6 +74,22 @@ fn the_stop_of_a_finished_gang_says_that_it_finished() {
     assert_eq!(world.apply(at(200.0), &stop(1)).unwrap().map(|told| told.event), Some(GangEvent::Finished));
 }
 
+/// A daemon that was killed between the answer and its journal asks again. It used to hear "stopped", and ran the job a second time.
+#[test]
+fn the_second_stop_of_an_ended_gang_says_what_the_first_said() {
+    let mut world = world(WorldOptions::default());
+    assert!(world.apply(at(0.0), &start(1)).is_ok());
+    assert!(world.crash(at(10.0), JobId(1), "it broke").is_some());
+    let broken = world.apply(at(11.0), &stop(1)).unwrap();
+    assert!(matches!(broken.as_ref().map(|told| &told.event), Some(GangEvent::Failed(..))));
+    assert_eq!(world.apply(at(12.0), &stop(1)).unwrap(), broken);
+    assert!(world.apply(at(20.0), &start(2)).is_ok());
+    assert!(world.advance(at(200.0)).is_some());
+    for _ in 0..3 {
+        assert_eq!(world.apply(at(201.0), &stop(2)).unwrap().map(|told| told.event), Some(GangEvent::Finished));
+    }
+}
+
 #[test]
 fn a_broken_gang_whose_record_remains_does_not_bar_the_next() {
     let mut world = world(WorldOptions::default());

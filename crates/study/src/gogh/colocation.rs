@@ -150,7 +150,7 @@ fn maps(scenario: &Scenario, kind: usize, cells: [&Cells; 3]) -> Plot {
     Plot::HeatMaps {
         name: "pairs",
         title: format!("Rate beside a partner over the rate alone, on {name}"),
-        caption: "Row: the workload whose rate is shown; column: its partner. Bright: little interference. Empty: the two do not \
+        caption: "RateRow: the workload whose rate is shown; column: its partner. Bright: little interference. Empty: the two do not \
             fit in memory together.".to_owned(),
         scale: "rate beside a partner over the rate alone",
         names: scenario.workloads().map(|(name, _)| name.to_owned()).collect(),

@@ -1,77 +1,83 @@
-//! The lines of the table.
+//! The routes.
 
-use super::{Body, Content, Parameter, Place, RateQuery, Route, Verb, of};
+use super::{Body, Content, Parameter, Place, Route, Target, Verb, of};
 use crate::access::Need;
-use crate::desk::EnergyBy;
 use crate::http::assets;
-use crate::http::backend::Question;
-use crate::http::shape::Shape;
+use crate::http::backend::ApiRequest;
+use crate::http::parameter::ParameterType;
+use crate::service::desk::EnergyBy;
 use arles_api as api;
 
 /// Whole numbers that every JSON reader keeps exactly.
 const MOST: u64 = (1 << 53) - 1;
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-const fn parameter(name: &'static str, place: Place, shape: Shape, description: &'static str) -> Parameter {
-    Parameter { name, place, shape, description }
+const fn parameter(name: &'static str, place: Place, kind: ParameterType, description: &'static str) -> Parameter {
+    Parameter { name, place, kind, description }
 }
 
-const JOB: Parameter =
-    parameter("id", Place::Path, Shape::Integer { least: 1, most: MOST }, "Number of the job, as its submission told.");
-const NAME: Parameter = parameter("name", Place::Path, Shape::Text { most: 200 }, "Its name.");
-const TOKEN: Parameter = parameter("name", Place::Path, Shape::Text { most: 100 }, "Name of the token.");
-const FILE: Parameter = parameter("file", Place::Path, Shape::Choice(assets::NAMES), "Name of the file.");
+const JOB: Parameter = parameter(
+    "id",
+    Place::Path,
+    ParameterType::Integer { least: 1, most: MOST },
+    "Job number, as returned on submission.",
+);
+const NAME: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 200 }, "Tenant name.");
+const TOKEN: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 100 }, "Token name.");
+const FILE: Parameter = parameter("file", Place::Path, ParameterType::Choice(assets::NAMES), "File name.");
 const STATE: Parameter = parameter(
     "state",
     Place::Query,
-    Shape::Choices(&["waiting", "starting", "running", "stopping", "completed", "failed", "cancelled"]),
+    ParameterType::Choices(&["waiting", "starting", "running", "stopping", "completed", "failed", "cancelled"]),
     "Only jobs in one of these states.",
 );
-const TENANT: Parameter = parameter("tenant", Place::Query, Shape::Text { most: 200 }, "Only jobs of this tenant.");
-const WORKLOAD: Parameter = parameter("workload", Place::Query, Shape::Text { most: 200 }, "Only this workload.");
+const TENANT: Parameter =
+    parameter("tenant", Place::Query, ParameterType::Text { most: 200 }, "Only jobs of this tenant.");
+const WORKLOAD: Parameter =
+    parameter("workload", Place::Query, ParameterType::Text { most: 200 }, "Only this workload.");
 const ORDER: Parameter =
-    parameter("order", Place::Query, Shape::Choice(&["newest", "oldest"]), "Which come first; `newest` if not given.");
-const LIMIT: Parameter =
-    parameter("limit", Place::Query, Shape::Integer { least: 1, most: 1000 }, "At most so many; 100 if not given.");
+    parameter("order", Place::Query, ParameterType::Choice(&["newest", "oldest"]), "Sort order; default `newest`.");
+const LIMIT: Parameter = parameter(
+    "limit",
+    Place::Query,
+    ParameterType::Integer { least: 1, most: 1000 },
+    "Maximum number of entries; default 100.",
+);
 const CURSOR: Parameter = parameter(
     "cursor",
     Place::Query,
-    Shape::Visible { most: 400 },
-    "`next` of the answer before: where to go on. Keep the other parameters as they were.",
+    ParameterType::Visible { most: 400 },
+    "`next` of the previous page. Keep the other parameters unchanged.",
 );
-const MOMENT: Shape = Shape::Number { least: 0.0, most: 1e11 };
+const MOMENT: ParameterType = ParameterType::Number { least: 0.0, most: 1e11 };
 const FROM: Parameter =
-    parameter("from", Place::Query, MOMENT, "Beginning of the window, in seconds since 1970 on the scheduler's clock.");
-const TO: Parameter = parameter("to", Place::Query, MOMENT, "End of the window; now if not given.");
-const BY: Parameter = parameter(
-    "by",
-    Place::Query,
-    Shape::Choice(&["job", "tenant", "kind"]),
-    "What is added up; `tenant` if not given.",
-);
+    parameter("from", Place::Query, MOMENT, "Start of the window, in seconds since 1970 on the scheduler's clock.");
+const TO: Parameter = parameter("to", Place::Query, MOMENT, "End of the window; default now.");
+const BY: Parameter =
+    parameter("by", Place::Query, ParameterType::Choice(&["job", "tenant", "kind"]), "Grouping; default `tenant`.");
 const AFTER: Parameter = parameter(
     "after",
     Place::Query,
-    Shape::Integer { least: 0, most: MOST },
-    "Number of the last event that is known already; without it the stream begins now.",
+    ParameterType::Integer { least: 0, most: MOST },
+    "Number of the last event already received; without it the stream starts now.",
 );
 const LAST_EVENT: Parameter = parameter(
     "Last-Event-ID",
     Place::Header,
-    Shape::Integer { least: 0, most: MOST },
-    "The same as `after`, and stronger: what a listener that lost its connection sends.",
+    ParameterType::Integer { least: 0, most: MOST },
+    "Like `after`, and takes precedence: browsers send it when they reconnect.",
 );
 const KEY: Parameter = parameter(
     "Idempotency-Key",
     Place::Header,
-    Shape::Visible { most: 200 },
-    "Made up by the client. A second request with the same key submits nothing and gets the job of the first.",
+    ParameterType::Visible { most: 200 },
+    "Chosen by the client. A second request with the same key submits nothing and returns the job of the first.",
 );
 
 const JOB_EXAMPLE: &str =
     r#"{"name": "nightly", "tenant": "vision", "workload": "resnet50-b64", "gang": 4, "steps": 90000}"#;
 
-/// A read that any token may do; lines of the table say how they differ.
+/// A GET that any token may do; the routes say how they differ.
 const READ: Route = Route {
     id: "",
     verb: Verb::Get,
@@ -84,43 +90,43 @@ const READ: Route = Route {
     statuses: &[200],
     content: Content::AnyJson,
     faults: &[],
-    ask: |_| Ok(RateQuery::OpenApi),
+    request: |_| Ok(Target::OpenApi),
 };
 
 macro_rules! desk {
     ($question:expr) => {
-        Ok(RateQuery::Desk(Box::new($question)))
+        Ok(Target::Desk(Box::new($question)))
     };
 }
 
-/// Every way in.
+/// All routes.
 pub const ROUTES: &[Route] = &[
     Route {
         id: "getHealth",
         path: "/healthz",
         need: Need::Nobody,
         summary: "Whether the process is alive",
-        description: "200 if so, 503 with the same JSON and the trouble in words if not.",
+        description: "200 if so; 503 with the same JSON and the failed checks if not.",
         content: Content::Json(of::<api::Health>),
-        ask: |_| Ok(RateQuery::Health),
+        request: |_| Ok(Target::Health),
         ..READ
     },
     Route {
         id: "getReadiness",
         path: "/readyz",
         need: Need::Nobody,
-        summary: "Whether the server takes requests",
-        description: "200 if so, 503 with the same JSON and the trouble in words if not.",
+        summary: "Whether the server accepts requests",
+        description: "200 if so; 503 with the same JSON and the failed checks if not.",
         content: Content::Json(of::<api::Health>),
-        ask: |_| Ok(RateQuery::Ready),
+        request: |_| Ok(Target::Ready),
         ..READ
     },
     Route {
         id: "getOpenApi",
         path: "/openapi.json",
         need: Need::Nobody,
-        summary: "This description",
-        description: "OpenAPI 3.1, made from the table that also routes requests.",
+        summary: "The OpenAPI document",
+        description: "OpenAPI 3.1, generated from the routing table.",
         ..READ
     },
     Route {
@@ -128,9 +134,9 @@ pub const ROUTES: &[Route] = &[
         path: "/",
         need: Need::Nobody,
         summary: "The dashboard",
-        description: "An empty page and its script; what it shows it asks for with a token.",
+        description: "A static page; its data is fetched from this API with a token.",
         content: Content::Text(&["text/html; charset=utf-8"]),
-        ask: |_| Ok(RateQuery::Asset("index.html")),
+        request: |_| Ok(Target::Asset("index.html")),
         ..READ
     },
     Route {
@@ -138,40 +144,40 @@ pub const ROUTES: &[Route] = &[
         path: "/dashboard/{file}",
         need: Need::Nobody,
         summary: "A file of the dashboard",
-        description: "Scripts and styles.",
+        description: "Scripts and stylesheets.",
         parameters: &[FILE],
         content: Content::Text(assets::TYPES),
         faults: &[404],
-        ask: |params| Ok(RateQuery::Asset(params.choice("file").unwrap_or("index.html"))),
+        request: |params| Ok(Target::Asset(params.choice("file").unwrap_or("index.html"))),
         ..READ
     },
     Route {
         id: "getMetrics",
         path: "/metrics",
         need: Need::Read,
-        summary: "Measurements for Prometheus",
+        summary: "Prometheus metrics",
         description: "Prometheus text format 0.0.4.",
         content: Content::Text(&[PLAIN]),
-        ask: |_| Ok(RateQuery::Metrics),
+        request: |_| Ok(Target::Metrics),
         ..READ
     },
     Route {
         id: "getServer",
         path: "/v1/server",
-        summary: "The server, and who is asking",
-        description: "Version, clock, policy, size, and the scope of the caller's token.",
+        summary: "Server status and the caller's scope",
+        description: "Version, clock, policy, cluster size, and the scope of the caller's token.",
         content: Content::Json(of::<api::Server>),
-        ask: |_| desk!(Question::Server),
+        request: |_| desk!(ApiRequest::Server),
         ..READ
     },
     Route {
         id: "listJobs",
         path: "/v1/jobs",
-        summary: "Jobs, live and past",
-        description: "Page by page. A tenant's token sees its own.",
+        summary: "List jobs, live and ended",
+        description: "Paginated. A tenant's token sees its own jobs.",
         parameters: &[STATE, TENANT, WORKLOAD, ORDER, LIMIT, CURSOR],
         content: Content::Json(of::<api::Jobs>),
-        ask: |params| desk!(Question::Jobs(params.jobs())),
+        request: |params| desk!(ApiRequest::Jobs(params.jobs())),
         ..READ
     },
     Route {
@@ -180,23 +186,23 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/jobs",
         need: Need::Submit,
         summary: "Submit a job",
-        description: "Answered when the job is safe on disk: 201, or 200 where the same key brought it before.",
+        description: "Returns once the job is on disk: 201, or 200 if an earlier request with the same key submitted it.",
         parameters: &[KEY],
         body: Some(Body { schema: of::<api::JobRequest>, example: JOB_EXAMPLE }),
         statuses: &[201, 200],
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::Submit(params.text("Idempotency-Key"), params.json()?)),
+        request: |params| desk!(ApiRequest::Submit(params.text("Idempotency-Key"), params.json()?)),
     },
     Route {
         id: "getJob",
         path: "/v1/jobs/{id}",
-        summary: "One job",
-        description: "Where it stands, where it runs, what it has done and drawn.",
+        summary: "Get a job",
+        description: "State, placement, progress and energy.",
         parameters: &[JOB],
         content: Content::Json(of::<api::Job>),
         faults: &[404],
-        ask: |params| desk!(Question::Job(params.id())),
+        request: |params| desk!(ApiRequest::Job(params.id())),
         ..READ
     },
     Route {
@@ -205,22 +211,22 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/jobs/{id}",
         need: Need::Submit,
         summary: "Cancel a job",
-        description: "Answered when that is safe on disk. Its gang is stopped afterwards.",
+        description: "Returns once the cancellation is on disk. The gang is stopped afterwards.",
         parameters: &[JOB],
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::Cancel(params.id())),
+        request: |params| desk!(ApiRequest::Cancel(params.id())),
         ..READ
     },
     Route {
         id: "explainJob",
         path: "/v1/jobs/{id}/explain",
-        summary: "Why a job is where it is",
-        description: "The scheduler's own reason, what the job is owed, and how fast it would be where.",
+        summary: "Explain a job's state",
+        description: "The scheduler's reason, the share granted to the job, and its estimated rate on each kind.",
         parameters: &[JOB],
         content: Content::Json(of::<api::Explanation>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::Explain(params.id())),
+        request: |params| desk!(ApiRequest::Explain(params.id())),
         ..READ
     },
     Route {
@@ -228,8 +234,8 @@ pub const ROUTES: &[Route] = &[
         verb: Verb::Post,
         path: "/v1/jobs/{id}/progress",
         need: Need::Submit,
-        summary: "Tell what a job's code has done",
-        description: "Answered with what it should do: go on, or save everything and end.",
+        summary: "Report progress of a job",
+        description: "Sent by the job's own code; returns what to do next: continue, or checkpoint and stop.",
         parameters: &[JOB],
         body: Some(Body {
             schema: of::<api::Progress>,
@@ -237,63 +243,63 @@ pub const ROUTES: &[Route] = &[
         }),
         content: Content::Json(of::<api::Instruction>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::Progress(params.id(), params.json()?)),
+        request: |params| desk!(ApiRequest::Progress(params.id(), params.json()?)),
         ..READ
     },
     Route {
         id: "getQueue",
         path: "/v1/queue",
-        summary: "Jobs that wait, and why",
-        description: "Oldest first, page by page.",
+        summary: "List waiting jobs and their reasons",
+        description: "Oldest first, paginated.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Queue>),
-        ask: |params| desk!(Question::Queue(params.page())),
+        request: |params| desk!(ApiRequest::Queue(params.page())),
         ..READ
     },
     Route {
         id: "listNodes",
         path: "/v1/nodes",
-        summary: "Hosts",
-        description: "By number of their first GPU, page by page.",
+        summary: "List nodes",
+        description: "By number of their first GPU, paginated.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Nodes>),
-        ask: |params| desk!(Question::Nodes(params.page())),
+        request: |params| desk!(ApiRequest::Nodes(params.page())),
         ..READ
     },
     Route {
         id: "getGpus",
         path: "/v1/gpus",
-        summary: "All GPUs at once",
-        description: "In columns: the n-th entry of each is GPU n.",
+        summary: "Get all GPUs",
+        description: "In columns: entry n of each column is GPU n.",
         content: Content::Json(of::<api::Gpus>),
-        ask: |_| desk!(Question::Gpus),
+        request: |_| desk!(ApiRequest::Gpus),
         ..READ
     },
     Route {
         id: "listKinds",
         path: "/v1/kinds",
-        summary: "GPU models of the cluster",
-        description: "How many there are, how many are held, what they draw.",
+        summary: "List GPU kinds",
+        description: "Total, busy and unavailable GPUs, and power draw, by kind.",
         content: Content::Json(of::<api::Kinds>),
-        ask: |_| desk!(Question::Kinds),
+        request: |_| desk!(ApiRequest::Kinds),
         ..READ
     },
     Route {
         id: "listWorkloads",
         path: "/v1/workloads",
-        summary: "What can be submitted",
-        description: "Names.",
+        summary: "List workloads",
+        description: "Names that a job's `workload` accepts.",
         content: Content::Json(of::<api::Workloads>),
-        ask: |_| desk!(Question::Workloads),
+        request: |_| desk!(ApiRequest::Workloads),
         ..READ
     },
     Route {
         id: "listTenants",
         path: "/v1/tenants",
-        summary: "Tenants: what they are owed and hold",
-        description: "A tenant's token sees its own line.",
+        summary: "List tenants",
+        description: "Weights, shares, jobs and energy. A tenant's token sees itself only.",
         content: Content::Json(of::<api::Tenants>),
-        ask: |_| desk!(Question::Tenants),
+        request: |_| desk!(ApiRequest::Tenants),
         ..READ
     },
     Route {
@@ -301,22 +307,22 @@ pub const ROUTES: &[Route] = &[
         verb: Verb::Put,
         path: "/v1/tenants/{name}",
         need: Need::Administer,
-        summary: "Set a tenant's entitlement",
-        description: "Makes the tenant if there is none of that name.",
+        summary: "Set a tenant's weight",
+        description: "Creates the tenant if it does not exist.",
         parameters: &[NAME],
         body: Some(Body { schema: of::<api::TenantRequest>, example: r#"{"weight": 2.0}"# }),
         content: Content::Json(of::<api::Tenant>),
         faults: &[409],
-        ask: |params| desk!(Question::SetTenant(params.name(), params.json()?)),
+        request: |params| desk!(ApiRequest::SetTenant(params.name(), params.json()?)),
         ..READ
     },
     Route {
         id: "listPolicies",
         path: "/v1/policies",
-        summary: "Ways to divide GPUs",
-        description: "What each promises, and which is in force.",
+        summary: "List policies",
+        description: "What each guarantees, and which one is current.",
         content: Content::Json(of::<api::Policies>),
-        ask: |_| desk!(Question::Policies),
+        request: |_| desk!(ApiRequest::Policies),
         ..READ
     },
     Route {
@@ -325,59 +331,59 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/policy",
         need: Need::Operate,
         summary: "Switch the policy",
-        description: "In force from the next round on.",
+        description: "Takes effect in the next round.",
         body: Some(Body { schema: of::<api::PolicyRequest>, example: r#"{"policy": "max-min-fairness"}"# }),
         content: Content::Json(of::<api::Policy>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::SetPolicy(params.json()?)),
+        request: |params| desk!(ApiRequest::SetPolicy(params.json()?)),
         ..READ
     },
     Route {
         id: "listEstimates",
         path: "/v1/estimates",
-        summary: "Rates that the scheduler reckons with",
-        description: "Beside what was measured, page by page.",
+        summary: "List throughput estimates",
+        description: "Beside measured rates, paginated.",
         parameters: &[WORKLOAD, LIMIT, CURSOR],
         content: Content::Json(of::<api::Estimates>),
         faults: &[404],
-        ask: |params| desk!(Question::Estimates(params.text("workload"), params.page())),
+        request: |params| desk!(ApiRequest::Estimates(params.text("workload"), params.page())),
         ..READ
     },
     Route {
         id: "getAllocation",
         path: "/v1/allocation",
-        summary: "The decision in force",
-        description: "Who was granted what, how fair that is, and what changed lately.",
+        summary: "Get the current allocation",
+        description: "GPUs granted by tenant and kind, fairness, and recent changes.",
         content: Content::Json(of::<api::Allocation>),
-        ask: |_| desk!(Question::Allocation),
+        request: |_| desk!(ApiRequest::Allocation),
         ..READ
     },
     Route {
         id: "getAudit",
         path: "/v1/audit",
-        summary: "Who got how much, and whether that was fair",
-        description: "Over a window; all that is known if none is given.",
+        summary: "Audit fairness over a time window",
+        description: "GPUs by tenant, envy and sharing incentive; everything recorded if no window is given.",
         parameters: &[FROM, TO],
         content: Content::Json(of::<api::Audit>),
         faults: &[422],
-        ask: |params| desk!(Question::Audit(params.number("from"), params.number("to"))),
+        request: |params| desk!(ApiRequest::Audit(params.number("from"), params.number("to"))),
         ..READ
     },
     Route {
         id: "getEnergy",
         path: "/v1/energy",
-        summary: "Energy accounts",
-        description: "By job, tenant or kind over a window, page by page.",
+        summary: "Get energy accounts",
+        description: "By job, tenant or kind over a time window, paginated.",
         parameters: &[BY, FROM, TO, LIMIT, CURSOR],
         content: Content::Json(of::<api::EnergyAccount>),
         faults: &[422],
-        ask: |params| {
+        request: |params| {
             let by = match params.choice("by") {
                 Some("job") => EnergyBy::Job,
                 Some("kind") => EnergyBy::Kind,
                 _ => EnergyBy::Tenant,
             };
-            desk!(Question::Energy(by, params.number("from"), params.number("to"), params.page()))
+            desk!(ApiRequest::Energy(by, params.number("from"), params.number("to"), params.page()))
         },
         ..READ
     },
@@ -385,12 +391,12 @@ pub const ROUTES: &[Route] = &[
         id: "forecastJob",
         verb: Verb::Post,
         path: "/v1/dry-run/job",
-        summary: "When and where a job would run",
-        description: "Played ahead on a copy; nothing is submitted.",
+        summary: "Forecast when and where a job would run",
+        description: "Simulated on a copy of the scheduler; nothing is submitted.",
         body: Some(Body { schema: of::<api::JobRequest>, example: JOB_EXAMPLE }),
         content: Content::Json(of::<api::Forecast>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::ForecastJob(params.json()?)),
+        request: |params| desk!(ApiRequest::ForecastJob(params.json()?)),
         ..READ
     },
     Route {
@@ -398,34 +404,34 @@ pub const ROUTES: &[Route] = &[
         verb: Verb::Post,
         path: "/v1/dry-run/policy",
         need: Need::Read,
-        summary: "What another policy would change",
-        description: "Played ahead on a copy; nothing is switched.",
+        summary: "Forecast what another policy would change",
+        description: "Simulated on a copy of the scheduler; the policy stays as it is.",
         body: Some(Body { schema: of::<api::PolicyRequest>, example: r#"{"policy": "oef-coop"}"# }),
         content: Content::Json(of::<api::PolicyForecast>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::ForecastPolicy(params.json()?)),
+        request: |params| desk!(ApiRequest::ForecastPolicy(params.json()?)),
         ..READ
     },
     Route {
         id: "listen",
         path: "/v1/events",
-        summary: "What happens, as it happens",
+        summary: "Stream events",
         description: "Server-sent events: `id` is the event's number, `event` its `what`, `data` its JSON (schema `Event`). \
-                      `event: reset` means that some were forgotten: read everything anew, and go on from its `id`. \
-                      A comment comes every 15 seconds.",
+                      `event: reset` means that some events were dropped: read everything again, and continue from its `id`. \
+                      A comment is sent every 15 seconds.",
         parameters: &[AFTER, LAST_EVENT],
         content: Content::Text(&["text/event-stream"]),
-        ask: |params| Ok(RateQuery::Events(params.integer("Last-Event-ID").or_else(|| params.integer("after")))),
+        request: |params| Ok(Target::Events(params.integer("Last-Event-ID").or_else(|| params.integer("after")))),
         ..READ
     },
     Route {
         id: "listTokens",
         path: "/v1/tokens",
         need: Need::Administer,
-        summary: "Keys to the API",
-        description: "Without their secrets, which are kept nowhere.",
+        summary: "List tokens",
+        description: "Without their secrets, which are not stored.",
         content: Content::Json(of::<api::Tokens>),
-        ask: |_| desk!(Question::Tokens),
+        request: |_| desk!(ApiRequest::Tokens),
         ..READ
     },
     Route {
@@ -433,8 +439,8 @@ pub const ROUTES: &[Route] = &[
         verb: Verb::Post,
         path: "/v1/tokens",
         need: Need::Administer,
-        summary: "Make a key",
-        description: "The answer has the secret; nothing else ever will.",
+        summary: "Create a token",
+        description: "The response contains the secret, which is returned only here.",
         body: Some(Body {
             schema: of::<api::TokenRequest>,
             example: r#"{"name": "vision-ci", "scope": "tenant", "tenant": "vision"}"#,
@@ -442,7 +448,7 @@ pub const ROUTES: &[Route] = &[
         statuses: &[201],
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::MakeToken(params.json()?)),
+        request: |params| desk!(ApiRequest::MakeToken(params.json()?)),
         ..READ
     },
     Route {
@@ -450,12 +456,12 @@ pub const ROUTES: &[Route] = &[
         verb: Verb::Delete,
         path: "/v1/tokens/{name}",
         need: Need::Administer,
-        summary: "End a key",
-        description: "From now on it opens nothing.",
+        summary: "Revoke a token",
+        description: "Revoke a token immediately.",
         parameters: &[TOKEN],
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
-        ask: |params| desk!(Question::DropToken(params.name())),
+        request: |params| desk!(ApiRequest::DropToken(params.name())),
         ..READ
     },
 ];

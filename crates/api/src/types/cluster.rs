@@ -1,0 +1,128 @@
+//! The cluster: nodes, GPUs, kinds, and how fast workloads are on them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// Node name.
+    pub name: String,
+    /// Kind of its GPUs.
+    pub kind: String,
+    /// Number of its first GPU.
+    pub first_gpu: u32,
+    /// Number of GPUs.
+    pub gpus: u32,
+    /// GPUs held by jobs.
+    pub busy: u32,
+    /// `up`, `down`, or `silent` if it did not answer the last surveys.
+    pub state: String,
+    /// Power draw of its GPUs in watts.
+    pub watts: f64,
+}
+
+/// A page of nodes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Nodes {
+    /// Nodes by the number of their first GPU.
+    pub nodes: Vec<Node>,
+    /// `cursor` of the next page; `null` on the last one.
+    pub next: Option<String>,
+}
+
+/// All GPUs, in columns: entry n of each column is GPU n.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Gpus {
+    /// Kind names; `kind` indexes them.
+    pub kinds: Vec<String>,
+    /// Tenant names; `tenant` indexes them. A tenant's token sees only its own.
+    pub tenants: Vec<String>,
+    /// Kind of each GPU.
+    pub kind: Vec<u16>,
+    /// State of each GPU: 0 free, 1 busy, 2 shared by two jobs, 3 unavailable (its node is down or silent).
+    pub state: Vec<u8>,
+    /// Job on each GPU, if the caller may see it; 0 otherwise.
+    pub job: Vec<u64>,
+    /// Second job on a shared GPU, like `job`.
+    pub partner: Vec<u64>,
+    /// Tenant of the job; −1 if there is none that the caller may see.
+    pub tenant: Vec<i32>,
+    /// Power draw in watts.
+    pub watts: Vec<f32>,
+}
+
+/// A GPU kind (model).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Kind {
+    /// Name of the kind.
+    pub name: String,
+    /// GPUs of this kind.
+    pub gpus: u32,
+    /// GPUs held by jobs.
+    pub busy: u32,
+    /// GPUs shared by two jobs.
+    pub shared: u32,
+    /// GPUs on nodes that are down or silent.
+    pub away: u32,
+    /// Device memory in GiB.
+    pub memory_gib: f64,
+    /// Idle power of one GPU in watts.
+    pub idle_watts: f64,
+    /// Maximum power of one GPU in watts.
+    pub peak_watts: f64,
+    /// Current power draw of all GPUs of this kind in watts.
+    pub watts: f64,
+}
+
+/// The GPU kinds of the cluster.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Kinds {
+    /// Kinds in the order of the cluster's configuration.
+    pub kinds: Vec<Kind>,
+}
+
+/// Workloads that jobs can run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Workloads {
+    /// Workload names.
+    pub workloads: Vec<String>,
+}
+
+/// Estimated and measured rate of a workload on a GPU kind.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EstimateCell {
+    /// Workload.
+    pub workload: String,
+    /// GPUs of the gang.
+    pub gang: u32,
+    /// Workload that shares the GPU, if any.
+    pub partner: Option<String>,
+    /// GPU kind.
+    pub kind: String,
+    /// Estimated rate in steps per second, as used for scheduling.
+    pub rate: f64,
+    /// Estimated power draw of one GPU in watts.
+    pub watts: f64,
+    /// Relative standard error of the rate; 0 if exact.
+    pub standard_error: f64,
+    /// Source of the estimate: `stated`, `initial`, `refined` or `measured`.
+    pub source: String,
+    /// Estimated rate before the first measurement.
+    pub first_rate: Option<f64>,
+    /// Last measured rate in steps per second.
+    pub measured_rate: Option<f64>,
+    /// Last measured power draw in watts.
+    pub measured_watts: Option<f64>,
+    /// Number of measurements.
+    pub measurements: u64,
+}
+
+/// A page of estimates.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Estimates {
+    /// Estimates by workload, gang, partner and kind.
+    pub estimates: Vec<EstimateCell>,
+    /// `cursor` of the next page; `null` on the last one.
+    pub next: Option<String>,
+}

@@ -1,0 +1,45 @@
+//! Energy accounts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Energy by what it was used for.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Energy {
+    /// Energy used for computing.
+    pub active_joules: f64,
+    /// Idle power of GPUs while they were held.
+    pub idle_joules: f64,
+    /// Energy lost to restarts.
+    pub restart_joules: f64,
+}
+
+/// Energy of a job, tenant or GPU kind.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EnergyRow {
+    /// Job number, tenant or kind.
+    pub name: String,
+    /// Energy of GPUs held by jobs.
+    pub energy: Energy,
+    /// Energy of unused GPUs; for kinds only.
+    pub unused_joules: f64,
+    /// GPU seconds held.
+    pub gpu_seconds: f64,
+}
+
+/// Energy accounts over a time window.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EnergyAccount {
+    /// Grouping: `job`, `tenant` or `kind`.
+    pub by: String,
+    /// Start of the window, as precisely as it is recorded.
+    pub from: f64,
+    /// End of the window, as precisely as it is recorded.
+    pub to: f64,
+    /// Accounts; jobs live and ended, newest first.
+    pub rows: Vec<EnergyRow>,
+    /// Energy of the whole cluster, unused GPUs included; a tenant's token sees its own total.
+    pub total_joules: f64,
+    /// `cursor` of the next page; `null` on the last one.
+    pub next: Option<String>,
+}

@@ -1,0 +1,492 @@
+//! The book: everything that readers may want to know, brought up to date after every entry.
+//!
+//! It follows from the journal as the scheduler does: the same entries, with what the scheduler answered, make the same book. It
+//! decides nothing. Jobs are in it while they are live, and a moment longer until their last meter is read and their row of
+//! history is written; what is older is in the store.
+//!
+//! Energy: engines' counters only grow, but may begin anew with another boot. What is added to the accounts is always the
+//! difference from the last reading of the same boot, so restarts lose nothing and count nothing twice.
+
+mod accounts;
+mod decision;
+mod events;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use crate::service::state_machine::{ChangedJob, Effects};
+use crate::store::HistoryRow;
+use crate::store::entry::{Entry, JournalHeader};
+use arles_api::{self as api, JobState};
+use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
+use arles_core::scheduler::{Event, NodeStatus, Order, Reason};
+use arles_core::{Input, JobId, KindId, Output, Round, Tenant, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+pub(crate) use accounts::Totals;
+pub(crate) use decision::{AuditPeriod, Decision, TenantShare, shares};
+pub(crate) use record::{HeldGpus, Record};
+
+/// Starts, stops and moves that are kept.
+const CHANGES: usize = 400;
+
+/// Reason code of a job that no scheduling round has looked at yet.
+pub(crate) const NEXT_ROUND: &str = "next-round";
+
+/// Numbers of one tenant.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct TenantTotals {
+    pub(crate) name: String,
+    pub(crate) weight: f64,
+    /// Live jobs by [`JobState`], in its order.
+    pub(crate) live: [u64; 4],
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+    /// GPUs held now; half of one that is shared.
+    pub(crate) gpus: f64,
+}
+
+/// A measured cell.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct MeasuredCell {
+    pub(crate) rate: f64,
+    pub(crate) watts: f64,
+    /// Mean of all measurements.
+    pub(crate) mean_rate: f64,
+    pub(crate) mean_watts: f64,
+    pub(crate) times: u64,
+    pub(crate) at: Time,
+    /// What was estimated when it was first measured.
+    pub(crate) first_estimate: Option<f64>,
+}
+
+/// Jobs by number. Shared with copies until one of them changes it, so that a copy of a large book is cheap.
+pub(crate) type Jobs = BTreeMap<JobId, Arc<Record>>;
+
+/// A job's record, to be changed.
+///
+/// A record whose last meter is read is closed and as good as gone: it leaves the book when its row of history reaches the disk, and
+/// what the book says must not depend on when that is.
+pub(crate) fn edit<'a>(jobs: &'a mut Jobs, job: &JobId) -> Option<&'a mut Record> {
+    jobs.get_mut(job).filter(|record| !record.metered).map(Arc::make_mut)
+}
+
+/// How many of each tenant wait for which reason.
+pub(crate) type Reasons = BTreeMap<(u32, &'static str), u64>;
+
+/// Key of a measured cell.
+pub(crate) type CellKey = (RateQuery, KindId, bool);
+
+/// Everything that readers may want to know; the module's head says how it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Book {
+    #[serde(skip)]
+    pub(crate) header: Option<Arc<JournalHeader>>,
+    pub(crate) now: Time,
+    pub(crate) round: Round,
+    pub(crate) policy: String,
+    pub(crate) tenants: Vec<TenantTotals>,
+    #[serde(with = "pairs")]
+    pub(crate) jobs: Jobs,
+    /// Live jobs that wait, oldest first.
+    pub(crate) waiting: BTreeSet<JobId>,
+    /// Over, and not yet metered or written.
+    pub(crate) closing: BTreeSet<JobId>,
+    /// Up to two jobs on each GPU; 0 is nobody.
+    pub(crate) seats: Vec<[u64; 2]>,
+    pub(crate) watts: Vec<f32>,
+    #[serde(skip)]
+    pub(crate) nodes: Vec<NodeStatus>,
+    /// How many of each tenant wait for which reason, as of the last round.
+    #[serde(skip)]
+    pub(crate) reasons: Reasons,
+    #[serde(with = "pairs")]
+    pub(crate) estimates: BTreeMap<RateQuery, Rates>,
+    #[serde(with = "pairs")]
+    pub(crate) measured: BTreeMap<CellKey, MeasuredCell>,
+    pub(crate) totals: Totals,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) failure: Option<String>,
+    pub(crate) period: AuditPeriod,
+    pub(crate) changes: VecDeque<api::Change>,
+    /// Rows of history that are not yet written.
+    pub(crate) rows: Vec<HistoryRow>,
+    pub(crate) last_event: u64,
+    #[serde(skip)]
+    pub(crate) events: VecDeque<api::Event>,
+    pub(crate) counts: Counts,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    pub(crate) submitted: u64,
+    pub(crate) starts: u64,
+    pub(crate) stops: u64,
+    pub(crate) requeued: u64,
+    pub(crate) refused: u64,
+    pub(crate) measurements: u64,
+    pub(crate) no_allocation: u64,
+    pub(crate) nodes_lost: u64,
+    /// Sum of |estimated / measured − 1| over measurements, estimates as they stood then.
+    pub(crate) error_sum: f64,
+    pub(crate) errors: u64,
+}
+
+impl Book {
+    /// An empty book.
+    #[must_use]
+    pub(crate) fn new(header: &Arc<JournalHeader>) -> Self {
+        let line = |tenant: &Tenant| TenantTotals {
+            name: tenant.name.clone(),
+            weight: tenant.weight,
+            ..TenantTotals::default()
+        };
+        let gpus = header.cluster.gpus();
+        let kinds = header.cluster.kinds().len();
+        Self {
+            now: header.begun,
+            round: Round(0),
+            policy: header.policy.clone(),
+            tenants: header.tenants.iter().map(line).collect(),
+            jobs: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            closing: BTreeSet::new(),
+            seats: vec![[0; 2]; gpus],
+            watts: vec![0.0; gpus],
+            nodes: Vec::new(),
+            reasons: BTreeMap::new(),
+            estimates: BTreeMap::new(),
+            measured: BTreeMap::new(),
+            totals: Totals::new(kinds, header.begun),
+            decision: None,
+            failure: None,
+            period: AuditPeriod::default(),
+            changes: VecDeque::new(),
+            rows: Vec::new(),
+            last_event: 0,
+            events: VecDeque::new(),
+            counts: Counts::default(),
+            header: Some(Arc::clone(header)),
+        }
+    }
+
+    pub(crate) fn header(&self) -> &JournalHeader {
+        self.header.as_deref().expect("set when it was made or restored")
+    }
+
+    /// Takes in an entry and what the scheduler made of it.
+    pub(crate) fn record(&mut self, at: Time, entry: &Entry, effects: &Effects) {
+        self.now = self.now.max(at);
+        match entry {
+            Entry::Submit(submission) => self.submitted(at, submission),
+            Entry::Input(input) => self.input(at, input, effects),
+            Entry::Meters(meters) => self.metered(at, meters),
+            Entry::Dismissed(job, meter) => {
+                meter.iter().for_each(|meter| self.last_meter(meter));
+                self.finalise(*job);
+            }
+            Entry::RollCall(meters) => meters.iter().for_each(|meter| self.last_meter(meter)),
+            Entry::Measured(observations) => observations.iter().for_each(|seen| self.measured(seen)),
+        }
+        for output in &effects.outputs {
+            match output {
+                Output::Order(order) => self.ordered(order),
+                Output::Note(event) => self.noted(at, event),
+                Output::Solve(_) | Output::Estimate(_) => {}
+            }
+        }
+        effects.touched.iter().for_each(|touched| self.touch(at, touched));
+        if let Some(nodes) = &effects.nodes {
+            self.note_nodes(at, nodes);
+        }
+    }
+
+    fn input(&mut self, at: Time, input: &Input, effects: &Effects) {
+        match input {
+            Input::Tick => {
+                self.round = effects.round;
+                self.close_period(at, false);
+            }
+            Input::Estimated(rows) => {
+                for row in rows {
+                    self.estimates.insert(row.ask, row.clone());
+                }
+            }
+            Input::Allocated(_, answer) => match (answer, &effects.answered) {
+                (Ok(allocation), Some(problem)) => {
+                    self.failure = None;
+                    self.decided(at, problem, allocation);
+                }
+                (Err(error), Some(_)) => self.failure = Some(error.to_string()),
+                (_, None) => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn ordered(&mut self, order: &Order) {
+        match order {
+            Order::Start(start) => {
+                let Some(record) = edit(&mut self.jobs, &start.job) else { return };
+                if record.last_fence < start.fence.0 {
+                    record.last_fence = start.fence.0;
+                    record.starts += 1;
+                    self.counts.starts += 1;
+                    let to = self.place_in_words(start.kind, start.gpus.len());
+                    self.change(start.job, "start", None, Some(to));
+                }
+            }
+            Order::Stop { job, fence } => {
+                let Some(record) = edit(&mut self.jobs, job) else { return };
+                if record.last_stop < fence.0 {
+                    record.last_stop = fence.0;
+                    let from = record.held.as_ref().map(|held| (held.kind, held.gpus.len()));
+                    self.counts.stops += 1;
+                    let from = from.map(|(kind, gpus)| self.place_in_words(kind, gpus));
+                    self.change(*job, "stop", from, None);
+                }
+            }
+        }
+    }
+
+    fn place_in_words(&self, kind: KindId, gpus: usize) -> String {
+        format!("{gpus} × {}", self.header().cluster.kind(kind).name)
+    }
+
+    /// Remembers a change; a stop and a start of the same job one after the other are one move.
+    fn change(&mut self, job: JobId, what: &str, from: Option<String>, to: Option<String>) {
+        let Some(record) = edit(&mut self.jobs, &job) else { return };
+        let tenant = self.tenants[record.spec.tenant.index()].name.clone();
+        let stopped = |change: &&mut api::Change| change.job == job.0 && change.what == "stop";
+        if what == "start"
+            && let Some(earlier) = self.changes.iter_mut().take(64).find(stopped)
+        {
+            earlier.what = "move".into();
+            earlier.to = to;
+            return;
+        }
+        self.changes.push_front(api::Change { job: job.0, tenant, what: what.into(), from, to });
+        self.changes.truncate(CHANGES);
+    }
+
+    fn noted(&mut self, at: Time, event: &Event) {
+        match event {
+            Event::Completed { job } => self.over(at, *job, JobState::Completed, None),
+            Event::GaveUp { job, why } => self.over(at, *job, JobState::Failed, Some(why.clone())),
+            Event::Rejected { job, why } => self.over(at, *job, JobState::Failed, Some(why.clone())),
+            Event::Cancelled { job } => self.over(at, *job, JobState::Cancelled, None),
+            Event::Requeued { job, why } => {
+                self.counts.requeued += 1;
+                self.tell(at, "requeued", Some(*job), format!("job {} was requeued: {why}", job.0));
+            }
+            Event::NodeLost { node } => {
+                self.counts.nodes_lost += 1;
+                let name = self.header().cluster.node(*node).name.clone();
+                self.tell(at, "node", None, format!("{name} did not answer within its lease; its jobs are requeued"));
+            }
+            Event::NoAllocation { round, why } => {
+                self.counts.no_allocation += 1;
+                self.failure = Some(why.clone());
+                self.tell(
+                    at,
+                    "trouble",
+                    None,
+                    format!("no allocation in {round}: {why}; the previous one stays in force"),
+                );
+            }
+            Event::BadPlan { round, why } => {
+                self.tell(
+                    at,
+                    "trouble",
+                    None,
+                    format!("the placement of {round} was invalid and was discarded: {why}"),
+                );
+            }
+            Event::PolicySwitched { from, to } => {
+                self.policy.clone_from(to);
+                self.tell(at, "policy", None, format!("policy switched from {from} to {to}"));
+            }
+            Event::TenantSet { name, weight } => {
+                match self.tenants.iter_mut().find(|line| line.name == *name) {
+                    Some(line) => line.weight = *weight,
+                    None => {
+                        let line = TenantTotals { name: name.clone(), weight: *weight, ..TenantTotals::default() };
+                        self.tenants.push(line);
+                    }
+                }
+                self.tell(at, "tenant", None, format!("tenant {name} now has weight {weight}"));
+            }
+            Event::Refused { why } => self.tell(at, "trouble", None, why.clone()),
+        }
+    }
+
+    fn note_nodes(&mut self, at: Time, nodes: &[NodeStatus]) {
+        if self.nodes.len() == nodes.len() {
+            for i in 0..nodes.len() {
+                if self.nodes[i].up != nodes[i].up {
+                    let name = self.header().cluster.nodes()[i].name.clone();
+                    let text = if nodes[i].up { "is up" } else { "is down" };
+                    self.tell(at, "node", None, format!("{name} {text}"));
+                }
+            }
+        }
+        self.nodes = nodes.to_vec();
+    }
+
+    /// Why some of those who wait do, as of this round; counted in.
+    pub(crate) fn set_reasons(&mut self, reasons: &[(JobId, Reason)], counts: &mut Reasons) {
+        for (job, reason) in reasons {
+            if let Some(record) = edit(&mut self.jobs, job)
+                && record.state == JobState::Waiting
+            {
+                *counts.entry((record.spec.tenant.0, reason.code())).or_default() += 1;
+                record.reason = Some(reason.clone());
+            }
+        }
+    }
+
+    /// A copy for a snapshot: without what a snapshot does not hold.
+    pub(crate) fn copy(&mut self) -> Self {
+        let events = std::mem::take(&mut self.events);
+        let copy = self.clone();
+        self.events = events;
+        copy
+    }
+
+    /// Rows that are to be written with the next commit.
+    pub(crate) fn rows_to_write(&mut self) -> Vec<HistoryRow> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Those rows are on disk: jobs that are over and metered need not be here any more.
+    pub(crate) fn rows_written(&mut self, rows: &[HistoryRow]) {
+        for row in rows {
+            if let HistoryRow::Past { id, .. } = row
+                && self.closing.contains(id)
+                && self.jobs.get(id).is_some_and(|record| record.metered)
+            {
+                self.closing.remove(id);
+                self.jobs.remove(id);
+            }
+        }
+    }
+
+    /// The scheduler's current estimate for a cell.
+    pub(crate) fn estimate(&self, ask: &RateQuery, kind: KindId) -> Option<Estimate> {
+        *self.estimates.get(ask)?.cells.get(kind.index())?
+    }
+
+    fn touch(&mut self, at: Time, touched: &ChangedJob) {
+        let Some(job_status) = &touched.now else { return };
+        let Some(record) = edit(&mut self.jobs, &touched.job) else { return };
+        if record.state.over() {
+            return;
+        }
+        let (was, tenant) = (record.state, record.spec.tenant.index());
+        let before = record.held.take();
+        let reason = record.reason_code();
+        record.follow(at, job_status);
+        let (state, after) = (record.state, record.held.clone());
+        if before.as_ref().map(|held| &held.gpus) != after.as_ref().map(|held| &held.gpus) {
+            if let Some(held) = &before {
+                self.leave(touched.job, tenant, &held.gpus);
+            }
+            if let Some(held) = &after {
+                self.sit(touched.job, tenant, &held.gpus);
+            }
+        }
+        if was != state {
+            self.recount(touched.job, tenant, was, state, reason);
+            match state {
+                JobState::Running => {
+                    self.tell(at, "started", Some(touched.job), format!("job {} started", touched.job.0))
+                }
+                JobState::Waiting => {
+                    self.tell(
+                        at,
+                        "stopped",
+                        Some(touched.job),
+                        format!("job {} stopped and is waiting again", touched.job.0),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn recount(&mut self, job: JobId, tenant: usize, was: JobState, state: JobState, reason: &'static str) {
+        let line = &mut self.tenants[tenant];
+        line.live[was as usize] -= 1;
+        if !state.over() {
+            line.live[state as usize] += 1;
+        }
+        if was == JobState::Waiting {
+            self.waiting.remove(&job);
+            if let Some(count) = self.reasons.get_mut(&(tenant as u32, reason)) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        if state == JobState::Waiting {
+            self.waiting.insert(job);
+            *self.reasons.entry((tenant as u32, NEXT_ROUND)).or_default() += 1;
+        }
+    }
+
+    fn sit(&mut self, job: JobId, tenant: usize, gpus: &[u32]) {
+        for &gpu in gpus {
+            let seats = &mut self.seats[gpu as usize];
+            let Some(free) = seats.iter().position(|&s| s == 0) else { continue };
+            seats[free] = job.0;
+            let other = seats[1 - free];
+            self.share_out(tenant, other, -1.0);
+        }
+    }
+
+    fn leave(&mut self, job: JobId, tenant: usize, gpus: &[u32]) {
+        for &gpu in gpus {
+            let seats = &mut self.seats[gpu as usize];
+            let Some(own) = seats.iter().position(|&s| s == job.0) else { continue };
+            seats[own] = 0;
+            let other = seats[1 - own];
+            self.share_out(tenant, other, 1.0);
+        }
+    }
+
+    /// Somebody came to (−1) or left (1) a GPU on which `other` may sit: a shared GPU is half each one's.
+    fn share_out(&mut self, tenant: usize, other: u64, sign: f64) {
+        let partner = self.jobs.get(&JobId(other)).map(|record| record.spec.tenant.index());
+        match partner {
+            Some(partner) => {
+                self.tenants[partner].gpus += sign * 0.5;
+                self.tenants[tenant].gpus -= sign * 0.5;
+            }
+            None => self.tenants[tenant].gpus -= sign,
+        }
+    }
+}
+
+/// Maps with keys that JSON cannot have, as lists of pairs.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        out.collect_seq(map.iter())
+    }
+
+    pub(super) fn deserialize<'de, K, V, D>(input: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(input)?.into_iter().collect())
+    }
+}

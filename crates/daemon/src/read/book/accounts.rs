@@ -1,0 +1,161 @@
+//! Energy accounts and measured rates.
+
+use super::{Book, CellKey, MeasuredCell, edit};
+use crate::store::HistoryRow;
+use arles_core::engine::{JobMeter, KindMeter, Meters};
+use arles_core::estimate::{Observation, RateQuery};
+use arles_core::meter::Charge;
+use arles_core::{KindId, Time};
+use serde::{Deserialize, Serialize};
+
+/// Time between two samples of the counters, by the scheduler's clock.
+const SAMPLE_SECONDS: f64 = 300.0;
+
+/// Counters since the journal began.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Totals {
+    /// Since when.
+    pub(crate) begun: Time,
+    /// As of when.
+    pub(crate) at: Time,
+    /// By kind.
+    pub(crate) kinds: Vec<KindMeter>,
+    /// By tenant: energy and GPU seconds.
+    pub(crate) tenants: Vec<(Charge, f64)>,
+    /// The last readings of the kinds' meters, and of which boot.
+    pub(crate) reading: Option<(u64, Vec<KindMeter>)>,
+    /// When the counters were last sampled for the history.
+    pub(crate) sampled: Option<Time>,
+}
+
+impl Totals {
+    pub(super) fn new(kinds: usize, begun: Time) -> Self {
+        Self { begun, at: begun, kinds: vec![KindMeter::default(); kinds], ..Self::default() }
+    }
+
+    /// The same counters as they were at an earlier moment taken away: what happened since.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut left = self.clone();
+        left.begun = earlier.at;
+        for (kind, was) in left.kinds.iter_mut().zip(&earlier.kinds) {
+            *kind = difference(kind, was);
+        }
+        for (tenant, was) in left.tenants.iter_mut().zip(&earlier.tenants) {
+            tenant.0 = charge_difference(&tenant.0, &was.0);
+            tenant.1 -= was.1;
+        }
+        left
+    }
+}
+
+fn difference(now: &KindMeter, was: &KindMeter) -> KindMeter {
+    let mut left = *now;
+    left.used.active_joules -= was.used.active_joules;
+    left.used.idle_joules -= was.used.idle_joules;
+    left.unused_joules -= was.unused_joules;
+    left.busy_gpu_seconds -= was.busy_gpu_seconds;
+    left
+}
+
+fn charge_difference(now: &Charge, was: &Charge) -> Charge {
+    Charge {
+        active_joules: now.active_joules - was.active_joules,
+        idle_joules: now.idle_joules - was.idle_joules,
+        restart_joules: now.restart_joules - was.restart_joules,
+    }
+}
+
+impl Book {
+    pub(super) fn metered(&mut self, at: Time, meters: &Meters) {
+        let fresh = KindMeter::default();
+        for (j, reading) in meters.kinds.iter().enumerate().take(self.totals.kinds.len()) {
+            let was = match &self.totals.reading {
+                Some((boot, kinds)) if *boot == meters.boot => kinds.get(j).unwrap_or(&fresh),
+                _ => &fresh,
+            };
+            let more = difference(reading, was);
+            let total = &mut self.totals.kinds[j];
+            total.used.active_joules += more.used.active_joules;
+            total.used.idle_joules += more.used.idle_joules;
+            total.unused_joules += more.unused_joules;
+            total.busy_gpu_seconds += more.busy_gpu_seconds;
+        }
+        self.totals.reading = Some((meters.boot, meters.kinds.clone()));
+        self.totals.at = at;
+        if meters.gpu_watts.len() == self.watts.len() {
+            self.watts.clone_from(&meters.gpu_watts);
+        }
+        for meter in &meters.jobs {
+            self.job_meter(meters.boot, meter);
+        }
+        if self.totals.sampled.is_none_or(|last| at.since(last) >= SAMPLE_SECONDS) {
+            self.totals.sampled = Some(at);
+            let totals = serde_json::to_string(&self.totals).expect("plain data");
+            self.rows.push(HistoryRow::Sample { at, totals });
+        }
+    }
+
+    /// Books what a job's meter shows more than the last time.
+    fn job_meter(&mut self, boot: u64, meter: &JobMeter) {
+        let Some(record) = edit(&mut self.jobs, &meter.job) else { return };
+        let (was, was_seconds) = match &record.reading {
+            Some((of, last)) if *of == boot => (last.charge, last.gpu_seconds),
+            _ => (Charge::default(), 0.0),
+        };
+        let more = charge_difference(&meter.charge, &was);
+        let seconds = meter.gpu_seconds - was_seconds;
+        record.charge.add(&more);
+        record.gpu_seconds += seconds;
+        record.reading = Some((boot, *meter));
+        if !record.state.over() {
+            record.steps = record.steps.max(meter.steps);
+            record.rate = (meter.rate > 0.0).then_some(meter.rate);
+        }
+        let tenant = record.spec.tenant.index();
+        if self.totals.tenants.len() <= tenant {
+            self.totals.tenants.resize(tenant + 1, (Charge::default(), 0.0));
+        }
+        let total = &mut self.totals.tenants[tenant];
+        total.0.add(&more);
+        total.1 += seconds;
+    }
+
+    pub(super) fn last_meter(&mut self, meter: &JobMeter) {
+        let boot = self.totals.reading.as_ref().map_or(0, |(boot, _)| *boot);
+        self.job_meter(boot, meter);
+    }
+
+    pub(super) fn measured(&mut self, seen: &Observation) {
+        let key: CellKey = (seen.ask, seen.kind, seen.spread);
+        let guess = self.guess(&seen.ask, seen.kind, seen.spread);
+        self.counts.measurements += 1;
+        if let Some(guess) = guess.filter(|_| seen.rate > 0.0) {
+            self.counts.error_sum += (guess / seen.rate - 1.0).abs();
+            self.counts.errors += 1;
+        }
+        let cell = self.measured.entry(key).or_insert(MeasuredCell {
+            rate: 0.0,
+            watts: 0.0,
+            mean_rate: 0.0,
+            mean_watts: 0.0,
+            times: 0,
+            at: seen.at,
+            first_estimate: guess,
+        });
+        cell.times += 1;
+        (cell.rate, cell.watts, cell.at) = (seen.rate, seen.watts, seen.at);
+        cell.mean_rate += (seen.rate - cell.mean_rate) / cell.times as f64;
+        cell.mean_watts += (seen.watts - cell.mean_watts) / cell.times as f64;
+    }
+
+    /// What is estimated now of a cell that an engine may measure. (A pair is asked for with the lesser workload first.)
+    pub(crate) fn guess(&self, ask: &RateQuery, kind: KindId, spread: bool) -> Option<f64> {
+        match ask.partner {
+            Some(partner) if partner < ask.workload => {
+                let turned = RateQuery { workload: partner, gang: ask.gang, partner: Some(ask.workload) };
+                self.estimate(&turned, kind).map(|estimate| estimate.partner_rate)
+            }
+            _ => self.estimate(ask, kind).map(|e| if spread { e.spread_rate } else { e.rate }),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One job's record in the book.
+
+use super::{Book, NEXT_ROUND, edit};
+use crate::service::state_machine::JobUpdate;
+use crate::store::HistoryRow;
+use crate::store::entry::Submission;
+use arles_api::{JobState, Progress};
+use arles_core::engine::JobMeter;
+use arles_core::meter::Charge;
+use arles_core::scheduler::Reason;
+use arles_core::{JobId, JobSpec, KindId, Time, Work};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// GPUs that a job holds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct HeldGpus {
+    pub(crate) kind: KindId,
+    pub(crate) gpus: Vec<u32>,
+    pub(crate) spread: bool,
+}
+
+/// A job. Serialised in snapshots, and in the history when it is over.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) spec: JobSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) state: JobState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) held: Option<HeldGpus>,
+    /// Why it waits, as of the last round.
+    #[serde(skip)]
+    pub(crate) reason: Option<Reason>,
+    /// Why it failed; `None` while it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+    pub(crate) started: Option<Time>,
+    pub(crate) ended: Option<Time>,
+    pub(crate) steps: f64,
+    pub(crate) rate: Option<f64>,
+    pub(crate) estimated_rate: Option<f64>,
+    pub(crate) starts: u32,
+    pub(crate) failures: u32,
+    pub(crate) gpu_seconds: f64,
+    pub(crate) charge: Charge,
+    pub(crate) last_fence: u64,
+    pub(crate) last_stop: u64,
+    /// The last reading of its meter, and of which boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reading: Option<(u64, JobMeter)>,
+    /// Whether its last meter is read.
+    pub(crate) metered: bool,
+    /// Last progress report of its own code.
+    #[serde(skip)]
+    pub(crate) said: Option<Progress>,
+}
+
+impl Record {
+    fn new(submission: &Submission) -> Self {
+        Self {
+            spec: submission.spec.clone(),
+            name: submission.name.clone(),
+            state: JobState::Waiting,
+            held: None,
+            reason: None,
+            why: None,
+            started: None,
+            ended: None,
+            steps: 0.0,
+            rate: None,
+            estimated_rate: None,
+            starts: 0,
+            failures: 0,
+            gpu_seconds: 0.0,
+            charge: Charge::default(),
+            last_fence: 0,
+            last_stop: 0,
+            reading: None,
+            metered: false,
+            said: None,
+        }
+    }
+
+    /// Part of its work that is done, if it is a matter of steps.
+    pub(crate) fn done_ratio(&self) -> Option<f64> {
+        match self.spec.work {
+            Work::Steps(steps) if steps > 0.0 => Some((self.steps / steps).clamp(0.0, 1.0)),
+            _ => None,
+        }
+    }
+
+    /// Why it waits, for programs.
+    pub(crate) fn reason_code(&self) -> &'static str {
+        self.reason.as_ref().map_or(NEXT_ROUND, Reason::code)
+    }
+
+    /// Follows the scheduler.
+    pub(super) fn follow(&mut self, at: Time, update: &JobUpdate) {
+        self.state = update.state;
+        self.held.clone_from(&update.held);
+        self.failures = update.failures;
+        self.steps = self.steps.max(update.steps_done);
+        self.estimated_rate = update.estimated_rate;
+        if self.state == JobState::Running {
+            self.started.get_or_insert(update.first_started.unwrap_or(at));
+        }
+        match self.state {
+            JobState::Waiting => self.rate = None,
+            _ => self.reason = None,
+        }
+    }
+}
+
+impl Book {
+    pub(super) fn submitted(&mut self, at: Time, submission: &Submission) {
+        let (id, tenant) = (submission.spec.id, submission.spec.tenant.index());
+        self.counts.submitted += 1;
+        self.jobs.insert(id, Arc::new(Record::new(submission)));
+        self.waiting.insert(id);
+        *self.reasons.entry((submission.spec.tenant.0, NEXT_ROUND)).or_default() += 1;
+        self.tenants[tenant].live[JobState::Waiting as usize] += 1;
+        let workload = &self.header().workloads[submission.spec.workload.index()];
+        let text =
+            format!("job {} of {}: {workload} on {} GPU(s)", id.0, self.tenants[tenant].name, submission.spec.gang);
+        self.tell(at, "submitted", Some(id), text);
+    }
+
+    pub(super) fn over(&mut self, at: Time, job: JobId, state: JobState, why: Option<String>) {
+        let Some(record) = edit(&mut self.jobs, &job) else { return };
+        let (was, tenant) = (record.state, record.spec.tenant.index());
+        if was.over() {
+            return;
+        }
+        let held = record.held.take();
+        let reason = record.reason_code();
+        record.state = state;
+        record.why.clone_from(&why);
+        record.ended = Some(at);
+        record.reason = None;
+        record.rate = None;
+        if let (JobState::Completed, Work::Steps(steps)) = (state, record.spec.work) {
+            record.steps = steps;
+        }
+        if let Some(held) = held {
+            self.leave(job, tenant, &held.gpus);
+        }
+        self.recount(job, tenant, was, state, reason);
+        let line = &mut self.tenants[tenant];
+        let (count, text) = match state {
+            JobState::Completed => (&mut line.completed, format!("job {} completed", job.0)),
+            JobState::Cancelled => (&mut line.cancelled, format!("job {} was cancelled", job.0)),
+            _ => (&mut line.failed, format!("job {} failed: {}", job.0, why.unwrap_or_default())),
+        };
+        *count += 1;
+        self.tell(at, state.name(), Some(job), text);
+        self.closing.insert(job);
+        self.put_into_history(job);
+    }
+
+    /// Queues a job's row of history to be written, or written again.
+    pub(super) fn put_into_history(&mut self, job: JobId) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let header = self.header();
+        let row = HistoryRow::Past {
+            id: job,
+            tenant: self.tenants[record.spec.tenant.index()].name.clone(),
+            workload: header.workloads[record.spec.workload.index()].clone(),
+            state: record.state.name().into(),
+            ended: record.ended.unwrap_or_default(),
+            record: serde_json::to_string(record).expect("plain data"),
+        };
+        self.rows.push(row);
+    }
+
+    /// No meter of this job will be read any more: closes its record.
+    pub(super) fn finalise(&mut self, job: JobId) {
+        if let Some(record) = edit(&mut self.jobs, &job)
+            && record.state.over()
+        {
+            record.metered = true;
+            self.put_into_history(job);
+        }
+    }
+}

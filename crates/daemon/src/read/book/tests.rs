@@ -1,0 +1,94 @@
+//! What the book must not depend on.
+
+use super::*;
+use crate::store::entry::{Submission, fingerprint};
+use arles_core::engine::{JobMeter, KindMeter, Meters};
+use arles_core::meter::Charge;
+use arles_core::scheduler::{Fence, Settings};
+use arles_core::{Cluster, JobSpec, Library, TenantId, Work, WorkloadId};
+
+const JOB: JobId = JobId(1);
+
+fn header() -> Arc<JournalHeader> {
+    let kind = Library::builtin().kind("v100").expect("a known kind").clone();
+    Arc::new(JournalHeader {
+        cluster: Cluster::uniform(vec![kind], &[1], 1).expect("a cluster"),
+        settings: Settings::with_round(60.0),
+        tenants: vec![Tenant { name: "a".into(), weight: 1.0 }],
+        policy: "fifo".into(),
+        workloads: vec![Library::builtin().workloads()[0].name.clone()],
+        restart_seconds: 0.0,
+        begun: Time::ZERO,
+    })
+}
+
+/// A book in which a job was submitted and completed.
+fn completed() -> Book {
+    let mut book = Book::new(&header());
+    let spec = JobSpec {
+        id: JOB,
+        tenant: TenantId(0),
+        workload: WorkloadId(0),
+        gang: 1,
+        work: Work::Steps(10.0),
+        floor: None,
+        weight: 1.0,
+        restart_seconds: 0.0,
+        kinds: Vec::new(),
+        arrived: Time::ZERO,
+    };
+    book.record(Time(1), &Entry::Submit(Submission { spec, name: None, key: None }), &Effects::default());
+    let completed = Output::Note(Event::Completed { job: JOB });
+    let effects = Effects { outputs: vec![completed], ..Effects::default() };
+    book.record(Time(2), &Entry::Input(Input::Tick), &effects);
+    book
+}
+
+/// The same, and the job was dismissed.
+fn closed() -> Book {
+    let mut book = completed();
+    book.record(Time(3), &Entry::Dismissed(JOB, None), &Effects::default());
+    book
+}
+
+fn meter() -> JobMeter {
+    let charge = Charge { active_joules: 5.0, ..Charge::default() };
+    JobMeter { job: JOB, charge, gpu_seconds: 3.0, steps: 10.0, rate: 0.0 }
+}
+
+fn write_rows(book: &mut Book) {
+    let rows = book.rows_to_write();
+    book.rows_written(&rows);
+}
+
+/// Whatever still comes of a dismissed job: a daemon that has written the job's row ignores it, and one that replays the journal must
+/// not count it either.
+#[test]
+fn what_comes_after_a_job_is_closed_counts_the_same_before_and_after_its_row_is_written() {
+    let (mut early, mut late) = (closed(), closed());
+    write_rows(&mut early);
+    assert!(early.jobs.is_empty() && !late.jobs.is_empty());
+    let stop = Output::Order(Order::Stop { job: JOB, fence: Fence(7) });
+    let meters = Meters { boot: 1, jobs: vec![meter()], kinds: vec![KindMeter::default()], gpu_watts: vec![0.0] };
+    for book in [&mut early, &mut late] {
+        let effects = Effects { outputs: vec![stop.clone()], ..Effects::default() };
+        book.record(Time(4), &Entry::Input(Input::Tick), &effects);
+        book.record(Time(5), &Entry::Meters(meters.clone()), &Effects::default());
+        write_rows(book);
+    }
+    assert_eq!(fingerprint(&early), fingerprint(&late));
+    assert_eq!((early.counts.stops, early.changes.len()), (0, 0));
+}
+
+/// A daemon that restarts sends the engine the list of live jobs. A job that ends before the reply is metered once more when it is
+/// dismissed. The reply used to close its record, and then the last meter counted or not, depending on when the row was written.
+#[test]
+fn a_job_that_ends_while_the_list_of_live_jobs_is_on_its_way_keeps_its_last_meter() {
+    let mut book = completed();
+    book.record(Time(3), &Entry::RollCall(Vec::new()), &Effects::default());
+    write_rows(&mut book);
+    book.record(Time(4), &Entry::Dismissed(JOB, Some(meter())), &Effects::default());
+    assert_eq!(book.totals.tenants, [(meter().charge, 3.0)]);
+    write_rows(&mut book);
+    assert!(book.jobs.is_empty() && book.closing.is_empty());
+}

@@ -1,0 +1,278 @@
+//! Prometheus metrics, in base units. No metric is labelled by job: there may be a million of them.
+
+use crate::read::book::Book;
+use crate::read::views;
+use crate::service::gauges::{CLASSES, Histogram};
+use crate::service::{ServiceState, Shared};
+use arles_api::JobState;
+use arles_core::{GpuId, KindId, NodeId};
+use std::fmt::{Display, Write};
+
+/// A page of metrics.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        if !labels.is_empty() {
+            self.0.push('{');
+            for (i, (key, text)) in labels.iter().enumerate() {
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                let _ = write!(self.0, "{}{key}=\"{text}\"", if i > 0 { "," } else { "" });
+            }
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.head(name, kind, help);
+        self.line(name, &[], value);
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        self.head(name, "histogram", help);
+        let classes = histogram.read();
+        let mut below = 0;
+        for (end, count) in CLASSES.iter().zip(classes.counts) {
+            below += count;
+            self.line(&format!("{name}_bucket"), &[("le", &end.to_string())], below);
+        }
+        self.line(&format!("{name}_bucket"), &[("le", "+Inf")], classes.count);
+        self.line(&format!("{name}_sum"), &[], classes.sum);
+        self.line(&format!("{name}_count"), &[], classes.count);
+    }
+}
+
+pub(crate) fn text(shared: &Shared) -> String {
+    let mut page = Page::default();
+    {
+        let book = shared.book();
+        gpus(&mut page, &book);
+        jobs(&mut page, &book);
+        shares(&mut page, &book);
+        energy(&mut page, &book);
+        estimates(&mut page, &book);
+    }
+    service(&mut page, shared);
+    page.0
+}
+
+fn gpus(page: &mut Page, book: &Book) {
+    let cluster = &book.header().cluster;
+    let states = ["free", "busy", "shared", "away"];
+    let mut counts = vec![[0_u64; 4]; cluster.kinds().len()];
+    let mut watts = vec![0.0; cluster.kinds().len()];
+    let away: Vec<bool> =
+        (0..cluster.nodes().len() as u32).map(|n| views::node_state(book, NodeId(n)) != "up").collect();
+    for g in 0..cluster.gpus() {
+        let gpu = GpuId(g as u32);
+        let kind = cluster.kind_of(gpu).index();
+        let holders = book.seats[g].iter().filter(|&&job| job != 0).count();
+        counts[kind][if away[cluster.node_of(gpu).index()] { 3 } else { holders }] += 1;
+        watts[kind] += f64::from(book.watts[g]);
+    }
+    page.head("arles_gpus", "gauge", "GPUs by kind and state.");
+    for (kind, counts) in cluster.kinds().iter().zip(&counts) {
+        for (state, count) in states.iter().zip(counts) {
+            page.line("arles_gpus", &[("kind", &kind.name), ("state", state)], count);
+        }
+    }
+    page.head("arles_power_watts", "gauge", "Power draw of all GPUs of a kind, as of the last survey.");
+    for (kind, watts) in cluster.kinds().iter().zip(&watts) {
+        page.line("arles_power_watts", &[("kind", &kind.name)], watts);
+    }
+}
+
+fn jobs(page: &mut Page, book: &Book) {
+    page.head("arles_jobs", "gauge", "Live jobs by tenant and state.");
+    for line in &book.tenants {
+        for state in &JobState::ALL[..4] {
+            let labels = [("tenant", line.name.as_str()), ("state", state.name())];
+            page.line("arles_jobs", &labels, line.live[*state as usize]);
+        }
+    }
+    page.head("arles_jobs_ended_total", "counter", "Ended jobs by tenant and terminal state.");
+    for line in &book.tenants {
+        let ends = [
+            (JobState::Completed, line.completed),
+            (JobState::Failed, line.failed),
+            (JobState::Cancelled, line.cancelled),
+        ];
+        for (state, count) in ends {
+            page.line("arles_jobs_ended_total", &[("tenant", &line.name), ("state", state.name())], count);
+        }
+    }
+    page.head("arles_queue_jobs", "gauge", "Waiting jobs by reason, as of the last round.");
+    let mut reasons = std::collections::BTreeMap::<&str, u64>::new();
+    for ((_, code), count) in &book.reasons {
+        *reasons.entry(code).or_default() += count;
+    }
+    for (code, count) in reasons {
+        page.line("arles_queue_jobs", &[("reason", code)], count);
+    }
+    let counts = &book.counts;
+    page.one("arles_jobs_submitted_total", "counter", "Jobs submitted.", counts.submitted);
+    page.one("arles_starts_total", "counter", "Gangs ordered to start.", counts.starts);
+    page.one("arles_stops_total", "counter", "Gangs ordered to stop.", counts.stops);
+    page.one("arles_requeued_total", "counter", "Jobs requeued because they lost their gang.", counts.requeued);
+    page.one(
+        "arles_nodes_lost_total",
+        "counter",
+        "Nodes lost because they did not answer within their lease.",
+        counts.nodes_lost,
+    );
+    page.one("arles_round", "gauge", "Current scheduling round.", book.round.0);
+}
+
+fn shares(page: &mut Page, book: &Book) {
+    let weights: f64 = book.tenants.iter().map(|line| line.weight).sum();
+    let held: f64 = book.tenants.iter().map(|line| line.gpus).sum();
+    page.head("arles_tenant_entitlement_ratio", "gauge", "Fair share of a tenant as a fraction of the cluster.");
+    for line in &book.tenants {
+        page.line("arles_tenant_entitlement_ratio", &[("tenant", &line.name)], line.weight / weights);
+    }
+    page.head("arles_tenant_held_ratio", "gauge", "Fraction of the busy GPUs that a tenant holds.");
+    for line in &book.tenants {
+        let ratio = if held > 0.0 { line.gpus / held } else { 0.0 };
+        page.line("arles_tenant_held_ratio", &[("tenant", &line.name)], ratio);
+    }
+    page.head("arles_tenant_gpus", "gauge", "GPUs granted to a tenant by the current allocation.");
+    let Some(decision) = &book.decision else { return };
+    let cluster = &book.header().cluster;
+    for share in &decision.shares {
+        let tenant = &book.tenants[share.tenant.index()].name;
+        for (j, gpus) in share.gpus.iter().enumerate() {
+            let kind = &cluster.kind(KindId(j as u16)).name;
+            page.line("arles_tenant_gpus", &[("tenant", tenant), ("kind", kind)], gpus);
+        }
+    }
+    page.head(
+        "arles_tenant_sharing_ratio",
+        "gauge",
+        "Utility relative to an equal split of the cluster; below 1 a tenant would be better off with its own part.",
+    );
+    for share in &decision.shares {
+        page.line("arles_tenant_sharing_ratio", &[("tenant", &book.tenants[share.tenant.index()].name)], share.sharing);
+    }
+    page.head("arles_tenant_envy_ratio", "gauge", "A tenant's strongest envy of another; at most 1 is envy-free.");
+    for (i, share) in decision.shares.iter().enumerate() {
+        let others = share.envy.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, envy)| *envy);
+        if let Some(most) = others.reduce(f64::max) {
+            page.line("arles_tenant_envy_ratio", &[("tenant", &book.tenants[share.tenant.index()].name)], most);
+        }
+    }
+}
+
+fn energy(page: &mut Page, book: &Book) {
+    page.head(
+        "arles_energy_joules_total",
+        "counter",
+        "Energy by kind: active and idle energy of GPUs held by jobs, and energy of unused GPUs.",
+    );
+    for (kind, meter) in book.header().cluster.kinds().iter().zip(&book.totals.kinds) {
+        let parts =
+            [("active", meter.used.active_joules), ("idle", meter.used.idle_joules), ("unused", meter.unused_joules)];
+        for (part, joules) in parts {
+            page.line("arles_energy_joules_total", &[("kind", &kind.name), ("part", part)], joules);
+        }
+    }
+    page.head("arles_tenant_energy_joules_total", "counter", "Energy charged to a tenant's jobs.");
+    for (line, (charge, _)) in book.tenants.iter().zip(&book.totals.tenants) {
+        let parts =
+            [("active", charge.active_joules), ("idle", charge.idle_joules), ("restart", charge.restart_joules)];
+        for (part, joules) in parts {
+            page.line("arles_tenant_energy_joules_total", &[("tenant", &line.name), ("part", part)], joules);
+        }
+    }
+    page.head("arles_tenant_gpu_seconds_total", "counter", "GPU seconds held by a tenant's jobs.");
+    for (line, (_, seconds)) in book.tenants.iter().zip(&book.totals.tenants) {
+        page.line("arles_tenant_gpu_seconds_total", &[("tenant", &line.name)], seconds);
+    }
+}
+
+fn estimates(page: &mut Page, book: &Book) {
+    let counts = &book.counts;
+    page.one("arles_measurements_total", "counter", "Rate measurements.", counts.measurements);
+    page.head(
+        "arles_estimate_error_ratio",
+        "summary",
+        "|estimated / measured - 1| over all measurements, with the estimate before each.",
+    );
+    page.line("arles_estimate_error_ratio_sum", &[], counts.error_sum);
+    page.line("arles_estimate_error_ratio_count", &[], counts.errors);
+    let now = book.measured.iter().filter_map(|((ask, kind, spread), cell)| {
+        let guess = book.guess(ask, *kind, *spread)?;
+        (cell.mean_rate > 0.0).then(|| (guess / cell.mean_rate - 1.0).abs())
+    });
+    let (sum, n) = now.fold((0.0, 0_u64), |(sum, n), error| (sum + error, n + 1));
+    if n > 0 {
+        page.one(
+            "arles_estimate_present_error_ratio",
+            "gauge",
+            "Mean error of current estimates over measured cells.",
+            sum / n as f64,
+        );
+    }
+}
+
+fn service(page: &mut Page, shared: &Shared) {
+    let gauges = &shared.gauges;
+    page.histogram("arles_solve_seconds", "Run time of the policy's solver.", &gauges.solve);
+    page.histogram("arles_step_seconds", "Duration of one scheduler step.", &gauges.step);
+    page.histogram("arles_journal_commit_seconds", "Duration of one journal commit, sync included.", &gauges.commit);
+    page.histogram(
+        "arles_journal_lag_seconds",
+        "Time from a request's step to its acknowledgement.",
+        &gauges.acknowledge,
+    );
+    page.histogram("arles_engine_call_seconds", "Duration of one engine call.", &gauges.engine);
+    page.histogram("arles_http_request_seconds", "Duration of one HTTP request.", &gauges.request);
+    page.head("arles_http_responses_total", "counter", "HTTP responses by status class.");
+    for (class, count) in gauges.answers.iter().enumerate() {
+        page.line("arles_http_responses_total", &[("code", &format!("{}xx", class + 1))], count.get());
+    }
+    page.one(
+        "arles_journal_entries_total",
+        "counter",
+        "Journal entries written since the start.",
+        gauges.entries.get(),
+    );
+    page.one(
+        "arles_journal_entries_since_snapshot",
+        "gauge",
+        "Journal entries that a restart would replay.",
+        gauges.entries_since_snapshot.get(),
+    );
+    page.one("arles_snapshots_total", "counter", "Snapshots written since the start.", gauges.snapshots.get());
+    page.one("arles_snapshot_bytes", "gauge", "Size of the last snapshot.", gauges.snapshot_bytes.get());
+    page.one("arles_requests_waiting", "gauge", "Requests queued for the event loop.", gauges.inbox.get());
+    page.one("arles_event_listeners", "gauge", "Open event streams.", gauges.listeners.get());
+    page.one("arles_engine_up", "gauge", "Whether the engine responds.", gauges.engine_up.get());
+    page.one("arles_engine_errors_total", "counter", "Failed engine calls.", gauges.engine_errors.get());
+    page.one(
+        "arles_ready",
+        "gauge",
+        "Whether requests are accepted.",
+        u8::from(shared.condition() == ServiceState::Ready),
+    );
+    page.one("arles_clock_seconds", "gauge", "The scheduler's clock.", shared.clock.now().seconds());
+    page.one(
+        "arles_clock_speed_ratio",
+        "gauge",
+        "Speed of the scheduler's clock relative to wall-clock time.",
+        shared.clock.speed(),
+    );
+    page.head("arles_build_info", "gauge", "Version, engine and estimator.");
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("engine", shared.engine_name.as_str()),
+        ("estimator", shared.estimator_name.as_str()),
+    ];
+    page.line("arles_build_info", &labels, 1);
+}

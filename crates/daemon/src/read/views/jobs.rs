@@ -1,0 +1,243 @@
+//! Jobs, live and past.
+
+use super::{View, cursor, energy_of, limit};
+use crate::Refusal;
+use crate::read::book::{Book, NEXT_ROUND, Record};
+use crate::read::views::{JobsQuery, Page};
+use crate::service::desk::no_job;
+use crate::store::PastFilter;
+use arles_api::{self as api, JobState};
+use arles_core::place::Standing;
+use arles_core::scheduler::Verdict;
+use arles_core::{GpuId, JobId, Library, Time, Work};
+use std::collections::BTreeMap;
+
+impl View<'_> {
+    /// One job.
+    ///
+    /// # Errors
+    /// When there is none to see.
+    pub fn job(&self, id: u64) -> Result<api::Job, Refusal> {
+        if let Some(job) = self.book(|book| Some(self.shown(book, book.jobs.get(&JobId(id))?))) {
+            return if self.who.sees(&job.tenant) { Ok(job) } else { Err(no_job(id)) };
+        }
+        let past: Option<Record> = self.history(|store| store.past_job(id))?;
+        let job = past.map(|record| self.book(|book| self.shown(book, &record)));
+        job.filter(|job| self.who.sees(&job.tenant)).ok_or_else(|| no_job(id))
+    }
+
+    /// Jobs by number, live and past alike.
+    ///
+    /// # Errors
+    /// When the query is invalid.
+    pub fn jobs(&self, query: &JobsQuery) -> Result<api::Jobs, Refusal> {
+        let limit = limit(&Page { limit: query.limit, cursor: None })?;
+        let beyond = cursor(query.cursor.as_deref())?;
+        let workload = query.workload.as_deref().map(known_workload);
+        let tenant = self.who.tenant.clone().or_else(|| query.tenant.clone());
+        // A tenant that asks for another's jobs gets an empty list.
+        let nobody = query.tenant.as_deref().is_some_and(|tenant| !self.who.sees(tenant));
+        let mut found: BTreeMap<u64, api::Job> = BTreeMap::new();
+        if !nobody {
+            self.book(|book| {
+                let fits = |record: &&Record| {
+                    beyond.is_none_or(|b| if query.oldest_first { record.spec.id.0 > b } else { record.spec.id.0 < b })
+                        && (query.states.is_empty() || query.states.contains(&record.state))
+                        && tenant.as_ref().is_none_or(|name| book.tenants[record.spec.tenant.index()].name == *name)
+                        && workload.is_none_or(|name| self.header().workloads[record.spec.workload.index()] == name)
+                };
+                let live: Vec<&Record> = match query.oldest_first {
+                    true => book.jobs.values().map(AsRef::as_ref).filter(fits).take(limit).collect(),
+                    false => book.jobs.values().map(AsRef::as_ref).rev().filter(fits).take(limit).collect(),
+                };
+                found.extend(live.into_iter().map(|record| (record.spec.id.0, self.shown(book, record))));
+            });
+        }
+        let over: Vec<&'static str> =
+            query.states.iter().filter(|state| state.over()).map(|state| state.name()).collect();
+        if !nobody && (query.states.is_empty() || !over.is_empty()) {
+            let filter = PastFilter {
+                tenant,
+                workload: workload.map(str::to_owned),
+                states: over,
+                oldest_first: query.oldest_first,
+                beyond,
+                most: limit,
+            };
+            let past: Vec<Record> = self.history(|store| store.past_jobs(&filter))?;
+            self.book(|book| {
+                for record in &past {
+                    found.entry(record.spec.id.0).or_insert_with(|| self.shown(book, record));
+                }
+            });
+        }
+        let full = found.len() >= limit;
+        let jobs: Vec<api::Job> = match query.oldest_first {
+            true => found.into_values().take(limit).collect(),
+            false => found.into_values().rev().take(limit).collect(),
+        };
+        let next = jobs.last().filter(|_| full).map(|job| job.id.to_string());
+        Ok(api::Jobs { jobs, next, live: self.book(|book| self.live(book)) })
+    }
+
+    /// Live jobs by state, of the tenants that the caller may see.
+    fn live(&self, book: &Book) -> Vec<api::StateCount> {
+        let count = |&state: &JobState| api::StateCount {
+            state,
+            jobs: self.lines(book).map(|(_, line)| line.live[state as usize]).sum(),
+        };
+        JobState::ALL[..4].iter().map(count).collect()
+    }
+
+    /// Jobs that wait, oldest first.
+    ///
+    /// # Errors
+    /// When the query is invalid.
+    pub fn queue(&self, page: &Page) -> Result<api::Queue, Refusal> {
+        let (limit, beyond) = (limit(page)?, cursor(page.cursor.as_deref())?);
+        Ok(self.book(|book| {
+            let after = std::ops::Bound::Excluded(JobId(beyond.unwrap_or(0)));
+            let waiting = book.waiting.range((after, std::ops::Bound::Unbounded));
+            let records = waiting.filter_map(|id| book.jobs.get(id));
+            let visible = records.filter(|record| self.who.sees(&book.tenants[record.spec.tenant.index()].name));
+            let jobs: Vec<api::Job> = visible.take(limit).map(|record| self.shown(book, record)).collect();
+            let next = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.id.to_string());
+            let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+            for ((tenant, code), jobs) in &book.reasons {
+                if self.who.sees(&book.tenants[*tenant as usize].name) {
+                    *reasons.entry(code).or_default() += jobs;
+                }
+            }
+            let count = |(code, jobs): (&str, u64)| api::ReasonCount { code: code.into(), jobs };
+            api::Queue { jobs, next, reasons: reasons.into_iter().map(count).collect() }
+        }))
+    }
+
+    /// Why a live job is where it is.
+    pub(crate) fn explain(
+        &self,
+        id: u64,
+        verdict: Option<&Verdict>,
+        standing: &[Standing],
+        now: Time,
+    ) -> Result<api::Explanation, Refusal> {
+        let job = self.job(id)?;
+        let header = self.header();
+        let reason = match verdict {
+            Some(Verdict::Unknown) => return Ok(self.explain_past(&job)),
+            Some(verdict) => told(verdict),
+            None => job.reason.clone().unwrap_or_else(|| {
+                let text = format!("is {}", job.state.name());
+                api::Reason { code: job.state.name().into(), text, seconds: None }
+            }),
+        };
+        let standing = standing.iter().map(|s| api::Standing {
+            kind: header.cluster.kind(s.kind).name.clone(),
+            gangs: s.gangs,
+            owed: s.credit,
+        });
+        Ok(api::Explanation {
+            id,
+            state: job.state,
+            starts_at: reason.seconds.map(|seconds| now.seconds() + seconds),
+            reason,
+            standing: standing.collect(),
+            rates: self.rates_of(&job),
+        })
+    }
+
+    /// How a job that is over ended.
+    pub(crate) fn explain_past(&self, job: &api::Job) -> api::Explanation {
+        let text = format!("job {} has ended: {}", job.id, job.state.name());
+        let reason = job.reason.clone().unwrap_or(api::Reason { code: job.state.name().into(), text, seconds: None });
+        let (id, state) = (job.id, job.state);
+        api::Explanation { id, state, reason, starts_at: None, standing: Vec::new(), rates: Vec::new() }
+    }
+
+    fn shown(&self, book: &Book, record: &Record) -> api::Job {
+        let (header, spec) = (self.header(), &record.spec);
+        let (steps, period_seconds) = match spec.work {
+            Work::Steps(steps) => (Some(steps), None),
+            Work::Period(seconds) => (None, Some(seconds)),
+        };
+        let waits = record.reason.as_ref().map(|reason| api::Reason {
+            code: reason.code().into(),
+            text: reason.to_string(),
+            seconds: reason.seconds(),
+        });
+        let failed = || record.why.clone().map(|text| api::Reason { code: "gave-up".into(), text, seconds: None });
+        let fresh = || {
+            let text = match record.started {
+                None => "waiting for the next scheduling round".to_owned(),
+                Some(_) => "preempted; waiting for the next scheduling round".to_owned(),
+            };
+            (record.state == JobState::Waiting).then(|| api::Reason { code: NEXT_ROUND.into(), text, seconds: None })
+        };
+        api::Job {
+            id: spec.id.0,
+            name: record.name.clone(),
+            tenant: book.tenants[spec.tenant.index()].name.clone(),
+            workload: header.workloads[spec.workload.index()].clone(),
+            gang: spec.gang,
+            steps,
+            period_seconds,
+            floor: spec.floor,
+            weight: spec.weight,
+            restart_seconds: spec.restart_seconds,
+            kinds: spec.kinds.iter().map(|&kind| header.cluster.kind(kind).name.clone()).collect(),
+            state: record.state,
+            reason: waits.or_else(failed).or_else(fresh),
+            place: self.place(book, record),
+            submitted_at: spec.arrived.seconds(),
+            started_at: record.started.map(Time::seconds),
+            ended_at: record.ended.map(Time::seconds),
+            steps_done: record.steps,
+            done_ratio: record.done_ratio(),
+            rate: record.rate,
+            estimated_rate: record.estimated_rate,
+            restarts: record.starts.saturating_sub(1),
+            failures: record.failures,
+            gpu_seconds: record.gpu_seconds,
+            energy: energy_of(&record.charge),
+            reported: record.said,
+        }
+    }
+
+    fn place(&self, book: &Book, record: &Record) -> Option<api::Place> {
+        let (held, cluster) = (record.held.as_ref()?, &self.header().cluster);
+        let mut nodes: Vec<String> =
+            held.gpus.iter().map(|&gpu| cluster.node(cluster.node_of(GpuId(gpu))).name.clone()).collect();
+        nodes.dedup();
+        let other =
+            held.gpus.iter().flat_map(|&gpu| book.seats[gpu as usize]).find(|&job| job != 0 && job != record.spec.id.0);
+        let visible = |id: &u64| {
+            let partner = book.jobs.get(&JobId(*id));
+            partner.is_some_and(|partner| self.who.sees(&book.tenants[partner.spec.tenant.index()].name))
+        };
+        Some(api::Place {
+            kind: cluster.kind(held.kind).name.clone(),
+            gpus: held.gpus.clone(),
+            nodes,
+            spread: held.spread,
+            shared: other.is_some(),
+            partner: other.filter(visible),
+        })
+    }
+}
+
+/// A verdict as the API reports it.
+fn told(verdict: &Verdict) -> api::Reason {
+    let (code, text, seconds) = match verdict {
+        Verdict::Waits(reason) => (reason.code(), reason.to_string(), reason.seconds()),
+        Verdict::Runs { .. } => ("runs", verdict.to_string(), None),
+        Verdict::Starts => ("starts", verdict.to_string(), None),
+        Verdict::Stops => ("stops", verdict.to_string(), None),
+        Verdict::Unknown => ("unknown", verdict.to_string(), None),
+    };
+    api::Reason { code: code.into(), text, seconds }
+}
+
+/// The library's name for a workload, or the name as given.
+pub(super) fn known_workload(name: &str) -> &str {
+    Library::builtin().workload(name).map_or(name, |workload| workload.name.as_str())
+}

@@ -1,0 +1,244 @@
+//! The state machine: scheduler, book and idempotency keys, driven by journal entries alone.
+//!
+//! Live or recovering, an entry does the same: [`StateMachine::step`] gives it to the scheduler, [`StateMachine::publish`] to the book. Between
+//! the two lies the sync of the journal.
+
+use crate::read::book::Book;
+use crate::read::book::HeldGpus;
+use crate::store::entry::{self, Entry, JournalHeader, Key};
+use crate::store::{JournalRecord, Store, StoreError};
+use arles_api::JobState;
+use arles_core::allocate::{Problem, find_policy};
+use arles_core::scheduler::{JobPhase, NodeStatus};
+use arles_core::{Input, JobId, Output, Round, Scheduler, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Idempotency keys that are remembered.
+const KEYS: usize = 100_000;
+
+/// A job as the scheduler sees it after an entry.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct JobUpdate {
+    pub(crate) state: JobState,
+    pub(crate) held: Option<HeldGpus>,
+    pub(crate) steps_done: f64,
+    pub(crate) first_started: Option<Time>,
+    pub(crate) failures: u32,
+    pub(crate) estimated_rate: Option<f64>,
+}
+
+/// A job that an entry may have changed.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ChangedJob {
+    pub(crate) job: JobId,
+    /// `None` if the scheduler has forgotten it.
+    pub(crate) now: Option<JobUpdate>,
+}
+
+/// What followed from an entry.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) touched: Vec<ChangedJob>,
+    pub(crate) round: Round,
+    /// The problem that an allocation answered.
+    pub(crate) answered: Option<Arc<Problem>>,
+    /// Nodes, where the entry may have changed them.
+    pub(crate) nodes: Option<Vec<NodeStatus>>,
+}
+
+/// What was already asked for under an idempotency key.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Keys {
+    /// Oldest first.
+    order: VecDeque<(Key, JobId)>,
+    #[serde(skip)]
+    known: BTreeMap<(String, String), (u64, JobId)>,
+}
+
+impl Keys {
+    pub(crate) fn find(&self, owner: &str, word: &str) -> Option<(u64, JobId)> {
+        self.known.get(&(owner.to_owned(), word.to_owned())).copied()
+    }
+
+    fn put(&mut self, key: &Key, job: JobId) {
+        if self.order.len() == KEYS
+            && let Some((old, _)) = self.order.pop_front()
+        {
+            self.known.remove(&(old.owner, old.word));
+        }
+        self.order.push_back((key.clone(), job));
+        self.known.insert((key.owner.clone(), key.word.clone()), (key.request, job));
+    }
+
+    fn index(&mut self) {
+        let entry = |(key, job): &(Key, JobId)| ((key.owner.clone(), key.word.clone()), (key.request, *job));
+        self.known = self.order.iter().map(entry).collect();
+    }
+}
+
+/// All but the book, which readers share.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct StateMachine {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) keys: Keys,
+    pub(crate) next_job: u64,
+    /// The question that is open, so that its answer can be understood.
+    #[serde(skip)]
+    asked: Option<Arc<Problem>>,
+}
+
+/// All that a snapshot holds.
+#[derive(Serialize)]
+pub(crate) struct SavedRef<'a> {
+    pub(crate) machine: &'a StateMachine,
+    pub(crate) book: &'a Book,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    machine: StateMachine,
+    book: Book,
+}
+
+/// A machine and its book, and the number of the last entry in them.
+pub(crate) struct Recovered {
+    pub(crate) machine: StateMachine,
+    /// What readers see.
+    pub(crate) book: Book,
+    /// Number of the last entry.
+    pub(crate) seq: u64,
+    /// Entries that were replayed on top of the snapshot.
+    pub(crate) replayed: u64,
+    /// Entries whose digest was another: this program decides otherwise than the one that wrote them.
+    pub(crate) differing: u64,
+}
+
+impl StateMachine {
+    pub(crate) fn new(header: &JournalHeader) -> Result<Self, StoreError> {
+        let policy = find_policy(&header.policy).ok_or_else(|| {
+            StoreError::Refused(format!("this arles has no policy '{}'; 'arles policies' lists them", header.policy))
+        })?;
+        let (cluster, tenants) = (header.cluster.clone(), header.tenants.clone());
+        let scheduler = Scheduler::new(cluster, tenants, policy, header.settings);
+        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, asked: None })
+    }
+
+    /// The state as of the last entry of a journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub(crate) fn recover(
+        store: &Store,
+        header: &Arc<JournalHeader>,
+        remark: &mut dyn FnMut(String),
+    ) -> Result<Recovered, StoreError> {
+        let (seq, machine, book) = match store.snapshot::<Saved>(remark)? {
+            None => (0, Self::new(header)?, Book::new(header)),
+            Some((seq, Saved { mut machine, mut book })) => {
+                machine.keys.index();
+                machine.asked = machine.open_question();
+                book.header = Some(Arc::clone(header));
+                book.nodes = machine.scheduler.node_statuses().collect();
+                (seq, machine, book)
+            }
+        };
+        Self::follow(store, seq, machine, book)
+    }
+
+    /// The same from the very first entry, whatever snapshots there are: what a daemon that was never interrupted would have made of it.
+    pub(crate) fn retrace(store: &Store, header: &Arc<JournalHeader>) -> Result<Recovered, StoreError> {
+        if store.first_entry()?.is_some_and(|first| first != 1) {
+            return Err(StoreError::Refused(
+                "the first entries of this journal were dropped after a snapshot; 'arles serve --keep-journal' keeps them all".into(),
+            ));
+        }
+        Self::follow(store, 0, Self::new(header)?, Book::new(header))
+    }
+
+    /// Replays what came after entry `seq`.
+    fn follow(store: &Store, mut seq: u64, mut machine: Self, mut book: Book) -> Result<Recovered, StoreError> {
+        let (mut replayed, mut differing) = (0, 0);
+        store.entries(seq, |JournalRecord { seq: number, at, entry, digest }| {
+            if number != seq + 1 {
+                return Err(StoreError::Refused(format!(
+                    "entry {} is missing from the journal; restore a copy made by 'arles backup'",
+                    seq + 1
+                )));
+            }
+            seq = number;
+            replayed += 1;
+            let effects = machine.step(at, &entry);
+            differing += u64::from(entry::digest(&effects.outputs) != digest);
+            book.record(at, &entry, &effects);
+            Ok(())
+        })?;
+        Ok(Recovered { machine, book, seq, replayed, differing })
+    }
+
+    fn open_question(&self) -> Option<Arc<Problem>> {
+        self.scheduler.again().into_iter().find_map(|output| match output {
+            Output::Solve(problem) => Some(problem),
+            _ => None,
+        })
+    }
+
+    /// Gives an entry to the scheduler. Nothing that follows may be done before the entry is safe.
+    pub(crate) fn step(&mut self, at: Time, entry: &Entry) -> Effects {
+        let input = match entry {
+            Entry::Submit(submission) => {
+                self.next_job = self.next_job.max(submission.spec.id.0 + 1);
+                if let Some(key) = &submission.key {
+                    self.keys.put(key, submission.spec.id);
+                }
+                &Input::Submit(submission.spec.clone())
+            }
+            Entry::Input(input) => input,
+            Entry::Meters(_) | Entry::Dismissed(..) | Entry::RollCall(_) | Entry::Measured(_) => {
+                return Effects { round: self.scheduler.round(), ..Effects::default() };
+            }
+        };
+        let answered = match input {
+            Input::Allocated(round, _) => self.asked.take_if(|problem| problem.round == *round),
+            _ => None,
+        };
+        let looks = matches!(input, Input::Surveyed(_) | Input::Tick);
+        let mut jobs = input.jobs();
+        let outputs = self.scheduler.step(at, input);
+        for output in &outputs {
+            jobs.extend(output.job());
+            if let Output::Solve(problem) = output {
+                self.asked = Some(Arc::clone(problem));
+            }
+        }
+        jobs.sort_unstable();
+        jobs.dedup();
+        let touched = jobs.into_iter().map(|job| ChangedJob { job, now: self.glimpse(job) }).collect();
+        let nodes = looks.then(|| self.scheduler.node_statuses().collect());
+        Effects { outputs, touched, round: self.scheduler.round(), answered, nodes }
+    }
+
+    fn glimpse(&self, job: JobId) -> Option<JobUpdate> {
+        let job_status = self.scheduler.job_status(job)?;
+        let held = job_status.gang.map(|gang| HeldGpus {
+            kind: gang.kind,
+            gpus: gang.gpus.iter().map(|gpu| gpu.0).collect(),
+            spread: gang.spread,
+        });
+        Some(JobUpdate {
+            state: match job_status.phase {
+                JobPhase::Waiting => JobState::Waiting,
+                JobPhase::Starting => JobState::Starting,
+                JobPhase::Running => JobState::Running,
+                JobPhase::Stopping => JobState::Stopping,
+            },
+            held,
+            steps_done: job_status.steps_done,
+            first_started: job_status.first_started,
+            failures: job_status.failures,
+            estimated_rate: (job_status.rate > 0.0).then_some(job_status.rate),
+        })
+    }
+}

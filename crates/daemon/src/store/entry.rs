@@ -1,0 +1,90 @@
+//! Entries of the journal: everything that comes in, in order.
+//!
+//! Inputs of the scheduler are there, and what only the book needs: names, meters, measurements. Together with
+//! the [header](JournalHeader) they rebuild both to the bit.
+
+use arles_core::engine::{JobMeter, Meters};
+use arles_core::estimate::Observation;
+use arles_core::scheduler::Settings;
+use arles_core::{Cluster, Fingerprint, Input, JobId, JobSpec, Output, Tenant, Time};
+use serde::{Deserialize, Serialize};
+
+/// What a journal begins with and what never changes in it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JournalHeader {
+    /// Nodes, GPUs and kinds.
+    pub cluster: Cluster,
+    /// Rounds, leases and retries.
+    pub settings: Settings,
+    /// Tenants at the beginning; more may come.
+    pub tenants: Vec<Tenant>,
+    /// Policy at the beginning.
+    pub policy: String,
+    /// Names of everything that can be submitted; a [`WorkloadId`](arles_core::WorkloadId) counts into it. It may grow at its end.
+    pub workloads: Vec<String>,
+    /// Restart cost of jobs that do not state their own.
+    pub restart_seconds: f64,
+    /// When the journal began.
+    pub begun: Time,
+}
+
+/// A job as it was submitted.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Submission {
+    /// The job as the scheduler knows it.
+    pub spec: JobSpec,
+    /// Job name, for display only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Idempotency key, so that a request that is sent twice is processed once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Key>,
+}
+
+/// An idempotency key.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Key {
+    /// Name of the token that used it: other tokens may use the same key.
+    pub owner: String,
+    /// The key, as the client chose it.
+    pub word: String,
+    /// Fingerprint of the request: another request under the same key is a mistake.
+    pub request: u64,
+}
+
+/// One thing that came in.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entry {
+    /// A submitted job.
+    Submit(Submission),
+    /// Anything else for the scheduler.
+    Input(Input),
+    /// What the meters showed.
+    Meters(Meters),
+    /// A job that is over was dismissed; its last meter, if the engine still had one.
+    Dismissed(JobId, Option<JobMeter>),
+    /// The engine was sent the list of live jobs; these are the last meters of others. It closes no record: a job that ended while
+    /// the list was on its way is metered once more, when it is dismissed.
+    RollCall(Vec<JobMeter>),
+    /// Rates and powers that were measured.
+    Measured(Vec<Observation>),
+}
+
+/// The fingerprint of anything that is written as JSON.
+pub(crate) fn fingerprint(value: &impl Serialize) -> u64 {
+    let mut print = Fingerprint::default();
+    serde_json::to_writer(&mut print, value).expect("plain data");
+    print.value()
+}
+
+/// A fingerprint of what followed from an entry: orders and notes. (Questions are left out: they follow from the same state, and a
+/// problem is large.)
+pub(crate) fn digest(outputs: &[Output]) -> u64 {
+    let acts = outputs.iter().filter(|output| matches!(output, Output::Order(_) | Output::Note(_)));
+    let mut print = Fingerprint::default();
+    for output in acts {
+        serde_json::to_writer(&mut print, output).expect("plain data");
+    }
+    print.value()
+}
