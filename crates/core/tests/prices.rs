@@ -221,3 +221,17 @@ fn draft(jobs: u32, weight: f64, rates: &[f64]) -> Draft {
     let rates = rates.to_vec();
     Draft { gang: 1, jobs, weight, attained_gpu_seconds: 0.0, steps_left: 1000.0, rates }
 }
+
+/// The solver of pairs stopped at two fifths of what everybody could have; nobody may be below what max-min fairness without
+/// pairs would give it.
+#[test]
+fn packing_never_lowers_the_least_level() {
+    let mut runner = TestRunner::deterministic();
+    let [packed, apart] = ["max-min-packed", "max-min-fairness"].map(|name| find_policy(name).expect("in the table"));
+    for _ in 0..300 {
+        let problem = problem().new_tree(&mut runner).expect("a problem").current();
+        let level = |entry: &PolicyEntry, problem: &Problem| ask(entry, problem).objective().expect("a level");
+        let (with, without) = (level(packed, &with_pairs(problem.clone())), level(apart, &problem));
+        assert!(with >= without * (1.0 - 1e-6), "{with} with pairs, {without} without: {problem:#?}");
+    }
+}

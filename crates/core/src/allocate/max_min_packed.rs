@@ -9,6 +9,7 @@
 //! where r̄_l is l's rate on an average GPU, and then on for everybody who can still rise. Pairs that do no better than
 //! taking turns are left out; the others come in as prices ask for them ([`arles_lp::sharing`]).
 
+use super::max_min::MaxMin;
 use super::{
     AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
     user_index,
@@ -19,15 +20,17 @@ use std::collections::BTreeMap;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "max-min-packed",
-    summary: "max-min-fairness with space sharing (Gavel's): two single-GPU jobs may share a GPU",
+    summary: "Gavel's max-min fairness with space sharing, to the gap that its certificate states: two single-GPU jobs may share a GPU",
     pairs: true,
-    promises: &[Promise::ScaleFree, Promise::SharingIncentive, Promise::Optimal],
+    promises: &[Promise::ScaleFree, Promise::SharingIncentive],
     make: || Box::new(MaxMinPacked),
     ..PolicyEntry::DIVIDES
 };
 
 pub(super) struct MaxMinPacked;
 
+/// Relative gap above which the answer without pairs is looked at, too.
+const GAP: f64 = 1e-6;
 /// A level this near to what a user can do at most, relatively, is that.
 const LIMITED: f64 = 1e-9;
 
@@ -41,6 +44,11 @@ impl Policy for MaxMinPacked {
         let asked = sharing::Sharing { users, rates, pairs, capacity: &problem.capacity };
         let filling = sharing::fill(&asked, Budget::default())?;
         let (certificate, prices) = question.lowest(problem.kinds(), &filling);
+        if certificate.gap() > GAP
+            && let Some(apart) = better_apart(problem, certificate)?
+        {
+            return Ok(apart);
+        }
         let proposal = Proposal {
             grants: question.grants(&filling),
             objective: Some(certificate.lower),
@@ -49,6 +57,16 @@ impl Policy for MaxMinPacked {
         };
         Allocation::check(problem, proposal)
     }
+}
+
+/// The answer without pairs, if everybody is better off with that: the solver of pairs may stop far from its bound.
+fn better_apart(problem: &Problem, certificate: Certificate) -> Result<Option<Allocation>, AllocateError> {
+    let apart = MaxMin::new(true).allocate(problem)?;
+    let Some(lower) = apart.objective().filter(|&level| level > certificate.lower) else { return Ok(None) };
+    let certificate = Some(Certificate { lower, upper: certificate.upper.max(lower) });
+    let grants = apart.grants().to_vec();
+    // What a GPU is worth to pairs is not known then.
+    Allocation::check(problem, Proposal { grants, objective: Some(lower), certificate, prices: Vec::new() }).map(Some)
 }
 
 /// The problem as the solver asks it.

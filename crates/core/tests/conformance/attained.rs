@@ -21,7 +21,7 @@ pub(crate) fn objective(entry: &PolicyEntry, problem: &Problem, grants: &[Grant]
             Some((users.iter().map(|&u| weights[u] * speedup(u).ln()).sum::<f64>() / all).exp())
         }
         "oef-noncoop" => Some(least(&|u| weights[u] * slowest(problem, u))),
-        "max-min-fairness" | "max-min-packed" => Some(least(&|u| equal_share(problem, u))),
+        "max-min-fairness" => Some(least(&|u| equal_share(problem, u))),
         "min-makespan" => Some(least(&|u| problem.users[u].steps_left)),
         "finish-time-fairness" => {
             let courses = courses(problem);
@@ -40,7 +40,7 @@ fn slowest(problem: &Problem, u: usize) -> f64 {
 }
 
 /// A user's rate over Gavel's measure: its weight's worth of the mean GPU.
-pub(crate) fn equal_share(problem: &Problem, u: usize) -> f64 {
+fn equal_share(problem: &Problem, u: usize) -> f64 {
     let user = &problem.users[u];
     let gpus: f64 = problem.capacity.iter().sum();
     let mean = problem.gpu_rates(u).zip(&problem.capacity).map(|(r, m)| r * m).sum::<f64>() / gpus;

@@ -1,7 +1,6 @@
 //! The programs again, written down as they stand in the papers and given to the general solver; the market by a method of
 //! its own. A policy that promises an optimum has its program here.
 
-use crate::attained::equal_share;
 use arles_core::allocate::{Entitlement, PolicyEntry, Problem};
 use arles_lp::{Budget, Clarabel, ColumnId, Model, ModelError, Outcome, Solver, Status, maxmin};
 
@@ -24,7 +23,6 @@ pub(crate) fn objective(entry: &PolicyEntry, problem: &Problem, claim: f64) -> O
     let exact = |value: Option<f64>| value.map(Bracket::exact);
     match entry.name {
         "max-min-fairness" => exact(max_min_level(problem)),
-        "max-min-packed" => exact(packed_level(problem).ok().flatten()),
         "oef-noncoop" => exact(equal_level(problem, entry.entitlement)),
         "oef-coop" => exact(envy_free_total(problem, entry.entitlement).ok().flatten()),
         "ceei" => Some(nash_welfare(problem, entry.entitlement)),
@@ -284,21 +282,6 @@ fn largest_sum(entry: &PolicyEntry, problem: &Problem, cost: impl Fn(usize) -> f
     let mut model = Model::maximise();
     let value = |way: &Way| way.members.iter().map(speedup).sum::<f64>() / cost(way.kind);
     program(&mut model, problem, &ways(entry, problem), value)?;
-    Ok(solved(&Clarabel.solve(&model, Budget::default())))
-}
-
-/// Max-min fairness with two to a GPU, over every pair.
-fn packed_level(problem: &Problem) -> Result<Option<f64>, ModelError> {
-    let entry = arles_core::allocate::find_policy("max-min-packed").expect("in the table");
-    let mut model = Model::maximise();
-    let rates = program(&mut model, problem, &ways(entry, problem), |_| 0.0)?;
-    let level = model.add_column(0.0, f64::INFINITY, 1.0)?;
-    for (u, terms) in rates.into_iter().enumerate().filter(|(_, terms)| !terms.is_empty()) {
-        let share = equal_share(problem, u);
-        let terms = terms.into_iter().map(|(column, rate)| (column, rate / share));
-        let row: Vec<_> = merged(&terms.collect::<Vec<_>>()).into_iter().chain([(level, -1.0)]).collect();
-        model.add_row(0.0, f64::INFINITY, &row)?;
-    }
     Ok(solved(&Clarabel.solve(&model, Budget::default())))
 }
 
