@@ -198,7 +198,12 @@ impl Book {
             shares: shares(problem, allocation),
         });
         let users = problem.users.len();
-        self.tell(at, "round", None, format!("{}: {} allocated GPUs to {users} job classes", problem.round, self.policy));
+        self.tell(
+            at,
+            "round",
+            None,
+            format!("{}: {} allocated GPUs to {users} job classes", problem.round, self.policy),
+        );
     }
 
     /// Counts the decision in force until `at` in, and begins a new period if this one is long enough.
