@@ -80,6 +80,17 @@ impl RoundingPlacer {
         gangs
     }
 
+    /// The kinds of every class that is owed any, in the order of its claims.
+    pub(crate) fn kinds_by_class(&self) -> BTreeMap<ClassId, Vec<KindId>> {
+        let mut kinds: BTreeMap<ClassId, Vec<KindId>> = BTreeMap::new();
+        for claim in &self.claims {
+            for class in std::iter::once(claim.first).chain(claim.second.filter(|&second| second != claim.first)) {
+                kinds.entry(class).or_default().push(claim.kind);
+            }
+        }
+        kinds
+    }
+
     /// A sentence, when a placer that was read back cannot be that of a cluster with so many kinds.
     pub(crate) fn check(&self, kinds: usize) -> Result<(), String> {
         match self.claims.iter().find(|claim| claim.kind.index() >= kinds) {
