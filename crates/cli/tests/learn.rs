@@ -1,19 +1,17 @@
 //! Estimators on Gavel's published rates: what ships is better than what is simple, and not so good that it must have peeked.
 
+#[path = "support/shared.rs"]
+mod shared;
 #[path = "support/arles.rs"]
 mod support;
 
 use serde_json::Value;
-use std::path::Path;
+use shared::shared;
 use support::{arles, folder};
 
 #[test]
 fn learned_is_best_on_families_it_never_saw() {
-    let rates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gavel/simulation_throughputs.json");
-    if !rates.exists() {
-        println!("skipped: Gavel's rates are not at {}", rates.display());
-        return;
-    }
+    let Some(rates) = shared("data/gavel/simulation_throughputs.json") else { return };
     let folder = folder("learn-published");
     let rates = rates.to_string_lossy().into_owned();
     let command = [

@@ -1,8 +1,11 @@
 //! `arles reproduce`: the same bytes for the same seed, a sentence for what is wrong, and the published figures.
 
+#[path = "support/shared.rs"]
+mod shared;
 #[path = "support/arles.rs"]
 mod support;
 
+use shared::shared;
 use std::path::Path;
 use support::{arles, folder};
 
@@ -89,8 +92,8 @@ fn wrong_input_gets_a_sentence() {
     let folder = folder("reproduce-wrong");
     let cases = [
         ("reproduce", "required arguments were not provided"),
-        ("reproduce oaf", "there is nothing to reproduce of 'oaf' (did you mean oef?)"),
-        ("reproduce gog", "there is nothing to reproduce of 'gog' (did you mean gogh?); expected oef or gogh"),
+        ("reproduce oaf", "there is no paper 'oaf' (did you mean oef?)"),
+        ("reproduce gog", "there is no paper 'gog' (did you mean gogh?); expected oef or gogh"),
         (
             "reproduce gogh --only enrgy",
             "--only: there is no experiment 'enrgy' (did you mean energy?); expected one of estimates, energy",
@@ -105,7 +108,7 @@ fn wrong_input_gets_a_sentence() {
         ),
         ("reproduce oef --rates missing.json", "missing.json: cannot read this file as a rate table"),
         ("reproduce oef --policy ofe-coop", "--policy: there is no policy 'ofe-coop'"),
-        ("reproduce oef --seeds 0", "no experiment can be done with 0 seeds"),
+        ("reproduce oef --seeds 0", "an experiment needs at least 1 seed, not 0"),
         ("reproduce oef --seeds many", "--seeds: 'many' cannot be used"),
         ("reproduce oef --trace missing.csv", "missing.csv: cannot read this file"),
         ("reproduce oef --html no/such/folder/out.html", "cannot write 'no/such/folder/out.html'"),
@@ -121,11 +124,7 @@ fn wrong_input_gets_a_sentence() {
 
 #[test]
 fn throughput_on_published_rates_is_as_stated() {
-    let rates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gavel/simulation_throughputs.json");
-    if !rates.exists() {
-        println!("skipped: Gavel's rates are not at {}", rates.display());
-        return;
-    }
+    let Some(rates) = shared("data/gavel/simulation_throughputs.json") else { return };
     let folder = folder("reproduce-published");
     let rates = rates.to_string_lossy().into_owned();
     let ran = arles(&folder, &["reproduce", "oef", "--only", "throughput", "--rates", &rates, "-o", "json"], "");

@@ -1,12 +1,12 @@
 //! `arles world`: a virtual cluster in a process of its own, which outlives the daemon that drives it.
 
+use crate::engines;
 use crate::fault::{EXIT_CODES, Failed, remark};
-use crate::settings::Settings;
+use crate::settings::{SettingFlags, WORLD};
 use crate::setup::Setup;
 use anyhow::Result;
 use arles_core::Library;
-use arles_engine::{Virtual, serve};
-use arles_sim::measure::Noise;
+use arles_engine::serve;
 use clap::Args;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -14,53 +14,30 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Run a virtual cluster in a process of its own, for 'arles serve --world'
+/// Run a simulated cluster in its own process, for 'arles serve --world'
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct World {
-    /// Socket to listen on; one that is there already is replaced
+    /// Unix socket to listen on; an existing one is replaced
     #[arg(long, value_name = "SOCKET")]
     listen: PathBuf,
-    /// Seconds of its clock in one of the wall's
+    /// Speed of its clock relative to real time
     #[arg(long, value_name = "RATIO", default_value = "1")]
     speed: f64,
-    /// GPUs of each kind, such as v100:36,p100:36,k80:36
-    #[arg(long, value_name = "KIND:COUNT")]
-    cluster: Option<String>,
-    /// Most GPUs on one node [default: 4]
-    #[arg(long, value_name = "N")]
-    gpus_per_node: Option<String>,
-    /// Measured rates (Gavel's JSON) as its truth
-    #[arg(long, value_name = "FILE")]
-    rates: Option<String>,
-    /// How far it deviates from the performance model [default: 0]
-    #[arg(long, value_name = "RATIO")]
-    deviation: Option<String>,
-    /// A line of JSON for every order and every end of a gang
+    #[command(flatten)]
+    flags: SettingFlags<WORLD>,
+    /// Log every order and every end of a gang as a line of JSON
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
 
 impl World {
-    pub(crate) fn run(&self) -> Result<()> {
-        let mut settings = Settings::builtin()?;
-        let flags = [
-            ("cluster.gpus", "--cluster", &self.cluster),
-            ("cluster.gpus-per-node", "--gpus-per-node", &self.gpus_per_node),
-            ("rates.file", "--rates", &self.rates),
-            ("simulation.deviation", "--deviation", &self.deviation),
-        ];
-        for (key, flag, value) in flags {
-            if let Some(value) = value {
-                settings.put(key, value, flag)?;
-            }
-        }
+    pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
+        let settings = self.flags.settings()?;
         let setup = Setup::new(&settings)?;
         let workloads: Vec<String> = Library::builtin().workloads().iter().map(|w| w.name.clone()).collect();
         let truth = Arc::new(setup.truth(&workloads)?);
-        let noise = Noise { rate_sd: settings.noise, watts_sd: settings.noise, seed: settings.seed };
-        let boot = arles_daemon::clock::wall().0;
-        let world = Virtual::new(setup.cluster.clone(), truth, setup.world_options(), noise, boot);
+        let world = engines::simulated(&settings, &setup, &truth);
         let log: Box<dyn Write + Send> = match &self.log {
             None => Box::new(io::sink()),
             Some(path) => {
@@ -73,7 +50,7 @@ impl World {
             Failed(format!("cannot listen on '{}' ({e}); give a path in a folder you can write", self.listen.display()))
         })?;
         remark(format_args!(
-            "arles: a virtual cluster of {} listens on {}",
+            "arles: simulated cluster of {}, listening on {}",
             crate::cluster::in_words(&setup.cluster),
             self.listen.display()
         ));
