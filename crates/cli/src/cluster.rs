@@ -17,10 +17,10 @@ pub(crate) fn counts(text: &str) -> Result<Counts, String> {
         let bare = part.strip_prefix("gpu:").unwrap_or(part);
         let (name, count) = bare
             .rsplit_once(':')
-            .ok_or_else(|| format!("'{part}' names no number of GPUs; expected KIND:COUNT such as v100:36"))?;
+            .ok_or_else(|| format!("'{part}' has no GPU count; expected KIND:COUNT such as v100:36"))?;
         let kind = Library::builtin().kind(name).map_err(|e| format!("{e}; 'arles kinds' lists all"))?;
         let count: u32 = count.trim().parse().map_err(|_| {
-            format!("'{count}' in '{part}' is no number of GPUs; expected a whole number such as {name}:36")
+            format!("'{count}' in '{part}' is not a number of GPUs; expected a whole number such as {name}:36")
         })?;
         if counts.iter().any(|(known, _)| *known == kind.name) {
             return Err(format!("kind '{}' is listed twice in '{text}'; add its counts up", kind.name));
@@ -66,7 +66,7 @@ pub(crate) fn outages(text: &str) -> Result<Vec<Outage>, String> {
 }
 
 fn outage(text: &str) -> Result<Outage, String> {
-    let form = || format!("'{text}' is no outage; expected NODE@FROM..UNTIL such as v100-003@1h..2h");
+    let form = || format!("'{text}' is not an outage; expected NODE@FROM..UNTIL such as v100-003@1h..2h");
     let (node, span) = text.rsplit_once('@').ok_or_else(form)?;
     let (from, until) = span.split_once("..").ok_or_else(form)?;
     let outage = Outage {

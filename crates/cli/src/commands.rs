@@ -39,7 +39,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::io::{self, BufWriter, Write};
 
-/// Schedules machine-learning jobs on clusters of mixed GPU kinds, and shows what that is worth.
+/// Schedules machine-learning jobs on clusters of mixed GPU kinds.
 #[derive(Parser)]
 #[command(name = "arles", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -47,86 +47,65 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    Demo(demo::Demo),
-    Serve(serve::Serve),
-    World(world::World),
-    Submit(submit::Submit),
-    Queue(queue::Queue),
-    Show(show::Show),
-    Explain(explain::Explain),
-    Cancel(cancel::Cancel),
-    Nodes(nodes::Nodes),
-    Top(top::Top),
-    Tenants(tenants::Tenants),
-    Policy(policy::Policy),
-    Audit(audit::Audit),
-    Energy(energy::Energy),
-    Token(token::Token),
-    Backup(backup::Backup),
-    Run(run::Run),
-    Simulate(simulate::Simulate),
-    Compare(compare::Compare),
-    Allocate(allocate::Allocate),
-    Catalog(catalog::Catalog),
-    Generate(generate::Generate),
-    Import(import::Import),
-    Replay(replay::Replay),
-    Reproduce(reproduce::Reproduce),
-    Estimate(estimate::Estimate),
-    Learn(learn::Learn),
-    Policies(policies::Policies),
-    Estimators(estimators::Estimators),
-    Kinds(kinds::Kinds),
-    Workloads(workloads::Workloads),
-    CheckModel(check_model::CheckModel),
-    CheckConfig(check_config::CheckConfig),
+/// The commands in the order of the help text: what they are called, and who does them.
+macro_rules! commands {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        #[derive(Subcommand)]
+        pub(crate) enum Command {
+            $($name($module::$name),)*
+        }
+
+        impl Command {
+            fn run(&self, out: &mut dyn Write) -> Result<()> {
+                match self {
+                    $(Self::$name(command) => command.run(out),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    demo::Demo,
+    serve::Serve,
+    world::World,
+    submit::Submit,
+    queue::Queue,
+    show::Show,
+    explain::Explain,
+    cancel::Cancel,
+    nodes::Nodes,
+    top::Top,
+    tenants::Tenants,
+    policy::Policy,
+    audit::Audit,
+    energy::Energy,
+    token::Token,
+    backup::Backup,
+    run::Run,
+    simulate::Simulate,
+    compare::Compare,
+    allocate::Allocate,
+    catalog::Catalog,
+    generate::Generate,
+    import::Import,
+    replay::Replay,
+    reproduce::Reproduce,
+    estimate::Estimate,
+    learn::Learn,
+    policies::Policies,
+    estimators::Estimators,
+    kinds::Kinds,
+    workloads::Workloads,
+    check_model::CheckModel,
+    check_config::CheckConfig,
 }
 
 /// Does what was asked; results go to stdout.
-pub(crate) fn run(command: Command) -> Result<()> {
-    // These write from several threads; the lock below would keep all but one waiting.
-    let command = match command {
-        Command::Top(command) => return command.run(),
-        Command::Run(command) => return command.run(),
-        other => other,
-    };
-    let mut out = BufWriter::new(io::stdout().lock());
-    let done = match command {
-        Command::Demo(command) => command.run(&mut out),
-        Command::Serve(command) => command.run(),
-        Command::World(command) => command.run(),
-        Command::Top(_) | Command::Run(_) => Ok(()),
-        Command::Submit(command) => command.run(&mut out),
-        Command::Queue(command) => command.run(&mut out),
-        Command::Show(command) => command.run(&mut out),
-        Command::Explain(command) => command.run(&mut out),
-        Command::Cancel(command) => command.run(&mut out),
-        Command::Nodes(command) => command.run(&mut out),
-        Command::Tenants(command) => command.run(&mut out),
-        Command::Policy(command) => command.run(&mut out),
-        Command::Audit(command) => command.run(&mut out),
-        Command::Energy(command) => command.run(&mut out),
-        Command::Token(command) => command.run(&mut out),
-        Command::Backup(command) => command.run(&mut out),
-        Command::Simulate(command) => command.run(&mut out),
-        Command::Compare(command) => command.run(&mut out),
-        Command::Allocate(command) => command.run(&mut out),
-        Command::Catalog(command) => command.run(&mut out),
-        Command::Generate(command) => command.run(&mut out),
-        Command::Import(command) => command.run(&mut out),
-        Command::Replay(command) => command.run(&mut out),
-        Command::Reproduce(command) => command.run(&mut out),
-        Command::Estimate(command) => command.run(&mut out),
-        Command::Learn(command) => command.run(&mut out),
-        Command::Policies(command) => command.run(&mut out),
-        Command::Estimators(command) => command.run(&mut out),
-        Command::Kinds(command) => command.run(&mut out),
-        Command::Workloads(command) => command.run(&mut out),
-        Command::CheckModel(command) => command.run(&mut out),
-        Command::CheckConfig(command) => command.run(&mut out),
-    };
+pub(crate) fn run(command: &Command) -> Result<()> {
+    // Not locked: some commands write from several threads.
+    let mut out = BufWriter::new(io::stdout());
+    let done = command.run(&mut out);
     // What was printed before an error is still worth reading.
     let flushed = out.flush();
     done?;

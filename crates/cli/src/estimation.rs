@@ -6,12 +6,12 @@
 
 use crate::files::Draft;
 use crate::progress::Progress;
+use crate::settings;
 use anyhow::{Result, anyhow};
 use arles_core::estimate::Estimator;
-use arles_core::library::nearest;
 use arles_core::{Fingerprint, Kind, Library};
 use arles_learn::learned::{self, Parameters};
-use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, EstimatorError, Setting, Subject, find_estimator};
+use arles_learn::{Catalog, ESTIMATORS, EstimatorEntry, EstimatorError, Setting, Subject};
 use arles_sim::measure::{EstimatorSetup, Noise};
 use arles_sim::scenario::Scenario;
 use arles_sim::truth::{Oracle, Truth};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The name of the estimator that is always right.
 pub(crate) const ORACLE: &str = "oracle";
 
-/// Who says how fast everything is.
+/// Where rates and watts come from.
 #[derive(Clone, Copy)]
 pub(crate) enum Estimation {
     /// The virtual world itself.
@@ -40,15 +40,9 @@ pub(crate) struct Tutor {
 impl Estimation {
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
         let name = name.trim();
-        if name == ORACLE {
-            return Ok(Self::Oracle);
-        }
-        find_estimator(name).map(Self::Learned).ok_or_else(|| {
-            let names = || std::iter::once(ORACLE).chain(ESTIMATORS.iter().map(|entry| entry.name));
-            let near = nearest(name, names()).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-            let all: Vec<&str> = names().collect();
-            format!("there is no estimator '{name}'{near}; expected one of {}", all.join(", "))
-        })
+        let table = std::iter::once(None).chain(ESTIMATORS.iter().map(Some));
+        let entry = settings::find("estimator", name, table, |entry| entry.map_or(ORACLE, |entry| entry.name))?;
+        Ok(entry.map_or(Self::Oracle, Self::Learned))
     }
 
     /// One for a daemon: it knows the features of these workloads, and `truth` stands in for the oracle.

@@ -7,16 +7,18 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use thiserror::Error;
 
 /// What `--help` says about exit codes.
 pub(crate) const EXIT_CODES: &str =
-    "Exit codes: 0 done; 1 the work failed (a file could not be written, a replay differs); 2 wrong usage or input.";
+    "Exit codes: 0 success; 1 failure (cannot write a file, a replay differs); 2 invalid usage or input.";
 
 const FAILED: u8 = 1;
 const WRONG: u8 = 2;
 
 /// A sentence, and one that says what to do about it.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{sentence}")]
 pub(crate) struct Hinted {
     sentence: String,
     hint: String,
@@ -38,37 +40,15 @@ impl Hinted {
     }
 }
 
-impl fmt::Display for Hinted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence)
-    }
-}
-
-impl std::error::Error for Hinted {}
-
 /// Input and usage were right, and still the work could not be done.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub(crate) struct Failed(pub(crate) String);
 
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failed {}
-
 /// Another program's exit code, passed on; there is nothing to say about it.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("ended with exit code {0}")]
 pub(crate) struct Ended(pub(crate) u8);
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ended with exit code {}", self.0)
-    }
-}
-
-impl std::error::Error for Ended {}
 
 /// Prints an error and says how the program ends.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {

@@ -21,9 +21,9 @@ impl Draft {
     /// Begins a file that will be called `target`.
     pub(crate) fn create(target: &Path) -> Result<Self> {
         let name = target.file_name().map(|n| n.to_string_lossy().into_owned());
-        let name = name.filter(|_| !target.is_dir()).ok_or_else(|| {
-            Failed(format!("cannot write '{}': it names no file; give the path of one", target.display()))
-        })?;
+        let name = name
+            .filter(|_| !target.is_dir())
+            .ok_or_else(|| Failed(format!("cannot write '{}': it is not a file path; give one", target.display())))?;
         let temporary = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let file = File::create(&temporary).map_err(|error| {
             Failed(format!("cannot write '{}' ({error}); give a path in a folder you can write", target.display()))

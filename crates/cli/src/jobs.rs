@@ -26,8 +26,8 @@ pub(crate) fn place(place: &Place) -> String {
         [] => "?".into(),
     };
     let beside = match place.partner {
-        Some(partner) => format!(", beside job {partner}"),
-        None if place.shared => ", beside another's job".into(),
+        Some(partner) => format!(", shared with job {partner}"),
+        None if place.shared => ", shared with another tenant's job".into(),
         None => String::new(),
     };
     format!("{} × {} on {nodes}{beside}", place.gpus.len(), place.kind)
@@ -39,7 +39,7 @@ pub(crate) fn standing(job: &Job) -> String {
         (Some(held), _) => place(held),
         (None, Some(reason)) => reason.text.clone(),
         (None, None) => match job.state {
-            JobState::Waiting => "the next decision looks at it".into(),
+            JobState::Waiting => "waiting for the next scheduling round".into(),
             state => state.name().into(),
         },
     }
@@ -83,7 +83,7 @@ pub(crate) fn table(jobs: &[Job], now: f64) -> Table {
         Column::hidden("started_at"),
         Column::hidden("ended_at"),
         Column::hidden("done_ratio"),
-        Column::prose("where, or why not", "where"),
+        Column::prose("location / reason", "where"),
     ]);
     let moment = |at: Option<f64>| Cell::number(String::new(), at.unwrap_or(f64::NAN));
     for job in jobs {

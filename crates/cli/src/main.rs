@@ -5,6 +5,7 @@
 
 mod cluster;
 mod commands;
+mod engines;
 mod estimation;
 mod fault;
 mod files;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
-    match commands::run(arguments.command) {
+    match commands::run(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fault::report(&error),
     }

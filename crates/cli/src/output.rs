@@ -110,6 +110,16 @@ impl Table {
         Self { columns, rows: Vec::new() }
     }
 
+    /// A table of fields: a name and a value in every row. `value` names the fields for people.
+    pub(crate) fn of_fields(title: &'static str, value: &'static str) -> Self {
+        Self::new(vec![Column::left(title, "what"), Column::prose(value, "value")])
+    }
+
+    /// A row of a table of fields.
+    pub(crate) fn field(&mut self, name: &str, value: String) {
+        self.row(vec![name.into(), value.into()]);
+    }
+
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(Some(cells));
     }
@@ -179,19 +189,20 @@ impl Table {
 
     /// The table as CSV.
     pub(crate) fn csv(&self) -> String {
-        let mut text = self.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(",") + "\n";
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        // Writing to memory cannot fail, and rows are as long as the header.
+        let _ = writer.write_record(self.columns.iter().map(|column| column.name));
         for row in self.rows.iter().flatten() {
-            text += &row.iter().map(|cell| quoted(&cell.exact)).collect::<Vec<_>>().join(",");
-            text.push('\n');
+            let _ = writer.write_record(row.iter().map(|cell| &cell.exact));
         }
-        text
+        writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
     }
 }
 
 /// The flag of every command that prints a table.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct OutputFlag {
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: Format,
 }
@@ -215,6 +226,11 @@ pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
 /// Prints prose below a table, in lines that fit the terminal.
 pub(crate) fn paragraph(out: &mut dyn Write, text: &str) -> Result<()> {
     writeln!(out)?;
+    prose(out, text)
+}
+
+/// Prints sentences in lines that fit the terminal, and are not too long to read.
+pub(crate) fn prose(out: &mut dyn Write, text: &str) -> Result<()> {
     for line in wrapped(text, terminal_width().min(100)) {
         writeln!(out, "{line}")?;
     }
@@ -241,10 +257,6 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 #[cfg(test)]

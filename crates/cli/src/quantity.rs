@@ -19,7 +19,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match number.parse::<f64>() {
         Ok(number) if number * unit > MOST_SECONDS => Err(format!("'{text}' is too long; expected at most 30 years")),
         Ok(number) if number >= 0.0 => Ok(number * unit),
-        _ => Err(format!("'{text}' is no span of time; expected a number, 0 or more, such as 360s, 6m, 1.5h or 2d")),
+        _ => Err(format!("'{text}' is not a duration; expected a number, 0 or more, such as 360s, 6m, 1.5h or 2d")),
     }
 }
 

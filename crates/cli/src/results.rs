@@ -71,8 +71,8 @@ pub(crate) fn table(runs: &[RunRecord]) -> Table {
 }
 
 /// What the columns of [`table`] mean.
-const LEGEND: &str = "JCT: job completion time, from arrival to end. span: until the last end. util: GPU time in use. \
-    active, idle: energy of computing, and of being switched on. late: time below a promised rate. moves: starts on other GPUs.";
+const LEGEND: &str = "JCT: job completion time, from submission to end. span: makespan. util: GPU utilisation. \
+    active, idle: energy of computation, and of idle power. late: share of time below a promised rate. moves: migrations to other GPUs.";
 
 /// The legend, and who estimated where it was no oracle.
 pub(crate) fn legend(runs: &[RunRecord]) -> String {
@@ -84,7 +84,7 @@ pub(crate) fn legend(runs: &[RunRecord]) -> String {
     };
     let name = learned.clone().next().map_or("", |s| &s.estimator);
     let count = if least == most { most.to_string() } else { format!("{least} to {most}") };
-    format!("{LEGEND} Rates and power were estimated by {name}, which was told {count} measurements on the way.")
+    format!("{LEGEND} Rates and power were estimated by {name}, from {count} measurements taken during the run.")
 }
 
 /// Every job of every run, under one header.

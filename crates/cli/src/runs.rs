@@ -49,7 +49,7 @@ pub(crate) fn run_all(tasks: &[Task<'_>], threads: usize) -> Result<Vec<RunRecor
     let results = done.into_iter().zip(tasks).map(|(cell, task)| {
         let result = cell.into_inner().unwrap_or_else(PoisonError::into_inner);
         result.unwrap_or_else(|| {
-            Err(Failed(format!("the run of {} was cut short by a fault of arles itself", task.policy.name)).into())
+            Err(Failed(format!("the run of {} ended in an internal error of arles", task.policy.name)).into())
         })
     });
     results.collect()

@@ -5,6 +5,7 @@
 //! code 2; a server that is away, busy or unwell is a failure and ends in 1.
 
 use crate::fault::{Hinted, remark};
+use crate::output::{Format, OutputFlag};
 use anyhow::Result;
 use arles_api as api;
 use arles_api::client;
@@ -19,8 +20,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// What `--help` says about exit codes where a server is asked.
-pub(crate) const EXIT_CODES: &str =
-    "Exit codes: 0 done; 1 the work failed (nobody answers, a job failed); 2 wrong usage or input, or refused.";
+pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure (server unreachable, job failed); 2 invalid usage or input, or refused by the server.";
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7117";
 /// Where `arles serve` leaves the first token if nobody says otherwise.
@@ -31,13 +31,13 @@ const PAGE: u32 = 1000;
 /// Which daemon, and who is asking.
 #[derive(Args, Clone)]
 pub(crate) struct ServerFlags {
-    /// Address of the daemon [default: $ARLES_URL, or http://127.0.0.1:7117]
+    /// URL of the daemon [default: $ARLES_URL, or http://127.0.0.1:7117]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
-    /// File with the token [default: $ARLES_TOKEN, or the file $ARLES_TOKEN_FILE]
+    /// Token file [default: $ARLES_TOKEN, or the file $ARLES_TOKEN_FILE]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     token_file: Option<PathBuf>,
-    /// Certificate (PEM) that a server with TLS is believed by [default: $ARLES_CA]
+    /// CA certificate (PEM) for a server with TLS [default: $ARLES_CA]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     ca: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct ServerFlags {
 pub(crate) struct SourceFlags {
     #[command(flatten)]
     pub(crate) server: ServerFlags,
-    /// Read a journal instead: a state folder, its journal.db, or a copy by 'arles backup'
+    /// Read a journal instead: a state directory, its journal.db, or a copy made by 'arles backup'
     #[arg(long, value_name = "PATH", help_heading = "Server", conflicts_with_all = ["server", "token_file", "ca"])]
     pub(crate) journal: Option<PathBuf>,
 }
@@ -67,8 +67,8 @@ impl ServerFlags {
         let ca = self.ca.clone().or_else(|| variable("ARLES_CA").map(PathBuf::from));
         if ca.is_none() && url.starts_with("https://") {
             return Err(Hinted::new(
-                format!("{url} uses TLS, and for that a CA file is needed"),
-                "name the file (PEM) with the certificate that the server's own rests on: --ca FILE or ARLES_CA",
+                format!("{url} uses TLS, so a CA file is needed"),
+                "give the CA certificate (PEM) of the server with --ca FILE or ARLES_CA",
             )
             .into());
         }
@@ -97,8 +97,8 @@ fn token_in(path: &Path) -> Result<String> {
     let token = text.trim();
     if token.is_empty() || token.contains(char::is_whitespace) {
         return Err(Hinted::new(
-            format!("{} holds no token; expected one line with nothing else", path.display()),
-            "'arles token create NAME --scope SCOPE' makes one",
+            format!("{} is not a token file; expected one line with the token", path.display()),
+            "'arles token create NAME --scope SCOPE' creates one",
         )
         .into());
     }
@@ -120,15 +120,14 @@ pub(crate) fn fault(error: ClientError) -> anyhow::Error {
             None => anyhow::anyhow!(text),
         },
         ClientError::Refused { status, fault, retry_after_seconds } => {
-            let again = retry_after_seconds.map_or(String::new(), |s| format!(" (again in {s:.0} s)"));
+            let again = retry_after_seconds.map_or(String::new(), |s| format!(" (retry in {s:.0} s)"));
             let hinted = Hinted::new(fault.message, format!("{}{again}", fault.hint));
             // Too fast and not now are the server's state, not a mistake in the request.
             if (400..500).contains(&status) && status != 429 { hinted.into() } else { hinted.failed().into() }
         }
         ClientError::Unreachable(text) | ClientError::Garbled(text) => {
             let (sentence, hint) = text.split_once("; ").unwrap_or((&text, "is 'arles serve' running there?"));
-            let other =
-                "another address: --server URL or ARLES_URL; without a daemon, reading commands take --journal PATH";
+            let other = "another server: --server URL or ARLES_URL; without a daemon: --journal PATH, for commands that only read";
             Hinted::new(sentence, format!("{hint} ({other})")).failed().into()
         }
     }
@@ -143,7 +142,44 @@ pub(crate) fn unreadable(error: &StoreError) -> anyhow::Error {
     anyhow::anyhow!("{error}")
 }
 
-/// Something that answers questions.
+/// What every command takes that only reads: where from, and how to print.
+#[derive(Args, Clone)]
+pub(crate) struct ReadFlags {
+    #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
+    pub(crate) source: SourceFlags,
+}
+
+impl ReadFlags {
+    pub(crate) fn format(&self) -> Format {
+        self.output.output
+    }
+
+    pub(crate) fn open(&self) -> Result<Source> {
+        self.source.open()
+    }
+}
+
+/// One job of a daemon or of a journal.
+#[derive(Args)]
+pub(crate) struct JobFlags {
+    /// Job ID
+    #[arg(value_name = "JOB", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) job: u64,
+    #[command(flatten)]
+    pub(crate) read: ReadFlags,
+}
+
+/// How much of a long list.
+#[derive(Args)]
+pub(crate) struct LimitFlag {
+    /// Show at most N jobs, the newest
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) limit: u32,
+}
+
+/// A daemon or a journal, open for questions.
 pub(crate) enum Source {
     Server(Box<Client>),
     Journal(Box<Archive>, Caller),
@@ -216,7 +252,7 @@ impl Source {
     pub(crate) fn explain(&self, id: u64) -> Result<api::Explanation> {
         self.ask(&format!("/v1/jobs/{id}/explain"), &|view| {
             let job = view.job(id)?;
-            let text = format!("as of the journal's last entry it is {}", job.state.name());
+            let text = format!("{} as of the journal's last entry", job.state.name());
             let reason = job.reason.unwrap_or(api::Reason { code: job.state.name().into(), text, seconds: None });
             Ok(api::Explanation { id, state: job.state, reason, starts_at: None, standing: vec![], rates: vec![] })
         })

@@ -1,8 +1,11 @@
-//! `arles catalog`: what it prints, kept in files, and what it refuses. `ARLES_BLESS=1 cargo test` writes the files anew.
+//! `arles catalog`: what it prints, kept in files, and what it refuses.
 
+#[path = "support/golden.rs"]
+mod golden;
 #[path = "support/arles.rs"]
 mod support;
 
+use golden::check;
 use std::path::Path;
 use std::process::Command;
 use support::{Ran, arles, folder};
@@ -28,19 +31,6 @@ const RATES: &str = r#"{"v100": {"('LM (batch size 5)', 1)": {"null": 61.4, "('A
   "('CycleGAN', 1)": {"null": 0.0}},
  "v100_unconsolidated": {"('LM (batch size 5)', 4)": {"null": 30.0}}}"#;
 
-fn check(name: &str, printed: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("ARLES_BLESS").is_some() {
-        std::fs::write(&path, printed).unwrap();
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == printed,
-        "{name} differs; ARLES_BLESS=1 writes it anew\n--- expected\n{expected}\n--- printed\n{printed}"
-    );
-}
-
 fn catalog(folder: &Path, command: &str) -> Ran {
     let words = ["catalog", "--catalog", "c.sqlite"].into_iter().chain(command.split_whitespace());
     arles(folder, &words.collect::<Vec<_>>(), "")
@@ -58,7 +48,7 @@ fn filled(name: &str) -> std::path::PathBuf {
         std::fs::write(folder.join(name), text).unwrap();
     }
     let ran = catalog(&folder, "import cells.csv --features features.csv");
-    assert_eq!(ran.stderr, "catalog: c.sqlite (new)\ncells.csv: 7 cells: 7 new, 0 changed\nworkloads described: 1\n");
+    assert_eq!(ran.stderr, "catalog: c.sqlite (new)\ncells.csv: 7 cells: 7 new, 0 changed\nworkload features: 1\n");
     folder
 }
 
@@ -82,7 +72,7 @@ fn tables() {
     assert_eq!(some.lines().count(), 3, "{some}");
     assert!(CELLS.contains(some.lines().nth(1).unwrap()), "{some}");
     let none = catalog(&folder, "list --source initial -o csv");
-    assert_eq!((none.code, none.stderr.contains("no cell of 7 fits")), (0, true), "{}", none.stderr);
+    assert_eq!((none.code, none.stderr.contains("none of 7 cells match")), (0, true), "{}", none.stderr);
 }
 
 #[test]
@@ -107,7 +97,7 @@ fn what_is_exported_and_imported_is_the_same_to_the_byte() {
 fn gavels_measurements() {
     let folder = filled("catalog-gavel");
     let ran = catalog(&folder, "import rates.json --at 2026-11-14");
-    let expect = "catalog: c.sqlite\nrates.json: 8 cells: 4 new, 3 changed, 1 not taken, for something better or later is known, \
+    let expect = "catalog: c.sqlite\nrates.json: 8 cells: 4 new, 3 changed, 1 skipped (better or later cells exist), \
                   1 more of spread gangs left out\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (0, expect));
     let cells = stdout(&folder, "list -o csv");
@@ -121,7 +111,7 @@ fn gavels_measurements() {
         assert!(cells.lines().any(|found| found == line), "{line}\n{cells}");
     }
     let again = catalog(&folder, "import rates.json --at 2026-11-14");
-    assert!(again.stderr.contains("8 cells: 0 new, 0 changed, 7 as they were, 1 not taken"), "{}", again.stderr);
+    assert!(again.stderr.contains("8 cells: 0 new, 0 changed, 7 unchanged, 1 skipped"), "{}", again.stderr);
 }
 
 #[test]
@@ -143,13 +133,13 @@ fn names_that_nobody_knows_are_told() {
     std::fs::write(folder.join("a.csv"), "workload,kind,rate_steps_per_second\nresnet51-b64,v100,3\nzzz,v100,3\n")
         .unwrap();
     let ran = catalog(&folder, "import a.csv");
-    let expect = "without features: 'resnet51-b64' (did you mean resnet50-b64?), 'zzz'; say what they are made of with";
+    let expect = "without features: 'resnet51-b64' (did you mean resnet50-b64?), 'zzz'; give them with";
     assert!(ran.code == 0 && ran.stderr.contains(expect), "{}", ran.stderr);
     assert!(stdout(&folder, "show zzz").starts_with("zzz: without features\n"));
     let many: String = (0..20).map(|i| format!("zzz{i},v100,3\n")).collect();
     std::fs::write(folder.join("b.csv"), format!("workload,kind,rate_steps_per_second\n{many}")).unwrap();
     let ran = catalog(&folder, "import b.csv");
-    assert!(ran.code == 0 && ran.stderr.contains("'zzz15', and 12 more; say"), "{}", ran.stderr);
+    assert!(ran.code == 0 && ran.stderr.contains("'zzz15', and 12 more; give"), "{}", ran.stderr);
 }
 
 #[test]
@@ -176,7 +166,7 @@ fn the_file_is_found_by_flag_variable_or_data_folder() {
     let (code, said) = run(&[("XDG_DATA_HOME", &home), ("HOME", "/nonexistent")]);
     assert!(code == Some(0) && said.starts_with(&format!("catalog: {home}/arles/catalog.sqlite (new)")), "{said}");
     let (code, said) = run(&[]);
-    assert!(code == Some(2) && said.contains("nothing says where the catalog is"), "{said}");
+    assert!(code == Some(2) && said.contains("cannot tell where the catalog is"), "{said}");
 }
 
 /// Files that are there when a wrong command runs.
@@ -237,9 +227,9 @@ const WRONG: &[(&str, i32, &str)] = &[
     ("export", 2, "c.sqlite: there is no catalog here"),
     ("list --catalog good.sqlite --kind v101", 2, "no kind is called 'v101'"),
     ("list --catalog good.sqlite --source guess", 2, "invalid value 'guess'"),
-    ("list --catalog good.sqlite --workload lm-b6", 2, "nothing is known of 'lm-b6' (did you mean lm-b5?)"),
+    ("list --catalog good.sqlite --workload lm-b6", 2, "the catalog has no workload 'lm-b6' (did you mean lm-b5?)"),
     ("list --catalog good.sqlite --as-of noon", 2, "--as-of: 'noon' is no moment"),
-    ("show --catalog good.sqlite zzz", 2, "nothing is known of 'zzz'; 'arles catalog list' shows what is"),
+    ("show --catalog good.sqlite zzz", 2, "the catalog has no workload 'zzz'; 'arles catalog list' shows all"),
     ("export --catalog good.sqlite -o no/such/file.csv", 1, "cannot write 'no/such/file.csv'"),
 ];
 

@@ -135,7 +135,7 @@ fn a_job_from_submission_to_its_end() {
     assert!(shown.starts_with("job ") && shown.contains("4 × v100") || shown.contains("4 × k80"), "{shown}");
     assert!(daemon.says("explain 1").starts_with("Job 1 runs on 4 × "));
     assert!(!daemon.json("explain 2")["rates"].as_array().expect("rates").is_empty());
-    assert!(daemon.says("submit lm-b20 -t vision --steps 1000 --dry-run").starts_with("It would "));
+    assert!(daemon.says("submit lm-b20 -t vision --steps 1000 --dry-run").starts_with("Would "));
     assert_eq!(daemon.json("queue").as_array().map(Vec::len), Some(6), "a dry run submits nothing");
 
     assert_eq!(daemon.says("cancel 3"), daemon.says("cancel 4").replace('4', "3"));
@@ -148,7 +148,7 @@ fn a_job_from_submission_to_its_end() {
         "{}",
         several.stderr
     );
-    assert!(daemon.refuses("cancel --all-of vision").contains("give --yes"));
+    assert!(daemon.refuses("cancel --all-of vision").contains("confirm with --yes"));
     daemon.says("cancel --all-of vision --yes");
     wait_for("vision's jobs to be over", || daemon.json("queue --tenant vision").as_array().is_some_and(Vec::is_empty));
     assert_eq!(daemon.json("queue --all").as_array().map(Vec::len), Some(6));
@@ -186,12 +186,12 @@ fn the_cluster_and_its_rules() {
     assert_eq!(daemon.json("nodes").as_array().map(Vec::len), Some(4));
     assert!(daemon.says("nodes --summary").contains("k80"));
     assert!(daemon.says("nodes -o csv").starts_with("node,kind,state,watts,busy,gpus\nv100-000,v100,up,"));
-    assert!(daemon.says("tenants set robots 3").starts_with("robots has weight 3.00, 50.0 % of all"));
+    assert!(daemon.says("tenants set robots 3").starts_with("robots: weight 3.00, 50.0 % of the cluster"));
     assert_eq!(daemon.json("tenants")[2]["name"], "robots");
     assert!(daemon.says("policy").contains("oef-coop"));
     assert!(daemon.says("policy fifo --dry-run").contains("Nothing has changed."));
     assert!(daemon.says("policy").contains("oef-coop"));
-    assert_eq!(daemon.says("policy fifo"), "fifo is in force from the next round on\n");
+    assert_eq!(daemon.says("policy fifo"), "switched to fifo from the next round on\n");
     assert_eq!(daemon.json("policy")["name"], "fifo");
     assert_eq!(daemon.json("audit")["tenants"][0], "vision");
     assert!(daemon.says("audit --from 1h").contains("sharing"));
@@ -239,7 +239,7 @@ fn a_backup_while_the_daemon_runs_and_a_restart() {
     let mut daemon = Daemon::open("client-backup");
     daemon.says("submit lm-b20 -t vision --steps 1e9 --count 5 --name kept");
     let copied = daemon.says("backup copy.db --state state");
-    assert!(copied.contains("5 live jobs on 16 GPUs; read back and whole"), "{copied}");
+    assert!(copied.contains("5 live jobs on 16 GPUs; verified"), "{copied}");
     assert_eq!(daemon.arles(&["backup", "copy.db", "--state", "state"]).code, 1, "a copy is never overwritten");
     assert_eq!(daemon.json("queue --journal copy.db").as_array().map(Vec::len), Some(5));
     assert_eq!(daemon.json("queue --journal state").as_array().map(Vec::len), Some(5));
@@ -300,17 +300,17 @@ fn wrong_input_is_refused_in_a_sentence() {
         ("show 99", "job 99 does not exist"),
         ("show 0", "0 is not in 1.."),
         ("explain x", "invalid digit"),
-        ("queue --state happy", "'happy' is no state of a job"),
+        ("queue --state happy", "'happy' is not a job state"),
         ("policy fif", "did you mean fifo?"),
         ("tenants set vision 0", "expected a number from"),
-        ("token create x --scope god", "'god' is no scope"),
-        ("token create x --scope tenant", "needs a tenant"),
-        ("token revoke nobody", "there is no token named 'nobody'"),
-        ("audit --from soon", "'soon' is no span of time"),
+        ("token create x --scope god", "'god' is not a scope"),
+        ("token create x --scope tenant", "belongs to one"),
+        ("token revoke nobody", "there is no token 'nobody'"),
+        ("audit --from soon", "'soon' is not a duration"),
         ("queue --server nonsense", "is not the address of a server"),
         ("queue --server https://127.0.0.1:1", "a CA file is needed"),
         ("queue --token-file nothing", "nothing: cannot read this file"),
-        ("run --job 1 --pattern ( -- true", "is no regular expression"),
+        ("run --job 1 --pattern ( -- true", "is not a regular expression"),
     ];
     for (line, expect) in cases {
         let told = daemon.refuses(line);
@@ -418,12 +418,12 @@ fn a_command_makes_room_when_it_is_asked_to() {
     // One that saves, one that knows no better than to die, one that fails to save, and one that does not listen.
     let saves = run(60.0, "trap 'echo saved; exit 0' TERM; echo step 1; while :; do sleep 0.05; done");
     assert_eq!((saves.code, saves.stdout.as_str()), (85, "step 1\nsaved\n"), "{}", saves.stderr);
-    assert!(saves.stderr.contains("asked to make room; it has 60 s"), "{}", saves.stderr);
+    assert!(saves.stderr.contains("preempted; sending SIGTERM, 60 s to checkpoint and stop"), "{}", saves.stderr);
     assert_eq!(run(60.0, "echo step 1; while :; do sleep 0.05; done").code, 85);
     assert_eq!(run(60.0, "trap 'exit 5' TERM; echo step 1; while :; do sleep 0.05; done").code, 5);
     let deaf = run(0.1, "trap '' TERM; echo step 1; while :; do sleep 0.05; done");
     assert_eq!(deaf.code, 137);
-    assert!(deaf.stderr.contains("the grace is over"), "{}", deaf.stderr);
+    assert!(deaf.stderr.contains("grace period over"), "{}", deaf.stderr);
 }
 
 #[test]

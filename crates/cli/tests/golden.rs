@@ -1,9 +1,11 @@
-//! What the commands print, kept in files. `ARLES_BLESS=1 cargo test` writes them anew; read the difference before
-//! you commit it.
+//! What the commands print, kept in files.
 
+#[path = "support/golden.rs"]
+mod golden;
 #[path = "support/arles.rs"]
 mod support;
 
+use golden::check;
 use std::path::Path;
 use support::{arles, folder};
 
@@ -26,20 +28,6 @@ eve,vision,,2,1,3,1
 bob,,,1,3,2,1
 ";
 
-/// Compares, or writes anew.
-fn check(name: &str, printed: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("ARLES_BLESS").is_some() {
-        std::fs::write(&path, printed).unwrap();
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == printed,
-        "{name} differs; ARLES_BLESS=1 writes it anew\n--- expected\n{expected}\n--- printed\n{printed}"
-    );
-}
-
 fn stdout(folder: &Path, command: &str, input: &str) -> String {
     let ran = arles(folder, &command.split_whitespace().collect::<Vec<_>>(), input);
     assert_eq!(ran.code, 0, "arles {command}\n{}", ran.stderr);
@@ -53,6 +41,7 @@ fn help_texts() {
     let commands = [
         "demo",
         "serve",
+        "world",
         "submit",
         "queue",
         "show",
@@ -94,6 +83,7 @@ fn help_texts() {
 #[test]
 fn tables() {
     let folder = folder("golden-tables");
+    check("settings.toml", &stdout(&folder, "check-config --default", ""));
     check("policies.txt", &stdout(&folder, "policies", ""));
     check("policies.json", &stdout(&folder, "policies -o json", ""));
     check("estimators.txt", &stdout(&folder, "estimators", ""));

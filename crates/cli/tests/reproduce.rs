@@ -89,8 +89,8 @@ fn wrong_input_gets_a_sentence() {
     let folder = folder("reproduce-wrong");
     let cases = [
         ("reproduce", "required arguments were not provided"),
-        ("reproduce oaf", "there is nothing to reproduce of 'oaf' (did you mean oef?)"),
-        ("reproduce gog", "there is nothing to reproduce of 'gog' (did you mean gogh?); expected oef or gogh"),
+        ("reproduce oaf", "there is no paper 'oaf' (did you mean oef?)"),
+        ("reproduce gog", "there is no paper 'gog' (did you mean gogh?); expected oef or gogh"),
         (
             "reproduce gogh --only enrgy",
             "--only: there is no experiment 'enrgy' (did you mean energy?); expected one of estimates, energy",
@@ -105,7 +105,7 @@ fn wrong_input_gets_a_sentence() {
         ),
         ("reproduce oef --rates missing.json", "missing.json: cannot read this file as a rate table"),
         ("reproduce oef --policy ofe-coop", "--policy: there is no policy 'ofe-coop'"),
-        ("reproduce oef --seeds 0", "no experiment can be done with 0 seeds"),
+        ("reproduce oef --seeds 0", "an experiment needs at least 1 seed, not 0"),
         ("reproduce oef --seeds many", "--seeds: 'many' cannot be used"),
         ("reproduce oef --trace missing.csv", "missing.csv: cannot read this file"),
         ("reproduce oef --html no/such/folder/out.html", "cannot write 'no/such/folder/out.html'"),

@@ -95,19 +95,19 @@ const CASES: &[(&str, &str)] = &[
         "workload 'resnet50-b64' is not among the 1 of the rate table",
     ),
     ("simulate --rates few.json --cluster t4:4 --generate workloads=A3C", "kind 't4' is not in the rate table"),
-    ("check-model --rates few.json --exclude Recommendation", "--exclude: 'Recommendation' names no cells"),
-    ("check-model --rates few.json --exclude LM@k80", "--exclude: 'LM@k80' fits no cell"),
+    ("check-model --rates few.json --exclude Recommendation", "--exclude: 'Recommendation' is not WORKLOAD@KIND"),
+    ("check-model --rates few.json --exclude LM@k80", "--exclude: 'LM@k80' matches no cell"),
     // Clusters.
     ("simulate --cluster v101:4", "--cluster: no kind is called 'v101'; the nearest names are v100"),
     ("simulate --cluster v100:0", "--cluster: 'v100:0' is a cluster with no GPUs"),
-    ("simulate --cluster v100", "--cluster: 'v100' names no number of GPUs"),
-    ("simulate --cluster v100:-4", "--cluster: '-4' in 'v100:-4' is no number of GPUs"),
+    ("simulate --cluster v100", "--cluster: 'v100' has no GPU count"),
+    ("simulate --cluster v100:-4", "--cluster: '-4' in 'v100:-4' is not a number of GPUs"),
     ("simulate --cluster v100:4,v100:4", "--cluster: kind 'v100' is listed twice"),
     ("simulate --gpus-per-node 0", "--gpus-per-node: '0' cannot be used; expected a whole number, 1 or more"),
     ("simulate --reference t4", "--reference: there is no t4 in this cluster"),
     ("simulate --fail v100-000@2h..1h", "--fail: 'v100-000@2h..1h' ends before it begins"),
     ("simulate --fail v100-999@1h..2h", "--fail: there is no node 'v100-999'"),
-    ("simulate --node-events outages.txt", "outages.txt:2: 'soon' is no span of time"),
+    ("simulate --node-events outages.txt", "outages.txt:2: 'soon' is not a duration"),
     // Policies and numbers.
     (
         "simulate --policy max-min-fairnes",
@@ -116,9 +116,9 @@ const CASES: &[(&str, &str)] = &[
     ("simulate --policy fifo,fifo", "--policy: policy 'fifo' is listed twice"),
     ("simulate --round 0s", "--round: '0s' is too short; expected a second or more"),
     ("simulate --round 1e300", "--round: '1e300' is too long"),
-    ("simulate --round six", "--round: 'six' is no span of time"),
+    ("simulate --round six", "--round: 'six' is not a duration"),
     ("simulate --restart -3s", "unexpected argument '-3'"),
-    ("simulate --restart=-3s", "--restart: '-3s' is no span of time"),
+    ("simulate --restart=-3s", "--restart: '-3s' is not a duration"),
     ("simulate --seed NaN", "--seed: 'NaN' cannot be used; expected a whole number"),
     ("simulate --generate load=NaN", "--generate load: 'NaN' cannot be used"),
     ("simulate --generate jbos=3", "--generate: [generate] has no key 'jbos' (did you mean jobs?)"),
@@ -136,14 +136,17 @@ const CASES: &[(&str, &str)] = &[
     ("workloads --kind v101", "no kind is called 'v101'"),
     // Estimates.
     ("estimate", "the following required arguments were not provided"),
-    ("estimate --workload lm-b20", "--kind: there is no measured kind to take"),
+    ("estimate --workload lm-b20", "--kind: no kinds were measured"),
     (
         "estimate --workload lm-b2O --kind v100",
         "--workload: no workload is called 'lm-b2O'; the nearest names are lm-b20",
     ),
     ("estimate --workload lm-b20 --kind v101", "--kind: no kind is called 'v101'; the nearest names are v100"),
     ("estimate --workload lm-b20 --kind v100 --beside lm-b2O", "--beside: no workload is called 'lm-b2O'"),
-    ("estimate --workload lm-b20 --kind v100 --beside a3c-b4 --gang 2", "--beside: only single GPUs are shared"),
+    (
+        "estimate --workload lm-b20 --kind v100 --beside a3c-b4 --gang 2",
+        "--beside: only single GPUs are shared, not gangs of 2",
+    ),
     (
         "estimate --workload lm-b20 --kind v100 --gang 0",
         "--gang: '0' cannot be used; expected a whole number, 1 or more",
@@ -167,7 +170,7 @@ const CASES: &[(&str, &str)] = &[
     ("estimate --workload lm-b20 --catalog missing.sqlite", "missing.sqlite"),
     (
         "estimate --workload Mine --rates strange.json --kind v100",
-        "--workload: 'Mine' was measured, but nobody said what it is made of",
+        "--workload: 'Mine' was measured but has no features",
     ),
     ("learn", "Usage: arles learn <COMMAND>"),
     ("learn eval", "the following required arguments were not provided"),
@@ -178,7 +181,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "learn eval --rates few.json --observe 3",
-        "--observe: '3' is no number of observations here; expected any of 0,1,2,4,4s,8",
+        "--observe: '3' is not a number of observations; expected any of 0,1,2,4,4s,8",
     ),
     (
         "learn eval --rates few.json --estimators nearst",
@@ -192,7 +195,7 @@ const CASES: &[(&str, &str)] = &[
     ("check-config section.toml", "section.toml:1: there is no section [simulations] (did you mean simulation?)"),
     ("check-config value.toml", "value.toml:2: cluster.gpus-per-node: '0' cannot be used"),
     ("check-config type.toml", "type.toml:2: simulation.seed cannot be used; expected a text, a number"),
-    ("check-config broken.toml", "broken.toml:1: this is no TOML"),
+    ("check-config broken.toml", "broken.toml:1: this is not TOML"),
     // Journals.
     ("replay journal.jsonl", "journal.jsonl: line 1: this is not the head of a journal"),
     ("replay nothing.jsonl", "nothing.jsonl: line 1: the journal is empty"),

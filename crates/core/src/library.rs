@@ -14,7 +14,7 @@ mod workloads;
 
 use crate::{Kind, Workload};
 use alias::{Aliases, Clash};
-pub use alias::{UnknownName, nearest};
+pub use alias::{UnknownName, nearest, suggestion};
 use std::sync::LazyLock;
 use table::Table;
 pub use table::TableError;

@@ -18,10 +18,10 @@ fn fifo(gpus: u32, rates: Vec<Vec<f64>>) -> Perfect {
 fn before_the_first_decision() {
     let mut engine = fifo(4, vec![vec![1.0]]);
     engine.tell(Input::Submit(job(1, 0, 1)));
-    check(&engine, 1, "waits: the next decision is in 60 s");
+    check(&engine, 1, "waits: waiting for the next scheduling round, in 60 s");
     engine.round();
     check(&engine, 1, "runs on 1 × a100-40gb on 1 node");
-    check(&engine, 2, "no such job is live: it is over, or never was");
+    check(&engine, 2, "not a live job: it has ended or was never submitted");
 }
 
 #[test]
@@ -30,10 +30,10 @@ fn what_can_never_run() {
     engine.tell(Input::Submit(job(1, 0, 64)));
     engine.tell(Input::Submit(job(2, 1, 1)));
     engine.round();
-    let too_large = "waits: a gang of 64 is more than the 4 GPUs of a100-40gb, the most there are of a kind that fits; \
-                     a gang of 4 could run";
+    let too_large = "waits: needs 64 GPUs of one kind, and the cluster has at most 4 that fit (a100-40gb); \
+                     resubmit with a gang of 4 or fewer";
     check(&engine, 1, too_large);
-    check(&engine, 2, "waits: a gang of 1 fits none of a100-40gb; allow other kinds or use a smaller batch");
+    check(&engine, 2, "waits: a gang of 1 does not fit on a100-40gb; allow other GPU kinds or use a smaller batch");
 }
 
 #[test]
@@ -46,10 +46,8 @@ fn a_queue_with_its_forecast() {
         engine.tell(Input::Submit(spec));
     }
     engine.round();
-    let first =
-        "waits: 0 jobs came earlier; its gang needs 1 GPU and 0 that fit are free; enough jobs end in about 1.5 h";
-    let second =
-        "waits: 1 job came earlier; its gang needs 1 GPU and 0 that fit are free; enough jobs end in about 2.5 h";
+    let first = "waits: next in the queue; needs 1 GPU, 0 free; starts in ~1.5 h";
+    let second = "waits: 1 job ahead in the queue; needs 1 GPU, 0 free; starts in ~2.5 h";
     check(&engine, 4, first);
     check(&engine, 5, second);
 }
@@ -63,16 +61,8 @@ fn alike_jobs_take_turns() {
     engine.round();
     let waiting: Vec<JobId> = engine.scheduler.waiting().collect();
     assert_eq!(waiting.len(), 4);
-    check(
-        &engine,
-        waiting[0].0,
-        "waits: 8 jobs like it share 4.00 gangs at a time, 0 before it; its turn is in about 60 s",
-    );
-    check(
-        &engine,
-        waiting[3].0,
-        "waits: 8 jobs like it share 4.00 gangs at a time, 3 before it; its turn is in about 4 min",
-    );
+    check(&engine, waiting[0].0, "waits: time-sharing a100-40gb with 7 similar jobs; next in line, starts in ~60 s");
+    check(&engine, waiting[3].0, "waits: time-sharing a100-40gb with 7 similar jobs; 3 ahead, starts in ~4 min");
 }
 
 #[test]

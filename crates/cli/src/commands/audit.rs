@@ -1,33 +1,31 @@
 //! `arles audit`: who got how much, and whether that was fair.
 
 use crate::jobs::{harmless, shortened};
-use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::output::{self, Cell, Column, Format, Table};
 use crate::quantity::{percent, shown, span};
-use crate::server::{EXIT_CODES, Source, SourceFlags};
+use crate::server::{EXIT_CODES, ReadFlags, Source};
 use anyhow::{Result, anyhow};
 use arles_api as api;
 use clap::Args;
 use std::io::Write;
 
-/// Show shares, sharing ratios and envy over a window of time
+/// Audit fairness over a time window: shares, sharing ratios, envy
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Audit {
     #[command(flatten)]
     window: Window,
     #[command(flatten)]
-    output: OutputFlag,
-    #[command(flatten)]
-    source: SourceFlags,
+    read: ReadFlags,
 }
 
 /// A window of the scheduler's time.
 #[derive(Args)]
 pub(crate) struct Window {
-    /// Its beginning: so long ago (2h, 1d), or seconds since 1970 [default: the journal's]
+    /// Start of the window: an age (2h, 1d) or a Unix time [default: the journal's start]
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Its end, in the same way [default: now]
+    /// End of the window, likewise [default: now]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
 }
@@ -50,7 +48,7 @@ impl Window {
 fn moment(text: &str, now: f64) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(at) if (0.0..=1e11).contains(&at) => Ok(at),
-        Ok(_) => Err(format!("'{text}' is no moment; expected seconds since 1970, or so long ago such as 2h")),
+        Ok(_) => Err(format!("'{text}' is not a time; expected a Unix time, or an age such as 2h")),
         Err(_) => crate::quantity::seconds(text).map(|ago| (now - ago).max(0.0)),
     }
 }
@@ -60,11 +58,11 @@ const MOST_COLUMNS: usize = 8;
 
 impl Audit {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.source.open()?;
+        let source = self.read.open()?;
         let (from, to) = self.window.ends(&source)?;
         let audit = source.audit(from, to)?;
-        output::print(out, self.output.output, &shares(&audit), &audit)?;
-        if self.output.output == Format::Table {
+        output::print(out, self.read.format(), &shares(&audit), &audit)?;
+        if self.read.format() == Format::Table {
             envy(out, &audit)?;
             output::paragraph(out, &summary(&audit))?;
         }
@@ -75,7 +73,7 @@ impl Audit {
 fn shares(audit: &api::Audit) -> Table {
     let mut table = Table::new(vec![
         Column::left("tenant", "tenant"),
-        Column::right("owed\n%", "entitlement_ratio"),
+        Column::right("share\n%", "entitlement_ratio"),
         Column::right("granted\n%", "granted_ratio"),
         Column::right("sharing\nratio", "sharing_ratio"),
         Column::prose("GPUs by kind", "gpus"),
@@ -104,7 +102,7 @@ fn envy(out: &mut dyn Write, audit: &api::Audit) -> Result<()> {
     }
     let name = |i: usize| shortened(&harmless(&audit.tenants[i]), 10);
     let wide = (0..n.min(audit.tenants.len())).map(|i| name(i).chars().count()).max().unwrap_or(0).max(6);
-    writeln!(out, "\nenvy: what the row would make of the column's share, over what it makes of its own")?;
+    writeln!(out, "\nenvy: value of the column's allocation to the row's tenant, over the value of its own")?;
     let heads: Vec<String> = (0..n.min(audit.tenants.len())).map(|i| format!("{:>wide$}", name(i))).collect();
     writeln!(out, "{:<wide$}  {}", "", heads.join("  "))?;
     for share in &audit.shares {
@@ -118,19 +116,22 @@ fn envy(out: &mut dyn Write, audit: &api::Audit) -> Result<()> {
 
 fn summary(audit: &api::Audit) -> String {
     if audit.seconds <= 0.0 {
-        return "Nothing was divided in this window.".into();
+        return "Nothing was allocated in this window.".into();
     }
     let envy = match audit.worst_envy {
-        Some(envy) if envy > 1.0 + 1e-6 => format!("the strongest envy is {}", shown(envy, 4)),
-        Some(_) => "nobody envies anybody".into(),
-        None => "there is no envy to tell of".into(),
+        Some(envy) if envy > 1.0 + 1e-6 => format!("largest envy {}", shown(envy, 4)),
+        Some(_) => "no tenant envies another".into(),
+        None => "envy unknown".into(),
     };
     let sharing = match audit.least_sharing {
         Some(least) if least < 1.0 - 1e-6 => {
-            format!("somebody would be better off alone (least sharing ratio {})", shown(least, 4))
+            format!(
+                "a tenant would be better off with its own part of the cluster (smallest sharing ratio {})",
+                shown(least, 4)
+            )
         }
-        Some(_) => "everybody is at least as well off as with a cluster divided by entitlement".into(),
-        None => "there is no sharing ratio to tell".into(),
+        Some(_) => "every tenant is at least as well off as with its own part of the cluster".into(),
+        None => "sharing ratios unknown".into(),
     };
     format!("Over {} under {}: {envy}; {sharing}.", span(audit.seconds), audit.policies.join(", "))
 }

@@ -10,13 +10,13 @@ use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Copy the journal, even while the daemon runs, and check the copy
+/// Back up the journal, even while the daemon runs, and verify the copy
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Backup {
-    /// The copy, which must not exist yet
+    /// File to write; it must not exist yet
     file: PathBuf,
-    /// State folder of the daemon
+    /// State directory of the daemon
     #[arg(long, value_name = "FOLDER", default_value = "arles-state")]
     state: PathBuf,
 }
@@ -32,10 +32,6 @@ impl Backup {
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
         let size = if bytes < 10 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) };
         let (file, jobs, gpus) = (self.file.display(), server.live_jobs, server.gpus);
-        Ok(writeln!(
-            out,
-            "{file}: {size}, round {}, {jobs} live jobs on {gpus} GPUs; read back and whole",
-            server.round
-        )?)
+        Ok(writeln!(out, "{file}: {size}, round {}, {jobs} live jobs on {gpus} GPUs; verified", server.round)?)
     }
 }

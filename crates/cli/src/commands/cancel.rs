@@ -14,13 +14,13 @@ use std::io::{self, BufRead, IsTerminal, Write};
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Cancel {
-    /// Numbers of the jobs
+    /// Job IDs
     #[arg(value_name = "JOB", required_unless_present = "all_of", value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Vec<u64>,
     /// All live jobs of this tenant
     #[arg(long, value_name = "TENANT", conflicts_with = "jobs")]
     all_of: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -82,7 +82,7 @@ impl Cancel {
             0 => Ok(()),
             n => Err(Hinted::new(
                 format!("{n} of {} jobs could not be cancelled", jobs.len()),
-                "the lines above say why; the others are cancelled",
+                "see above for the reasons; the others are cancelled",
             )
             .into()),
         }
@@ -92,7 +92,7 @@ impl Cancel {
 /// Asks on the terminal; where there is none, nobody can say yes.
 pub(crate) fn confirmed(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        return Err(Hinted::new(format!("{question} there is no terminal to answer on"), "give --yes").into());
+        return Err(Hinted::new(format!("{question} stdin is not a terminal"), "confirm with --yes").into());
     }
     eprint!("{question} [y/N] ");
     io::stderr().flush()?;

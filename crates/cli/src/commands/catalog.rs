@@ -21,17 +21,17 @@ const EXAMPLES: &str = "\
 Examples:
   arles catalog import simulation_throughputs.json   Gavel's measurements
   arles catalog import ours.csv                      your own
-  arles catalog list --kind v100 --source measured   what is known of a kind
-  arles catalog show lm-b5                           of one workload
-  arles catalog export -o backup.csv                 all of it";
+  arles catalog list --kind v100 --source measured   measurements on one kind
+  arles catalog show lm-b5                           one workload
+  arles catalog export -o backup.csv                 everything";
 
-/// Look into the catalog of what was measured, fill it, copy it
+/// List, show, import and export measurements
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Catalog {
     #[command(subcommand)]
     command: Command,
-    /// The catalog [default: $ARLES_CATALOG, else arles/catalog.sqlite in the user's data folder]
+    /// Catalog file [default: $ARLES_CATALOG, or arles/catalog.sqlite in the user's data directory]
     #[arg(long, global = true, value_name = "FILE")]
     catalog: Option<PathBuf>,
 }

@@ -2,7 +2,7 @@
 
 use crate::fault::EXIT_CODES;
 use crate::output::{self, Column, OutputFlag, Table};
-use crate::settings::{DEFAULT_FILE, Settings};
+use crate::settings::{Settings, default_file};
 use crate::setup::Setup;
 use anyhow::Result;
 use clap::Args;
@@ -10,14 +10,14 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Check a configuration file, or print the one with every default
+/// Check a configuration file, or print the defaults
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CheckConfig {
-    /// The file; the files it names are read too
+    /// Configuration file; the files it names are read too
     #[arg(default_value = "arles.toml")]
     file: PathBuf,
-    /// Print the commented file with every default
+    /// Print a commented file with every default
     #[arg(long, conflicts_with = "file")]
     default: bool,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) struct CheckConfig {
 }
 
 #[derive(Serialize)]
-struct Given {
+struct GivenSetting {
     key: String,
     value: String,
 }
@@ -33,19 +33,19 @@ struct Given {
 impl CheckConfig {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         if self.default {
-            return Ok(out.write_all(DEFAULT_FILE.as_bytes())?);
+            return Ok(out.write_all(default_file().as_bytes())?);
         }
         let mut settings = Settings::builtin()?;
         let given = settings.put_file(&self.file)?;
         let setup = Setup::new(&settings)?;
         setup.scenario(setup.trace(settings.seed)?.trace.into(), false)?;
         let mut table = Table::new(vec![Column::left("setting", "key"), Column::prose("value", "value")]);
-        let rows: Vec<Given> = given.into_iter().map(|(key, value)| Given { key, value }).collect();
+        let rows: Vec<GivenSetting> = given.into_iter().map(|(key, value)| GivenSetting { key, value }).collect();
         for row in &rows {
             table.row(vec![row.key.as_str().into(), row.value.as_str().into()]);
         }
         output::print(out, self.output.output, &table, &rows)?;
-        crate::fault::remark(format_args!("{}: right; all else is as by default", self.file.display()));
+        crate::fault::remark(format_args!("{}: valid; all other settings have their defaults", self.file.display()));
         Ok(())
     }
 }

@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Say how far the performance model is from measured rates
+/// Compare the performance model with measured rates
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CheckModel {
     /// Measured rates (Gavel's JSON)
     #[arg(long, value_name = "FILE")]
     rates: PathBuf,
-    /// Leave out cells of the table: names that begin with WORKLOAD, on KIND; * stands for anything
+    /// Exclude cells: names that begin with WORKLOAD, on KIND; * matches anything
     #[arg(long, value_name = "WORKLOAD@KIND")]
     exclude: Vec<String>,
-    /// Kind that speed-ups are taken over [default: the oldest of the table]
+    /// Baseline kind for speed-ups [default: the oldest in the table]
     #[arg(long, value_name = "KIND")]
     baseline: Option<String>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(crate) struct CheckModel {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct FitDocument {
     cells: usize,
     excluded: usize,
     baseline: String,
@@ -49,7 +49,7 @@ impl CheckModel {
             None => oldest(&table)?,
         };
         let fit = fit(Library::builtin(), &baseline, &kept)?;
-        let report = Report { cells: kept.len(), excluded, baseline, fit };
+        let report = FitDocument { cells: kept.len(), excluded, baseline, fit };
         output::print(out, self.output.output, &tabled(&report.fit), &report)?;
         if self.output.output == Format::Table {
             remarks(out, &report)?;
@@ -61,13 +61,15 @@ impl CheckModel {
         let before = cells.len();
         for pattern in &self.exclude {
             let (workload, kind) = pattern.rsplit_once('@').ok_or_else(|| {
-                anyhow!("--exclude: '{pattern}' names no cells; expected WORKLOAD@KIND such as Recommendation@v100")
+                anyhow!(
+                    "--exclude: '{pattern}' is not WORKLOAD@KIND; expected WORKLOAD@KIND such as Recommendation@v100"
+                )
             })?;
             let had = cells.len();
             cells.retain(|cell| !(matches(&format!("{workload}*"), &cell.workload) && matches(kind, &cell.kind)));
             if cells.len() == had {
                 return Err(anyhow!(
-                    "--exclude: '{pattern}' fits no cell of this table; see its names of workloads and kinds"
+                    "--exclude: '{pattern}' matches no cell of this table; check its workload and kind names"
                 ));
             }
         }
@@ -124,7 +126,7 @@ fn tabled(fit: &Fit) -> Table {
         Column::right("cells", "cells"),
         Column::right("mean\nerror %", "mean"),
         Column::right("median\nerror %", "median"),
-        Column::right("9 of 10\nbelow %", "p90"),
+        Column::right("p90\nerror %", "p90"),
     ]);
     let mut block = |ratio: &str, by_kind: &BTreeMap<String, Errors>, all: Option<&Errors>| {
         if by_kind.is_empty() {
@@ -144,8 +146,8 @@ fn tabled(fit: &Fit) -> Table {
     table
 }
 
-fn remarks(out: &mut dyn Write, report: &Report) -> Result<()> {
-    let Report { cells, excluded, baseline, fit } = report;
+fn remarks(out: &mut dyn Write, report: &FitDocument) -> Result<()> {
+    let FitDocument { cells, excluded, baseline, fit } = report;
     let memory = &fit.memory;
     let right = memory.fits + memory.too_large;
     let all = right + memory.falsely_fits + memory.falsely_too_large;

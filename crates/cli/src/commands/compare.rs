@@ -9,7 +9,7 @@ use crate::flags::{ResultFlags, RunFlags};
 use crate::output::{self, Cell, Column, Format, Table};
 use crate::quantity::shown;
 use crate::runs::{self, Task};
-use crate::settings::Settings;
+use crate::settings::{COMPARE, Settings};
 use crate::setup::Setup;
 use anyhow::Result;
 use arles_report::MeanInterval;
@@ -18,18 +18,12 @@ use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 
-/// Compare policies over several seeds, against a baseline
+/// Compare policies with a baseline over several seeds
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Compare {
     #[command(flatten)]
-    run: RunFlags,
-    /// Policy that the others are measured against [default: fifo]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    baseline: Option<String>,
-    /// Runs of each policy, each from a seed of its own [default: 5 for a generated trace, 1 for a file]
-    #[arg(long, value_name = "N", help_heading = "Scheduling")]
-    seeds: Option<String>,
+    run: RunFlags<COMPARE>,
     #[command(flatten)]
     results: ResultFlags,
 }
@@ -50,12 +44,12 @@ static METRICS: &[Metric] = &[
     Metric { name: "makespan_seconds", title: "makespan, h", unit: 3600.0, of: |s| s.makespan_seconds },
     Metric { name: "utilisation_ratio", title: "utilisation, %", unit: 0.01, of: |s| s.utilisation_ratio },
     Metric { name: "energy_kwh", title: "energy, kWh", unit: 1.0, of: |s| s.energy_kwh },
-    Metric { name: "sla_violation_ratio", title: "time late, %", unit: 0.01, of: |s| s.sla_violation_ratio },
+    Metric { name: "sla_violation_ratio", title: "below floor, %", unit: 0.01, of: |s| s.sla_violation_ratio },
     Metric { name: "migrations", title: "migrations", unit: 1.0, of: |s| s.migrations as f64 },
 ];
 
 #[derive(Serialize)]
-struct Line {
+struct MetricRow {
     metric: &'static str,
     policy: &'static str,
     #[serde(flatten)]
@@ -66,15 +60,15 @@ struct Line {
 
 /// The document of `-o json`: the comparison, and every run that it rests on.
 #[derive(Serialize)]
-struct Document<'r> {
+struct Comparison<'r> {
     baseline: &'static str,
     seeds: Vec<u64>,
-    metrics: Vec<Line>,
-    runs: Vec<Seeded<'r>>,
+    metrics: Vec<MetricRow>,
+    runs: Vec<SeededRun<'r>>,
 }
 
 #[derive(Serialize)]
-struct Seeded<'r> {
+struct SeededRun<'r> {
     seed: u64,
     #[serde(flatten)]
     summary: &'r Summary,
@@ -83,13 +77,6 @@ struct Seeded<'r> {
 impl Compare {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut settings = self.run.settings()?;
-        for (flag, key, value) in
-            [("--baseline", "compare.baseline", &self.baseline), ("--seeds", "compare.seeds", &self.seeds)]
-        {
-            if let Some(value) = value {
-                settings.put(key, value, flag)?;
-            }
-        }
         // The baseline is always run, and stands first.
         let baseline = settings.baseline;
         settings.policies.retain(|policy| policy.name != baseline.name);
@@ -102,7 +89,7 @@ impl Compare {
         let runs = runs::run_all(&tasks, settings.threads)?;
         let first = &runs[..settings.policies.len()];
         write_files(drafts, || staged[0].head(&setup, "arles compare", seeds[0]), first)?;
-        let document = Document {
+        let document = Comparison {
             baseline: baseline.name,
             metrics: compared(&settings, &runs),
             runs: seeded(&seeds, settings.policies.len(), &runs),
@@ -127,8 +114,7 @@ fn stage(settings: &Settings, setup: &Setup<'_>, details: bool) -> Result<(Vec<u
         && settings.trace.is_some()
         && setup.trace(settings.seed)?.trace == setup.trace(settings.seed.wrapping_add(1))?.trace
     {
-        let sentence =
-            format!("this trace is the same for every seed, so {count} seeds would be {count} times the same run");
+        let sentence = format!("this trace is the same for every seed, so {count} seeds would run it {count} times");
         return Err(Hinted::new(sentence, "leave --seeds out, or generate the trace with --generate").into());
     }
     let seeds: Vec<u64> = (0..count).map(|i| settings.seed.wrapping_add(i)).collect();
@@ -140,13 +126,13 @@ fn stage(settings: &Settings, setup: &Setup<'_>, details: bool) -> Result<(Vec<u
     Ok((seeds, staged))
 }
 
-fn seeded<'r>(seeds: &[u64], policies: usize, runs: &'r [RunRecord]) -> Vec<Seeded<'r>> {
+fn seeded<'r>(seeds: &[u64], policies: usize, runs: &'r [RunRecord]) -> Vec<SeededRun<'r>> {
     let each = seeds.iter().zip(runs.chunks(policies));
-    each.flat_map(|(&seed, runs)| runs.iter().map(move |run| Seeded { seed, summary: &run.summary })).collect()
+    each.flat_map(|(&seed, runs)| runs.iter().map(move |run| SeededRun { seed, summary: &run.summary })).collect()
 }
 
 /// Every metric of every policy. Runs stand seed by seed, the baseline first.
-fn compared(settings: &Settings, runs: &[RunRecord]) -> Vec<Line> {
+fn compared(settings: &Settings, runs: &[RunRecord]) -> Vec<MetricRow> {
     let mut lines = Vec::new();
     for metric in METRICS {
         for (p, policy) in settings.policies.iter().enumerate() {
@@ -155,13 +141,18 @@ fn compared(settings: &Settings, runs: &[RunRecord]) -> Vec<Line> {
             let ratios: Vec<f64> =
                 rounds().map(|runs| (metric.of)(&runs[p].summary) / (metric.of)(&runs[0].summary)).collect();
             let ratio = ratios.iter().all(|ratio| ratio.is_finite()).then(|| MeanInterval::of(&ratios));
-            lines.push(Line { metric: metric.name, policy: policy.name, spread: MeanInterval::of(&values), ratio });
+            lines.push(MetricRow {
+                metric: metric.name,
+                policy: policy.name,
+                spread: MeanInterval::of(&values),
+                ratio,
+            });
         }
     }
     lines
 }
 
-fn table(document: &Document<'_>) -> Table {
+fn table(document: &Comparison<'_>) -> Table {
     let mut table = Table::new(vec![
         Column::left("metric", "metric"),
         Column::left("policy", "policy"),
@@ -195,11 +186,14 @@ fn table(document: &Document<'_>) -> Table {
     table
 }
 
-fn legend(out: &mut dyn Write, document: &Document<'_>) -> Result<()> {
+fn legend(out: &mut dyn Write, document: &Comparison<'_>) -> Result<()> {
     let text = match document.seeds.len() {
-        1 => format!("One run of each policy; ratios are to {}. An interval needs several seeds.", document.baseline),
+        1 => format!(
+            "One run of each policy; ratios are relative to {}. Confidence intervals need several seeds.",
+            document.baseline
+        ),
         n => format!(
-            "{n} seeds, the same for every policy. Ratios are to {}, seed by seed; ± is the half width of the 95 % interval of a mean.",
+            "{n} seeds, the same for every policy. Ratios are relative to {}, seed by seed; ± is the half-width of the 95 % confidence interval.",
             document.baseline
         ),
     };

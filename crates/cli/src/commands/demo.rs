@@ -22,16 +22,16 @@ const CONFIG: &str = include_str!("demo.toml");
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Demo {
-    /// Decides every random draw; same seed, same bytes
+    /// Random seed; same seed, same output
     #[arg(long, value_name = "N", default_value = "0")]
     seed: String,
-    /// Who says how fast everything is; 'arles estimators' lists them
+    /// Throughput estimator; 'arles estimators' lists them
     #[arg(long, value_name = "NAME", default_value = "learned")]
     estimator: String,
-    /// Where to write the HTML report
+    /// HTML report to write
     #[arg(long, value_name = "FILE", default_value = "arles-demo.html")]
     report: PathBuf,
-    /// Print the demo's configuration, to run a changed copy with 'arles simulate --config'
+    /// Print the demo's configuration, to edit and run with 'arles simulate --config'
     #[arg(long)]
     print_config: bool,
     #[command(flatten)]
@@ -50,7 +50,7 @@ impl Demo {
         let setup = Setup::new(&settings)?;
         let drafts = Drafts { report: Some(Draft::create(&self.report)?), jobs: None };
         let staged = Staged::new(&setup, settings.seed, true)
-            .map_err(|e| Hinted::new(format!("{e:#}"), "this seed makes a demo that cannot run; try another"))?;
+            .map_err(|e| Hinted::new(format!("{e:#}"), "the demo cannot run with this seed; try another"))?;
         let runs = runs::run_all(&staged.tasks(&settings), settings.threads)?;
         write_files(drafts, || staged.head(&setup, "arles demo", settings.seed), &runs)?;
         if self.output.output == Format::Table {
@@ -72,7 +72,7 @@ fn findings(runs: &[RunRecord]) -> String {
     let mut sentences = Vec::new();
     if let (Some(aware), Some(blind)) = (find("max-min-fairness"), find("max-min-agnostic")) {
         sentences.push(format!(
-            "The same fairness with the kinds' speeds known ends jobs {} on average ({} against {} h) and takes {} energy.",
+            "Max-min fairness that knows each kind's speed completes jobs {} on average than max-min-agnostic ({} vs {} h) and uses {} energy.",
             change(aware.mean_jct_seconds, blind.mean_jct_seconds, "sooner", "later"),
             shown(aware.mean_jct_seconds / 3600.0, 3),
             shown(blind.mean_jct_seconds / 3600.0, 3),
@@ -83,9 +83,9 @@ fn findings(runs: &[RunRecord]) -> String {
     let quickest = summaries().min_by(|a, b| a.mean_jct_seconds.total_cmp(&b.mean_jct_seconds));
     let truest = summaries().min_by(|a, b| a.sla_violation_ratio.total_cmp(&b.sla_violation_ratio));
     if let (Some(quickest), Some(truest), Some(fifo)) = (quickest, truest, find("fifo")) {
-        let too = if truest.policy == quickest.policy { "it also" } else { &truest.policy };
+        let best = if truest.policy == quickest.policy { "it also" } else { &truest.policy };
         sentences.push(format!(
-            "{} has the lowest mean completion time, {} than fifo; {too} keeps promised rates best (late {} % of the time).",
+            "{} has the lowest mean JCT, {} than fifo; {best} keeps promised rates best (below them {} % of the time).",
             quickest.policy,
             change(quickest.mean_jct_seconds, fifo.mean_jct_seconds, "lower", "higher"),
             percent(truest.sla_violation_ratio),
@@ -94,7 +94,7 @@ fn findings(runs: &[RunRecord]) -> String {
     if let (Some(gogh), Some(fifo)) = (find("gogh"), find("fifo")) {
         let used = |s: &Summary| s.energy_kwh - s.energy_unused_kwh;
         sentences.push(format!(
-            "The GPUs in use take {} energy under gogh than under fifo ({} against {} kWh), with promised rates missed {} % of the time (fifo: {} %).",
+            "GPUs in use consume {} energy under gogh than under fifo ({} vs {} kWh); promised rates are missed {} % of the time (fifo: {} %).",
             change(used(gogh), used(fifo), "less", "more"),
             shown(used(gogh), 3),
             shown(used(fifo), 3),
@@ -118,7 +118,7 @@ fn tenant(fifo: &Summary, fair: &Summary) -> Option<String> {
     let hours = |seconds: f64| shown(seconds / 3600.0, 3);
     (ratio < 1.0).then(|| {
         format!(
-            "Of the tenants, {} gains most from max-min-fairness: its jobs take {} h on average, under fifo {} h.",
+            "Tenant {} gains most from max-min-fairness: mean JCT {} h, under fifo {} h.",
             before.name,
             hours(after.mean_jct_seconds),
             hours(before.mean_jct_seconds),

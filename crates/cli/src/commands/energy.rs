@@ -3,9 +3,9 @@
 use super::audit::Window;
 use crate::fault::remark;
 use crate::jobs::{harmless, shortened};
-use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::output::{self, Cell, Column, Format, Table};
 use crate::quantity::{self, kwh, span};
-use crate::server::{EXIT_CODES, SourceFlags};
+use crate::server::{EXIT_CODES, LimitFlag, ReadFlags};
 use anyhow::Result;
 use arles_api::EnergyAccount;
 use arles_daemon::desk::{EnergyBy, Page};
@@ -16,18 +16,15 @@ use std::io::Write;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Energy {
-    /// What to add up
+    /// Group by
     #[arg(long, value_enum, value_name = "WHAT", default_value = "tenant")]
     by: By,
     #[command(flatten)]
     window: Window,
-    /// At most so many jobs, the newest
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    limit: u32,
     #[command(flatten)]
-    output: OutputFlag,
+    limit: LimitFlag,
     #[command(flatten)]
-    source: SourceFlags,
+    read: ReadFlags,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -39,17 +36,17 @@ enum By {
 
 impl Energy {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.source.open()?;
+        let source = self.read.open()?;
         let (from, to) = self.window.ends(&source)?;
         let by = match self.by {
             By::Tenant => EnergyBy::Tenant,
             By::Kind => EnergyBy::Kind,
             By::Job => EnergyBy::Job,
         };
-        let mut page = Page { cursor: None, limit: Some(self.limit.min(1000)) };
+        let mut page = Page { cursor: None, limit: Some(self.limit.limit.min(1000)) };
         let mut account = source.energy(by, from, to, &page)?;
         while let Some(next) = account.next.take() {
-            let left = (self.limit as usize).saturating_sub(account.rows.len());
+            let left = (self.limit.limit as usize).saturating_sub(account.rows.len());
             if left == 0 {
                 remark(format_args!("older jobs are not shown; a larger --limit shows more"));
                 break;
@@ -59,13 +56,13 @@ impl Energy {
             account.rows.extend(more.rows);
             account.next = more.next;
         }
-        output::print(out, self.output.output, &table(&account, self.by), &account)?;
-        if self.output.output == Format::Table {
-            let when = if self.by == By::Job { "whenever that was".into() } else { span(account.to - account.from) };
+        output::print(out, self.read.format(), &table(&account, self.by), &account)?;
+        if self.read.format() == Format::Table {
             let text = match self.by {
-                By::Job => format!("Of jobs it is all they have used, {when}."),
+                By::Job => "Totals of each job since its submission.".into(),
                 By::Tenant | By::Kind => {
-                    format!("All that was drawn in {when}: {} kWh, unused GPUs included.", kwh(account.total_joules))
+                    let window = span(account.to - account.from);
+                    format!("Total over {window}: {} kWh, unused GPUs included.", kwh(account.total_joules))
                 }
             };
             output::paragraph(out, &text)?;

@@ -6,7 +6,7 @@ use crate::output::{self, Cell, Column, OutputFlag, Table};
 use crate::progress::Progress;
 use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
-use arles_core::estimate::{Estimate as Figures, RateQuery};
+use arles_core::estimate::{Estimate as CoreEstimate, RateQuery, Source};
 use arles_core::{Kind, Library, Workload, WorkloadId};
 use arles_learn::{Catalog, Setting, Subject, explain_source};
 use clap::Args;
@@ -14,32 +14,32 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Say how fast a workload would be on a kind, alone or beside another, and how that is known
+/// Estimate the throughput of a workload on a kind, alone or sharing a GPU
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Estimate {
-    /// Whose rate; 'arles workloads' lists them
+    /// Workload; 'arles workloads' lists them
     #[arg(long, value_name = "NAME")]
     workload: String,
-    /// On which kinds, separated by commas [default: those of the rate table or catalog]
+    /// Kinds, separated by commas [default: those of the rate table or catalog]
     #[arg(long, value_name = "NAMES")]
     kind: Option<String>,
-    /// The other job on the same GPU
+    /// Workload that shares the GPU
     #[arg(long, value_name = "NAME")]
     beside: Option<String>,
-    /// GPUs held at once
+    /// GPUs of the gang
     #[arg(long, value_name = "N", default_value = "1")]
     gang: String,
-    /// Who estimates; 'arles estimators' lists them
+    /// Throughput estimator; 'arles estimators' lists them
     #[arg(long, value_name = "NAME", default_value = "learned")]
     estimator: String,
-    /// Measured rates to learn from (Gavel's JSON); without these or a catalog, the performance model is all there is
+    /// Measured rates to learn from (Gavel's JSON); without rates or a catalog, only the performance model is known
     #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
     rates: Option<PathBuf>,
     /// Catalog of measurements to learn from
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// Decides every random draw of a training; same seed, same bytes
+    /// Random seed of the training; same seed, same output
     #[arg(long, value_name = "N", default_value = "1")]
     seed: String,
     #[command(flatten)]
@@ -52,24 +52,44 @@ Examples:
   arles estimate --workload lm-b20 --beside resnet50-b32 --rates simulation_throughputs.json
   arles estimate --workload bert-base-b32 --gang 4 --kind v100 -o json
 
-Exit codes: 0 done; 1 the work failed; 2 wrong usage or input.";
+Exit codes: 0 success; 1 failure; 2 invalid usage or input.";
 
+/// The document of `-o json`.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct EstimateDocument<'a> {
     workload: &'a str,
     beside: Option<&'a str>,
     gang: u32,
     estimator: &'a str,
-    cells: Vec<Line>,
+    cells: Vec<KindEstimate>,
 }
 
+/// The estimate on one kind.
 #[derive(Serialize)]
-struct Line {
+struct KindEstimate {
     kind: String,
     fits: bool,
     #[serde(flatten)]
     figures: Option<Figures>,
     from: String,
+}
+
+/// The numbers of an estimate, under the names that users see.
+#[derive(Clone, Copy, Serialize)]
+struct Figures {
+    rate: f64,
+    spread_rate: f64,
+    partner_rate: f64,
+    watts: f64,
+    standard_error: f64,
+    source: Source,
+}
+
+impl From<CoreEstimate> for Figures {
+    fn from(e: CoreEstimate) -> Self {
+        let CoreEstimate { rate, spread_rate, partner_rate, watts, standard_error, source } = e;
+        Self { rate, spread_rate, partner_rate, watts, standard_error, source }
+    }
 }
 
 impl Estimate {
@@ -79,7 +99,7 @@ impl Estimate {
         let seed = whole(&self.seed, 0).map_err(|e| anyhow!("--seed: {e}"))?;
         if gang > 1 && self.beside.is_some() {
             return Err(anyhow!(
-                "--beside: only single GPUs are shared, and a gang of {gang} was asked for; leave one of the two out"
+                "--beside: only single GPUs are shared, not gangs of {gang}; leave out --beside or --gang"
             ));
         }
         let (catalog, kinds, asked) = self.header()?;
@@ -98,16 +118,16 @@ impl Estimate {
         let partner = beside.map(|p| WorkloadId(u32::from(p.name != workload.name)));
         let ask = RateQuery { workload: WorkloadId(0), gang, partner };
         let cells = made.estimate(&ask).cells.into_iter().take(asked).enumerate();
-        let line = |(a, figures): (usize, Option<Figures>)| Line {
+        let line = |(a, figures): (usize, Option<CoreEstimate>)| KindEstimate {
             kind: kinds[a].name.clone(),
             fits: figures.is_some(),
             from: match figures {
                 Some(_) => explain_source(&setting, entry.name, &ask, a),
                 None => unfit(workload, beside, &kinds[a], entry.name),
             },
-            figures,
+            figures: figures.map(Figures::from),
         };
-        let answer = Answer {
+        let answer = EstimateDocument {
             workload: &workload.name,
             beside: beside.map(|p| p.name.as_str()),
             gang,
@@ -129,9 +149,7 @@ impl Estimate {
         }
         let measured = measured::from_files(self.rates.as_deref(), self.catalog.as_deref())?;
         if kinds.is_empty() && measured.kinds.is_empty() {
-            return Err(anyhow!(
-                "--kind: there is no measured kind to take; name one or more, such as --kind v100,a100"
-            ));
+            return Err(anyhow!("--kind: no kinds were measured; name one or more, such as --kind v100,a100"));
         }
         let asked = if kinds.is_empty() { measured.kinds.len() } else { kinds.len() };
         for kind in measured.kinds {
@@ -154,8 +172,8 @@ fn described(flag: &str, name: &str, catalog: &Catalog) -> Result<Workload> {
     }
     if catalog.cells().any(|(key, _)| key.workload == name) {
         return Err(anyhow!(
-            "{flag}: '{name}' was measured, but nobody said what it is made of, so nothing else can be told of it; \
-             see its cells with 'arles catalog show', or give its features with 'arles catalog import --features'"
+            "{flag}: '{name}' was measured but has no features, so nothing else can be estimated for it; \
+             see its cells with 'arles catalog show', or add features with 'arles catalog import --features'"
         ));
     }
     Err(anyhow!("{flag}: {unknown}"))
@@ -177,7 +195,7 @@ fn room(workload: &Workload, beside: Option<&Workload>, kind: &Kind, only: bool)
 fn unfit(workload: &Workload, beside: Option<&Workload>, kind: &Kind, estimator: &str) -> String {
     let (name, place) = (&workload.name, &kind.name);
     match beside {
-        Some(_) if estimator == "stated" => "nobody states rates of pairs".into(),
+        Some(_) if estimator == "stated" => "rates of pairs are never stated".into(),
         Some(p) if kind.max_jobs < 2 => format!("{name} cannot run beside {}: {place} takes one job at a time", p.name),
         Some(p) if workload.memory_gib + p.memory_gib > kind.memory_gib => format!(
             "{name} and {} need {:.1} GiB together and {place} has {:.1}; take a kind with more memory or a smaller batch",
@@ -193,14 +211,14 @@ fn unfit(workload: &Workload, beside: Option<&Workload>, kind: &Kind, estimator:
     }
 }
 
-fn tabled(answer: &Answer<'_>) -> Table {
+fn tabled(answer: &EstimateDocument<'_>) -> Table {
     let mut table = Table::new(vec![
         Column::left("kind", "kind"),
         Column::right("rate\nsteps/s", "rate_steps_per_second"),
         Column::hidden("spread_rate_steps_per_second"),
         Column::right("partner\nsteps/s", "partner_rate_steps_per_second"),
         Column::right("power\nW", "watts"),
-        Column::right("doubt\n%", "doubt_ratio"),
+        Column::right("std\nerr %", "standard_error_ratio"),
         Column::left("source", "source"),
         Column::prose("from", "from"),
     ]);
@@ -211,7 +229,7 @@ fn tabled(answer: &Answer<'_>) -> Table {
         };
         let partner =
             line.figures.map_or(f64::NAN, |f| if answer.beside.is_some() { f.partner_rate } else { f64::NAN });
-        let doubt = line.figures.map_or(f64::NAN, |f| f.standard_error);
+        let error = line.figures.map_or(f64::NAN, |f| f.standard_error);
         let source = line.figures.map_or("-".to_owned(), |f| format!("{:?}", f.source).to_lowercase());
         table.row(vec![
             line.kind.as_str().into(),
@@ -219,7 +237,7 @@ fn tabled(answer: &Answer<'_>) -> Table {
             number(|f| f.spread_rate, 3),
             Cell::number(shown(partner, 3), partner),
             number(|f| f.watts, 3),
-            Cell::number(shown(doubt * 100.0, 2), doubt),
+            Cell::number(shown(error * 100.0, 2), error),
             source.into(),
             line.from.as_str().into(),
         ]);

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 
-/// List the estimators: where rates come from that nobody measured
+/// List the throughput estimators
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Estimators {
@@ -17,16 +17,16 @@ pub(crate) struct Estimators {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct EstimatorRow {
     name: &'static str,
     summary: &'static str,
 }
 
 impl Estimators {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let mut table =
-            Table::new(vec![Column::left("estimator", "estimator"), Column::prose("what it does", "summary")]);
-        let rows: Vec<Row> = ESTIMATORS.iter().map(|e| Row { name: e.name, summary: e.summary }).collect();
+        let mut table = Table::new(vec![Column::left("estimator", "estimator"), Column::prose("summary", "summary")]);
+        let rows: Vec<EstimatorRow> =
+            ESTIMATORS.iter().map(|e| EstimatorRow { name: e.name, summary: e.summary }).collect();
         for row in &rows {
             table.row(vec![row.name.into(), row.summary.into()]);
         }

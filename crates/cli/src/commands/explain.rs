@@ -1,38 +1,31 @@
 //! `arles explain`: why a job is where it is.
 
-use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::output::{self, Cell, Column, Format, Table};
 use crate::quantity::{percent, shown, span};
-use crate::server::{EXIT_CODES, SourceFlags};
+use crate::server::{EXIT_CODES, JobFlags};
 use anyhow::Result;
 use arles_api::Explanation;
 use clap::Args;
 use std::io::Write;
 
-/// Say why a job waits or runs where it does, and until when
+/// Explain why a job waits or runs where it does, and until when
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Explain {
-    /// Number of the job
-    #[arg(value_name = "JOB", value_parser = clap::value_parser!(u64).range(1..))]
-    job: u64,
     #[command(flatten)]
-    output: OutputFlag,
-    #[command(flatten)]
-    source: SourceFlags,
+    flags: JobFlags,
 }
 
 impl Explain {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.source.open()?;
-        let told = source.explain(self.job)?;
-        match self.output.output {
+        let source = self.flags.read.open()?;
+        let told = source.explain(self.flags.job)?;
+        match self.flags.read.format() {
             Format::Json => output::json(out, &told),
             Format::Csv => Ok(write!(out, "{}", rates(&told).csv())?),
             Format::Table => {
                 let now = source.server()?.now;
-                for line in output::wrapped(&sentence(&told, now), output::terminal_width().min(100)) {
-                    writeln!(out, "{line}")?;
-                }
+                output::prose(out, &sentence(&told, now))?;
                 if !told.rates.is_empty() {
                     writeln!(out)?;
                     write!(out, "{}", rates(&told).text(output::terminal_width()))?;
@@ -53,9 +46,9 @@ pub(crate) fn sentence(told: &Explanation, now: f64) -> String {
         _ => format!("Job {} is {}: {text}.", told.id, told.state.name()),
     };
     // Most reasons say when themselves.
-    let silent = !text.contains(" in about ") && !text.contains(" is in ") && !text.contains("again in ");
+    let silent = ![" in ~", "round, in ", "retry in "].iter().any(|when| text.contains(when));
     let starts = told.starts_at.map(|at| at - now).filter(|seconds| *seconds > 0.0 && silent);
-    starts.map_or(verb.clone(), |seconds| format!("{verb} It should start in about {}.", span(seconds)))
+    starts.map_or(verb.clone(), |seconds| format!("{verb} Expected start in ~{}.", span(seconds)))
 }
 
 /// Speed by kind, and what its class is owed there.
@@ -65,11 +58,11 @@ fn rates(told: &Explanation) -> Table {
     let mut table = Table::new(vec![
         Column::left("kind", "kind"),
         Column::right("rate\nsteps/s", "rate"),
-        Column::right("std error\n%", "standard_error"),
+        Column::right("std\nerr %", "standard_error"),
         Column::right("watts\nper GPU", "watts"),
         column("gangs\ngranted", "gangs"),
         column("owed\nrounds", "owed"),
-        Column::left("known by", "source"),
+        Column::left("source", "source"),
     ]);
     for rate in &told.rates {
         let standing = told.standing.iter().find(|standing| standing.kind == rate.kind);

@@ -7,11 +7,11 @@ use arles_core::{Kind, Library};
 use clap::Args;
 use std::io::Write;
 
-/// List the GPU kinds, or all that is known of one
+/// List the known GPU kinds, or show one
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Kinds {
-    /// Any name of a kind: ours, Slurm's, Kubernetes' or the driver's
+    /// Kind, by any of its names: arles', Slurm's, Kubernetes' or the driver's
     name: Option<String>,
     #[command(flatten)]
     output: OutputFlag,
@@ -34,13 +34,13 @@ fn table() -> Table {
         Column::left("kind", "name"),
         Column::right("year", "year"),
         Column::right("memory\nGiB", "memory_gib"),
-        Column::right("band\nGB/s", "bandwidth_gbps"),
+        Column::right("memory\nGB/s", "bandwidth_gbps"),
         Column::right("fp32\nTFLOP/s", "fp32_tflops"),
         Column::right("fp16\nTFLOP/s", "fp16_tflops"),
         Column::right("8-bit\nTOP/s", "int8_tops"),
         Column::right("link\nGB/s", "link_gbps"),
         Column::right("idle\nW", "idle_watts"),
-        Column::right("most\nW", "max_watts"),
+        Column::right("max\nW", "max_watts"),
     ]);
     for kind in Library::builtin().kinds() {
         let number = |value: f64| Cell::number(value.to_string(), value);
@@ -54,8 +54,8 @@ fn table() -> Table {
 }
 
 fn details(kind: &Kind) -> Table {
-    let mut table = Table::new(vec![Column::left("what", "what"), Column::prose("value", "value")]);
-    let mut line = |what: &str, value: String| table.row(vec![what.into(), value.into()]);
+    let mut table = Table::of_fields("field", "value");
+    let mut line = |field: &str, value: String| table.field(field, value);
     line("kind", kind.name.clone());
     line("product", kind.product.clone());
     line("year", kind.year.to_string());
@@ -64,9 +64,9 @@ fn details(kind: &Kind) -> Table {
     line("tf32", format!("{} TFLOP/s", kind.tf32_tflops));
     line("fp16", format!("{} TFLOP/s", kind.fp16_tflops));
     line("8-bit", if kind.int8_tops > 0.0 { format!("{} TOP/s", kind.int8_tops) } else { "none".into() });
-    line("link", format!("{} GB/s to a GPU of the same node", kind.link_gbps));
-    line("power", format!("{} W idle, {} W at most", kind.idle_watts, kind.max_watts));
-    line("sharing", format!("{} jobs on one GPU at most", kind.max_jobs));
+    line("link", format!("{} GB/s between GPUs of a node", kind.link_gbps));
+    line("power", format!("{} W idle, {} W max", kind.idle_watts, kind.max_watts));
+    line("sharing", format!("up to {} jobs per GPU", kind.max_jobs));
     line("also", kind.aliases.join(", "));
     table
 }

@@ -4,13 +4,13 @@ mod eval;
 mod train;
 
 use crate::fault::EXIT_CODES;
+use crate::settings;
 use anyhow::{Result, anyhow};
-use arles_core::library::nearest;
-use arles_learn::{ESTIMATORS, EstimatorEntry, find_estimator};
+use arles_learn::{ESTIMATORS, EstimatorEntry};
 use clap::{Args, Subcommand};
 use std::io::Write;
 
-/// Train estimators, and say how far they are off on workloads they never saw
+/// Train and evaluate estimators
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Learn {
@@ -35,10 +35,5 @@ impl Learn {
 
 /// An estimator of the table, or a sentence.
 pub(crate) fn estimator(flag: &str, name: &str) -> Result<&'static EstimatorEntry> {
-    find_estimator(name).ok_or_else(|| {
-        let names = || ESTIMATORS.iter().map(|e| e.name);
-        let near = nearest(name, names()).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-        let all: Vec<&str> = names().collect();
-        anyhow!("{flag}: there is no estimator '{name}'{near}; expected one of {}", all.join(", "))
-    })
+    settings::find("estimator", name, ESTIMATORS.iter(), |entry| entry.name).map_err(|e| anyhow!("{flag}: {e}"))
 }

@@ -1,37 +1,35 @@
 //! `arles nodes`: the hosts of the cluster.
 
-use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::output::{self, Cell, Column, Format, Table};
 use crate::quantity::{percent, watts};
-use crate::server::{EXIT_CODES, SourceFlags};
+use crate::server::{EXIT_CODES, ReadFlags};
 use anyhow::Result;
 use arles_api::Node;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// List the hosts: busy GPUs, state, watts
+/// List the nodes: state, busy GPUs, power
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Nodes {
-    /// One line for each kind of GPU instead of each host
+    /// One line per GPU kind instead of per node
     #[arg(short, long)]
     summary: bool,
-    /// Only hosts that are not up
+    /// Only nodes that are not up
     #[arg(long)]
     away: bool,
     #[command(flatten)]
-    output: OutputFlag,
-    #[command(flatten)]
-    source: SourceFlags,
+    read: ReadFlags,
 }
 
 impl Nodes {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let mut nodes = self.source.open()?.nodes()?.nodes;
+        let mut nodes = self.read.open()?.nodes()?.nodes;
         nodes.retain(|node| !self.away || node.state != "up");
         let table = if self.summary { by_kind(&nodes) } else { by_node(&nodes) };
-        output::print(out, self.output.output, &table, &nodes)?;
-        if self.output.output == Format::Table {
+        output::print(out, self.read.format(), &table, &nodes)?;
+        if self.read.format() == Format::Table {
             let sum = |count: fn(&Node) -> u32| nodes.iter().map(count).sum::<u32>();
             let (busy, gpus) = (sum(|node| node.busy), sum(|node| node.gpus));
             let draw = watts(nodes.iter().map(|node| node.watts).sum());
@@ -49,7 +47,7 @@ fn by_node(nodes: &[Node]) -> Table {
         Column::left("node", "node"),
         Column::left("kind", "kind"),
         Column::left("state", "state"),
-        Column::right("draw", "watts"),
+        Column::right("power", "watts"),
         Column::left("busy", "busy"),
         Column::hidden("gpus"),
     ]);
@@ -88,7 +86,7 @@ fn by_kind(nodes: &[Node]) -> Table {
         Column::right("away", "away"),
         Column::right("busy", "busy"),
         Column::right("gpus", "gpus"),
-        Column::right("draw", "watts"),
+        Column::right("power", "watts"),
     ]);
     for (kind, (count, away, busy, gpus, draw)) in kinds {
         let draw = Cell::number(watts(draw), draw);

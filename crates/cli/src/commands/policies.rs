@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 
-/// List the policies with what they promise
+/// List the policies and their guarantees
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Policies {
@@ -17,7 +17,7 @@ pub(crate) struct Policies {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct PolicyRow {
     name: &'static str,
     promises: Vec<&'static str>,
     summary: &'static str,
@@ -27,12 +27,12 @@ impl Policies {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut table = Table::new(vec![
             Column::left("policy", "policy"),
-            Column::words("promises", "promises", 17),
-            Column::prose("what it does", "summary"),
+            Column::words("guarantees", "promises", 17),
+            Column::prose("summary", "summary"),
         ]);
-        let rows: Vec<Row> = POLICIES
+        let rows: Vec<PolicyRow> = POLICIES
             .iter()
-            .map(|policy| Row {
+            .map(|policy| PolicyRow {
                 name: policy.name,
                 promises: policy.promises.iter().map(|promise| promise.name()).collect(),
                 summary: policy.summary,

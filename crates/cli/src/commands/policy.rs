@@ -1,45 +1,43 @@
 //! `arles policy`: the policy in force, another one, or what another would change.
 
 use crate::jobs::harmless;
-use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::output::{self, Cell, Column, Format, Table};
 use crate::quantity::{shown, watts};
-use crate::server::{self, EXIT_CODES, SourceFlags};
+use crate::server::{self, EXIT_CODES, ReadFlags};
 use anyhow::Result;
 use arles_api::{Policy as Entry, PolicyForecast, PolicyRequest};
 use clap::Args;
 use std::io::Write;
 
-/// Show the policy in force, or switch to another
+/// Show the current policy, or switch to another
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Policy {
-    /// The policy to switch to; 'arles policies' lists them
+    /// Policy to switch to; 'arles policies' lists them
     #[arg(value_name = "NAME", conflicts_with = "journal")]
     name: Option<String>,
-    /// Say what it would change, and switch nothing
+    /// Show what it would change, without switching
     #[arg(long, requires = "name")]
     dry_run: bool,
     #[command(flatten)]
-    output: OutputFlag,
-    #[command(flatten)]
-    source: SourceFlags,
+    read: ReadFlags,
 }
 
 impl Policy {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let Some(name) = &self.name else {
-            let policies = self.source.open()?.policies()?.policies;
+            let policies = self.read.open()?.policies()?.policies;
             return self.print(out, policies.iter().find(|policy| policy.current));
         };
-        let client = self.source.server.client()?;
+        let client = self.read.source.server.client()?;
         let request = PolicyRequest { policy: name.clone() };
         if self.dry_run {
             let forecast: PolicyForecast = client.post("/v1/dry-run/policy", &request, None).map_err(server::fault)?;
             return self.forecast(out, &forecast);
         }
         let policy: Entry = client.put("/v1/policy", &request).map_err(server::fault)?;
-        if self.output.output == Format::Table {
-            return Ok(writeln!(out, "{} is in force from the next round on", policy.name)?);
+        if self.read.format() == Format::Table {
+            return Ok(writeln!(out, "switched to {} from the next round on", policy.name)?);
         }
         self.print(out, Some(&policy))
     }
@@ -47,14 +45,14 @@ impl Policy {
     fn print(&self, out: &mut dyn Write, policy: Option<&Entry>) -> Result<()> {
         let mut table = Table::new(vec![
             Column::left("policy", "policy"),
-            Column::words("promises", "promises", 20),
-            Column::prose("what it does", "summary"),
+            Column::words("guarantees", "promises", 20),
+            Column::prose("summary", "summary"),
         ]);
         if let Some(policy) = policy {
             let promises = policy.promises.join(" ");
             table.row(vec![policy.name.as_str().into(), promises.into(), policy.summary.as_str().into()]);
         }
-        output::print(out, self.output.output, &table, &policy)
+        output::print(out, self.read.format(), &table, &policy)
     }
 
     fn forecast(&self, out: &mut dyn Write, forecast: &PolicyForecast) -> Result<()> {
@@ -85,8 +83,8 @@ impl Policy {
                 ]);
             }
         }
-        output::print(out, self.output.output, &table, forecast)?;
-        if self.output.output == Format::Table {
+        output::print(out, self.read.format(), &table, forecast)?;
+        if self.read.format() == Format::Table {
             let draw = match (forecast.watts_before, forecast.watts_after) {
                 (Some(before), Some(after)) => {
                     format!(" Estimated draw: {} before, {} after.", watts(before), watts(after))

@@ -2,15 +2,15 @@
 
 use crate::fault::remark;
 use crate::jobs;
-use crate::output::{self, Format, OutputFlag};
-use crate::server::{EXIT_CODES, SourceFlags};
+use crate::output::{self, Format};
+use crate::server::{EXIT_CODES, LimitFlag, ReadFlags};
 use anyhow::Result;
 use arles_api::JobState;
 use arles_daemon::desk::JobsQuery;
 use clap::Args;
 use std::io::Write;
 
-/// List jobs with where they run, or why they wait
+/// List jobs with their location, or the reason they wait
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Queue {
@@ -20,19 +20,16 @@ pub(crate) struct Queue {
     /// Only jobs of this workload
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// Jobs that are over too
+    /// Include finished jobs
     #[arg(short, long, conflicts_with = "state")]
     all: bool,
     /// Only jobs in these states: waiting, starting, running, stopping, completed, failed, cancelled
     #[arg(short, long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
     state: Vec<JobState>,
-    /// At most so many, the newest
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    limit: u32,
     #[command(flatten)]
-    output: OutputFlag,
+    limit: LimitFlag,
     #[command(flatten)]
-    source: SourceFlags,
+    read: ReadFlags,
 }
 
 /// A state by its name or by Slurm's letters.
@@ -40,13 +37,13 @@ fn state(text: &str) -> Result<JobState, String> {
     let fits = |state: &JobState| state.name() == text || jobs::letters(*state).eq_ignore_ascii_case(text);
     JobState::ALL.into_iter().find(fits).ok_or_else(|| {
         let names: Vec<&str> = JobState::ALL.iter().map(|state| state.name()).collect();
-        format!("'{text}' is no state of a job; expected some of {}", names.join(", "))
+        format!("'{text}' is not a job state; expected one of {}", names.join(", "))
     })
 }
 
 impl Queue {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.source.open()?;
+        let source = self.read.open()?;
         let states = match (self.all, self.state.as_slice()) {
             (true, _) => Vec::new(),
             (false, []) => JobState::ALL[..4].to_vec(),
@@ -59,18 +56,18 @@ impl Queue {
             ..JobsQuery::default()
         };
         let now = source.server()?.now;
-        let (mut found, more) = source.all_jobs(query, self.limit as usize)?;
+        let (mut found, more) = source.all_jobs(query, self.limit.limit as usize)?;
         // The newest were asked for; like everything that scrolls, they come last.
         found.jobs.reverse();
         let table = jobs::table(&found.jobs, now);
-        if found.jobs.is_empty() && self.output.output == Format::Table {
+        if found.jobs.is_empty() && self.read.format() == Format::Table {
             remark(format_args!(
                 "no jobs{}",
-                if self.all { "" } else { " of these states; --all lists those that are over too" }
+                if self.all { "" } else { " in these states; --all includes finished ones" }
             ));
             return Ok(());
         }
-        output::print(out, self.output.output, &table, &found.jobs)?;
+        output::print(out, self.read.format(), &table, &found.jobs)?;
         if more {
             let live: u64 = found.live.iter().filter(|count| states.contains(&count.state)).map(|c| c.jobs).sum();
             let known = self.tenant.is_none() && self.workload.is_none() && states.iter().all(|state| !state.over());

@@ -18,12 +18,12 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Replay {
-    /// The journal: a file of 'arles simulate --journal', or the folder of 'arles serve --keep-journal'
+    /// Journal: a file of 'arles simulate --journal', or the state directory of 'arles serve --keep-journal'
     file: PathBuf,
     /// Print every order and event
     #[arg(long)]
     events: bool,
-    /// Print who runs and who waits at this time of the journal, and why
+    /// Print the queue at this time of the journal, with reasons
     #[arg(long, value_name = "TIME", value_parser = quantity::seconds, conflicts_with = "events")]
     queue_at: Option<f64>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct Replay {
 
 /// An order or event, for people.
 #[derive(Serialize)]
-struct Line {
+struct EventRow {
     at_seconds: f64,
     what: &'static str,
     who: String,
@@ -41,7 +41,7 @@ struct Line {
 
 /// A live job at one moment.
 #[derive(Serialize)]
-struct Queued {
+struct QueuedJob {
     job: u64,
     state: &'static str,
     reason: String,
@@ -53,7 +53,7 @@ struct Document {
     #[serde(flatten)]
     replay: journal::Replay,
     #[serde(skip_serializing_if = "Option::is_none")]
-    events: Option<Vec<Line>>,
+    events: Option<Vec<EventRow>>,
 }
 
 impl Replay {
@@ -89,7 +89,7 @@ impl Replay {
         match difference {
             None => Ok(()),
             Some(line) => {
-                let sentence = format!("{path}: the decision at line {line} differs from the recorded one");
+                let sentence = format!("{path}: the decision at line {line} differs from the journal");
                 Err(Failed(sentence).into())
             }
         }
@@ -107,7 +107,7 @@ impl Replay {
     fn retrace(&self, out: &mut dyn Write) -> Result<()> {
         if self.events || self.queue_at.is_some() {
             return Err(anyhow!(
-                "--events and --queue-at are for journals of simulations; 'arles queue --journal {}' shows a daemon's queue",
+                "--events and --queue-at need a simulation's journal; 'arles queue --journal {}' shows a daemon's queue",
                 self.file.display()
             ));
         }
@@ -117,14 +117,14 @@ impl Replay {
         output::print(out, self.output.output, &table, &Retraced { entries, differing })?;
         match differing {
             0 => Ok(()),
-            n => Err(Failed(format!("{n} of {entries} decisions differ from the recorded ones")).into()),
+            n => Err(Failed(format!("{n} of {entries} decisions differ from the journal")).into()),
         }
     }
 }
 
 /// Every live job, those that wait first.
-fn queue(scheduler: &Scheduler) -> Vec<Queued> {
-    let mut queue: Vec<Queued> = Vec::new();
+fn queue(scheduler: &Scheduler) -> Vec<QueuedJob> {
+    let mut queue: Vec<QueuedJob> = Vec::new();
     for job in scheduler.live() {
         let verdict = scheduler.explain(job);
         let (state, reason) = match &verdict {
@@ -134,13 +134,13 @@ fn queue(scheduler: &Scheduler) -> Vec<Queued> {
             Verdict::Stops => ("stops", String::new()),
             Verdict::Waits(reason) => ("waits", reason.to_string()),
         };
-        queue.push(Queued { job: job.0, state, reason, verdict });
+        queue.push(QueuedJob { job: job.0, state, reason, verdict });
     }
     queue.sort_by_key(|q| (q.state != "waits", q.job));
     queue
 }
 
-fn queue_table(queue: &[Queued]) -> Table {
+fn queue_table(queue: &[QueuedJob]) -> Table {
     let mut table = Table::new(vec![
         Column::right("job", "job"),
         Column::left("state", "state"),
@@ -164,7 +164,7 @@ fn counts(replay: &journal::Replay) -> Table {
     table
 }
 
-fn listed(events: &[Line]) -> Table {
+fn listed(events: &[EventRow]) -> Table {
     let mut table = Table::new(vec![
         Column::right("at s", "at_seconds"),
         Column::left("what", "what"),
@@ -179,7 +179,7 @@ fn listed(events: &[Line]) -> Table {
 }
 
 /// What an output says; questions to policy and estimator are no decisions.
-fn line(at: Time, output: &Output) -> Option<Line> {
+fn line(at: Time, output: &Output) -> Option<EventRow> {
     let (what, who, detail) = match output {
         Output::Solve(_) | Output::Estimate(_) => return None,
         Output::Order(Order::Start(start)) => {
@@ -202,5 +202,5 @@ fn line(at: Time, output: &Output) -> Option<Line> {
             Event::Refused { why } => ("refused", String::new(), why.clone()),
         },
     };
-    Some(Line { at_seconds: at.seconds(), what, who, detail })
+    Some(EventRow { at_seconds: at.seconds(), what, who, detail })
 }

@@ -13,10 +13,10 @@ use crate::fault::Hinted;
 use crate::files::Draft;
 use crate::flags::RunFlags;
 use crate::output::{self, Format};
-use crate::settings::Settings;
+use crate::settings::{REPRODUCE, Settings, find};
 use anyhow::{Result, anyhow};
 use arles_core::allocate::POLICIES;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use arles_report::finding::ExperimentReport;
 use arles_report::{self as report, ReportHead};
 use clap::Args;
@@ -67,31 +67,28 @@ struct Done {
     traces: String,
 }
 
-/// Do the experiments of a paper again: what it claims beside what is measured
+/// Reproduce the experiments of a paper: published claims beside measured results
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Reproduce {
-    /// Which paper: oef or gogh
+    /// Paper: oef or gogh
     #[arg(value_name = "PAPER")]
     paper: String,
-    /// Experiments to do, separated by commas [default: all]
+    /// Experiments to run, separated by commas [default: all]
     #[arg(long, value_name = "NAMES", help_heading = "Experiments")]
     only: Option<String>,
-    /// Seeds; intervals are over these [default: 5]
-    #[arg(long, value_name = "N", help_heading = "Experiments")]
-    seeds: Option<String>,
-    /// Fewer draws and shorter runs: a look in seconds instead of minutes
+    /// Fewer draws and shorter runs: seconds instead of minutes
     #[arg(long, help_heading = "Experiments")]
     quick: bool,
     #[command(flatten)]
-    run: RunFlags,
-    /// How to print the numbers
+    run: RunFlags<REPRODUCE>,
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table", help_heading = "Results")]
     output: Format,
-    /// Write a report: one HTML file that needs nothing else
+    /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     html: Option<PathBuf>,
-    /// Write the tables as Markdown, each with its command
+    /// Write the tables as Markdown, each with the command that made it
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     markdown: Option<PathBuf>,
 }
@@ -99,11 +96,11 @@ pub(crate) struct Reproduce {
 const AFTER_HELP: &str =
     "Experiments of oef: examples, properties, throughput, completion, lying, gangs, solve-time, robustness.
 Experiments of gogh: estimates, energy, learning, co-location, program.
-Without --rates they stand on the built-in model; with it, on measured rates as well. Where --policy names none, each
-experiment has the policies that its claim is about. solve-time and program are left out of -o json and -o csv unless
---only names them: everything else is the same for the same seed, to the byte.
+Without --rates they use the built-in performance model; with --rates, the measured rates as well. Without --policy, each \
+experiment runs the policies that its claim is about. solve-time and program depend on the machine, so -o json and -o csv leave them \
+out unless --only names them; everything else is identical for the same seed.
 
-Exit codes: 0 done; 1 the work failed (a file could not be written); 2 wrong usage or input.";
+Exit codes: 0 success; 1 failure (cannot write a file); 2 invalid usage or input.";
 
 /// The document of `-o json`.
 #[derive(Serialize)]
@@ -150,9 +147,8 @@ impl Reproduce {
     fn paper(&self) -> Result<&'static Paper> {
         PAPERS.iter().find(|paper| paper.name == self.paper).ok_or_else(|| {
             let names: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
-            let near = nearest(&self.paper, names.iter().copied())
-                .map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-            anyhow!("there is nothing to reproduce of '{}'{near}; expected {}", self.paper, names.join(" or "))
+            let near = suggestion(&self.paper, names.iter().copied());
+            anyhow!("there is no paper '{}'{near}; expected {}", self.paper, names.join(" or "))
         })
     }
 
@@ -166,12 +162,8 @@ impl Reproduce {
         };
         let mut chosen: Vec<&'static str> = Vec::new();
         for name in names.split(',').map(str::trim) {
-            let known = || all.iter().map(|(name, _)| *name);
-            let experiment = known().find(|known| *known == name).ok_or_else(|| {
-                let near = nearest(name, known()).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-                let names: Vec<&str> = known().collect();
-                anyhow!("--only: there is no experiment '{name}'{near}; expected one of {}", names.join(", "))
-            })?;
+            let known = all.iter().map(|(name, _)| *name);
+            let experiment = find("experiment", name, known, |name| name).map_err(|e| anyhow!("--only: {e}"))?;
             if !chosen.contains(&experiment) {
                 chosen.push(experiment);
             }
@@ -182,13 +174,10 @@ impl Reproduce {
     fn settings(&self, paper: &Paper) -> Result<Settings> {
         let defaults = (paper.defaults)(self.quick);
         let defaults: Vec<(&str, &str)> = defaults.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        let mut settings = self.run.settings_over(&defaults)?;
-        if let Some(seeds) = &self.seeds {
-            settings.put("compare.seeds", seeds, "--seeds")?;
-        }
+        let settings = self.run.settings_over(&defaults)?;
         if settings.seeds == 0 {
             let hint = "give 1 or more; an interval needs at least 2";
-            return Err(Hinted::new("--seeds: no experiment can be done with 0 seeds", hint).into());
+            return Err(Hinted::new("--seeds: an experiment needs at least 1 seed, not 0", hint).into());
         }
         Ok(settings)
     }

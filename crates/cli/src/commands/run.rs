@@ -1,7 +1,7 @@
 //! `arles run`: reports for a command that knows nothing of arles.
 //!
 //! The command's output goes through byte for byte; a copy is searched for progress. A thread reports what was found, hears whether
-//! the job should make room, and if so sends SIGTERM and, when the grace is over, SIGKILL.
+//! the job should make room, and if so sends SIGTERM and, when grace period over, SIGKILL.
 //!
 //! Must never: change what the command prints or how it ends, wait for the server, or end the command because of an error of its own.
 
@@ -32,20 +32,20 @@ const PREEMPTED: u8 = 85;
 /// How long output may still come from what the command left running.
 const SILENCE: Duration = Duration::from_secs(2);
 
-const AFTER: &str = "Ends as the command ends: its exit code, 128 + N if signal N ended it, 85 if it was asked to make room and did. \
-1: the command could not be started; 2: wrong usage.";
+const AFTER: &str = "Exit codes: that of the command; 128 + N if signal N ended it; 85 if it was preempted and stopped in time. \
+1: the command could not be started; 2: invalid usage.";
 
-/// Run a command and report its progress in its place
+/// Run a command and report the progress found in its output
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct Run {
-    /// Where a line tells the steps done: a regular expression with a group 'step', perhaps one 'rate'
+    /// Regular expression for progress lines, with a group 'step' and optionally 'rate'
     #[arg(long, value_name = "REGEX")]
     pattern: Option<String>,
-    /// Time between two reports, at least
+    /// Shortest time between two reports
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = quantity::positive_seconds)]
     every: f64,
-    /// Number of the job [default: $ARLES_JOB]
+    /// Job ID [default: $ARLES_JOB]
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
     job: Option<u64>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
         let finder = Finder::new(self.pattern.as_deref())?;
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]);
@@ -98,7 +98,7 @@ impl Run {
         };
         let job = text.trim().parse().map_err(|_| {
             Hinted::new(
-                format!("ARLES_JOB is '{}', which is no number of a job", text.escape_debug()),
+                format!("ARLES_JOB is '{}', which is not a job ID", text.escape_debug()),
                 "unset it, or name the job with --job",
             )
         })?;
@@ -107,7 +107,7 @@ impl Run {
 
     fn not_started(&self, error: &io::Error) -> anyhow::Error {
         Failed(format!(
-            "cannot start '{}': {error}; is it there, and may it be run?",
+            "cannot start '{}': {error}; does it exist, and is it executable?",
             self.command[0].to_string_lossy()
         ))
         .into()

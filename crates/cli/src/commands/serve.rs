@@ -1,12 +1,12 @@
 //! `arles serve`: the scheduler as a service.
 
-use crate::fault::{EXIT_CODES, Failed};
-use crate::settings::{ServeSettings, Settings};
+use crate::engines::{self, EngineSetup};
+use crate::fault::{EXIT_CODES, Failed, Hinted};
+use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
 use crate::setup::Setup;
 use crate::{cluster, files, logging};
 use anyhow::{Context, Result, anyhow};
 use arles_api as api;
-use arles_core::engine::Engine;
 use arles_core::scheduler::Settings as Pace;
 use arles_core::{Cluster, Library};
 use arles_daemon::access::Scope;
@@ -16,139 +16,33 @@ use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::{self, Tls};
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
-use arles_engine::{Remote, Virtual};
-use arles_sim::measure::Noise;
-use arles_sim::truth::Truth;
 use clap::Args;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Run the scheduler as a service, with an API and a dashboard
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = format!("{}\n\n{EXIT_CODES}", engines::help()))]
 pub(crate) struct Serve {
-    /// Settings from a TOML file; 'arles check-config --default' prints one with every default
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Folder for the journal [default: arles-state]
-    #[arg(long, value_name = "FOLDER")]
-    state: Option<String>,
-    /// Address and port [default: 127.0.0.1:7117]
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
-    /// Requests from this machine need no token
-    #[arg(long)]
-    open_loopback: bool,
-    /// Certificate chain in PEM, for TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_certificate: Option<String>,
-    /// Its key
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    tls_key: Option<String>,
-    /// Log every request
-    #[arg(long)]
-    log_requests: bool,
-    /// Format of the log on stderr: text or json [default: text]
-    #[arg(long, value_name = "FORMAT")]
-    log_format: Option<String>,
-    /// Least level that is logged: error, warn, info or debug [default: info]
-    #[arg(long, value_name = "LEVEL")]
-    log_level: Option<String>,
-    /// Requests of one token a second, in the long run [default: 1000]
-    #[arg(long, value_name = "N")]
-    requests_per_second: Option<String>,
-    /// Keep every entry of the journal for ever
-    #[arg(long)]
-    keep_journal: bool,
-    /// Entries after which a snapshot is written, if time does not come first [default: 20000]
-    #[arg(long, value_name = "N")]
-    snapshot_entries: Option<String>,
-    /// Execution backend [default: virtual]
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    engine: Option<String>,
-    /// Speed of the scheduler's clock relative to wall-clock time [default: 1]
-    #[arg(long, value_name = "RATIO", help_heading = "Cluster")]
-    speed: Option<String>,
-    /// Socket of an 'arles world' to drive
-    #[arg(long, value_name = "SOCKET", help_heading = "Cluster")]
-    world: Option<String>,
-    /// GPUs of each kind, such as v100:36,p100:36,k80:36
-    #[arg(long, value_name = "KIND:COUNT", help_heading = "Cluster")]
-    cluster: Option<String>,
-    /// Most GPUs on one node [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Cluster")]
-    gpus_per_node: Option<String>,
-    /// Measured rates (Gavel's JSON) as the truth of the virtual cluster
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    rates: Option<String>,
-    /// How far the virtual cluster deviates from the performance model [default: 0]
-    #[arg(long, value_name = "RATIO", help_heading = "Cluster")]
-    deviation: Option<String>,
-    /// Policy of a new journal [default: oef-coop]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    policy: Option<String>,
-    /// Who shares the cluster: NAME or NAME:WEIGHT,...
-    #[arg(long, value_name = "TENANTS", help_heading = "Scheduling")]
-    tenants: Option<String>,
-    /// Time between two decisions [default: 60s]
-    #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
-    round: Option<String>,
-    /// Time between two looks at the whole cluster [default: 120s]
-    #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
-    survey: Option<String>,
-    /// Lost at every start of a job after its first, where it does not say [default: 30s]
-    #[arg(long, value_name = "TIME", help_heading = "Scheduling")]
-    restart: Option<String>,
-    /// Throughput estimator [default: learned]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    estimator: Option<String>,
+    #[command(flatten)]
+    flags: SettingFlags<SERVE>,
 }
 
 impl Serve {
     fn settings(&self) -> Result<Settings> {
-        let mut settings = Settings::builtin()?;
-        if let Some(path) = &self.config {
-            settings.put_file(path)?;
-        }
-        let yes = |flag: bool| flag.then(|| "true".to_owned());
-        let flags = [
-            ("serve.state", "--state", self.state.clone()),
-            ("serve.listen", "--listen", self.listen.clone()),
-            ("serve.open-loopback", "--open-loopback", yes(self.open_loopback)),
-            ("serve.tls-certificate", "--tls-certificate", self.tls_certificate.clone()),
-            ("serve.tls-key", "--tls-key", self.tls_key.clone()),
-            ("serve.log-requests", "--log-requests", yes(self.log_requests)),
-            ("serve.log-format", "--log-format", self.log_format.clone()),
-            ("serve.log-level", "--log-level", self.log_level.clone()),
-            ("serve.requests-per-second", "--requests-per-second", self.requests_per_second.clone()),
-            ("serve.keep-journal", "--keep-journal", yes(self.keep_journal)),
-            ("serve.snapshot-entries", "--snapshot-entries", self.snapshot_entries.clone()),
-            ("serve.engine", "--engine", self.engine.clone()),
-            ("serve.speed", "--speed", self.speed.clone()),
-            ("serve.world", "--world", self.world.clone()),
-            ("cluster.gpus", "--cluster", self.cluster.clone()),
-            ("cluster.gpus-per-node", "--gpus-per-node", self.gpus_per_node.clone()),
-            ("rates.file", "--rates", self.rates.clone()),
-            ("simulation.deviation", "--deviation", self.deviation.clone()),
-            ("serve.policy", "--policy", self.policy.clone()),
-            ("serve.tenants", "--tenants", self.tenants.clone()),
-            ("serve.round", "--round", self.round.clone()),
-            ("serve.survey", "--survey", self.survey.clone()),
-            ("serve.restart", "--restart", self.restart.clone()),
-            ("serve.estimator", "--estimator", self.estimator.clone()),
-        ];
-        for (key, flag, value) in flags {
-            if let Some(value) = value {
-                settings.put(key, &value, flag)?;
-            }
-        }
+        let mut settings = self.flags.settings()?;
         // Whoever allows more in the long run allows it at once too.
         settings.serve.burst = settings.serve.burst.max(settings.serve.requests_per_second);
+        if settings.serve.tls_certificate.is_some() != settings.serve.tls_key.is_some() {
+            let hint = "give both --tls-certificate FILE and --tls-key FILE, or neither";
+            return Err(Hinted::new("TLS needs a certificate and its key, and only one of them is set", hint).into());
+        }
         Ok(settings)
     }
 
-    pub(crate) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
         let began = Instant::now();
         let settings = self.settings()?;
         logging::start(settings.serve.log_format, settings.serve.log_level);
@@ -160,8 +54,8 @@ impl Serve {
         let (estimator_name, estimator) =
             settings.serve.estimator.for_workloads(header.cluster.kinds(), &header.workloads, &truth)?;
         let parts = Components {
-            engine: engine(&settings, &setup, &truth),
-            engine_name: settings.serve.engine.to_owned(),
+            engine: (settings.serve.engine.make)(&EngineSetup { settings: &settings, setup: &setup, truth: &truth })?,
+            engine_name: settings.serve.engine.name.to_owned(),
             estimator,
             estimator_name: estimator_name.to_owned(),
         };
@@ -197,7 +91,7 @@ fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Re
     };
     if header.cluster != *cluster {
         return Err(anyhow!(
-            "the journal in '{}' is of another cluster ({}), not of {}; give the same with --cluster, or another folder with --state",
+            "the journal in '{}' belongs to another cluster ({}), not to {}; give that one with --cluster, or another directory with --state",
             settings.state.display(),
             cluster::in_words(&header.cluster),
             cluster::in_words(cluster)
@@ -224,18 +118,6 @@ fn first_token(store: &mut Store, settings: &ServeSettings) -> Result<Option<Pat
     files::write_private(&path, &format!("{secret}\n"))?;
     store.put_token(&token)?;
     Ok(Some(path))
-}
-
-fn engine(settings: &Settings, setup: &Setup<'_>, truth: &Arc<Truth>) -> Box<dyn Engine> {
-    match &settings.serve.world {
-        Some(path) => Box::new(Remote::connect(path.clone())),
-        None => {
-            let noise = Noise { rate_sd: settings.noise, watts_sd: settings.noise, seed: settings.seed };
-            // Another number at every start: the counters of this cluster begin anew with the process.
-            let boot = clock::wall().0;
-            Box::new(Virtual::new(setup.cluster.clone(), Arc::clone(truth), setup.world_options(), noise, boot))
-        }
-    }
 }
 
 fn serve(
@@ -268,7 +150,7 @@ fn serve(
         let address = listener.local_addr()?;
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{address}");
-        std::fs::write(settings.state.join("address"), &url).context("cannot write into the state folder")?;
+        std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
         add_tenants(&desk, settings).await?;
         report_start(&service, settings, header, &url, token, began);
         let (stop, stopping) = tokio::sync::watch::channel(false);

@@ -1,33 +1,28 @@
 //! `arles show`: all that is known of a job.
 
 use crate::jobs::{self, harmless};
-use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::output::{self, Format, Table};
 use crate::quantity::{kwh, percent, shown, span};
-use crate::server::{EXIT_CODES, SourceFlags};
+use crate::server::{EXIT_CODES, JobFlags};
 use anyhow::Result;
 use arles_api::Job;
 use clap::Args;
 use std::io::Write;
 
-/// Show all that is known of a job
+/// Show everything about a job
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Show {
-    /// Number of the job
-    #[arg(value_name = "JOB", value_parser = clap::value_parser!(u64).range(1..))]
-    job: u64,
     #[command(flatten)]
-    output: OutputFlag,
-    #[command(flatten)]
-    source: SourceFlags,
+    flags: JobFlags,
 }
 
 impl Show {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.source.open()?;
-        let job = source.job(self.job)?;
+        let source = self.flags.read.open()?;
+        let job = source.job(self.flags.job)?;
         let now = source.server()?.now;
-        match self.output.output {
+        match self.flags.read.format() {
             Format::Json => output::json(out, &job),
             Format::Csv => Ok(write!(out, "{}", jobs::table(std::slice::from_ref(&job), now).csv())?),
             Format::Table => {
@@ -40,8 +35,8 @@ impl Show {
 
 /// What a job is and where it stands, a line for each thing that there is to say.
 fn sheet(job: &Job, now: f64) -> Table {
-    let mut table = Table::new(vec![Column::left("", "what"), Column::prose("", "value")]);
-    let mut line = |what: &str, value: String| table.row(vec![Cell::named(what, what), harmless(&value).into()]);
+    let mut table = Table::of_fields("", "");
+    let mut line = |field: &str, value: String| table.field(field, harmless(&value));
     line("job", job.id.to_string());
     if let Some(name) = &job.name {
         line("name", name.clone());
@@ -49,45 +44,45 @@ fn sheet(job: &Job, now: f64) -> Table {
     line("tenant", job.tenant.clone());
     let kinds = if job.kinds.is_empty() { String::new() } else { format!(", only on {}", job.kinds.join(", ")) };
     let gpus = if job.gang == 1 { "GPU" } else { "GPUs" };
-    line("runs", format!("{} on {} {gpus}{kinds}", job.workload, job.gang));
+    line("workload", format!("{} on {} {gpus}{kinds}", job.workload, job.gang));
     line("state", job.state.name().into());
-    line(if job.place.is_some() { "where" } else { "why" }, jobs::standing(job));
+    line(if job.place.is_some() { "location" } else { "reason" }, jobs::standing(job));
     let todo = match (job.steps, job.period_seconds) {
         (Some(steps), _) => format!("{} of {} steps", shown(job.steps_done, 4), shown(steps, 4)),
-        (None, Some(seconds)) => format!("{} steps; serves for {}", shown(job.steps_done, 4), span(seconds)),
+        (None, Some(seconds)) => format!("{} steps; runs for {}", shown(job.steps_done, 4), span(seconds)),
         (None, None) => format!("{} steps", shown(job.steps_done, 4)),
     };
-    line("done", job.done_ratio.map_or(todo.clone(), |ratio| format!("{todo} ({} %)", percent(ratio))));
+    line("progress", job.done_ratio.map_or(todo.clone(), |ratio| format!("{todo} ({} %)", percent(ratio))));
     if let Some(rate) = job.rate {
-        let expected = job.estimated_rate.map_or(String::new(), |rate| format!(", reckoned with {}", shown(rate, 3)));
+        let expected = job.estimated_rate.map_or(String::new(), |rate| format!(", estimated {}", shown(rate, 3)));
         line("rate", format!("{} steps/s measured{expected}", shown(rate, 3)));
     } else if let Some(rate) = job.estimated_rate {
-        line("rate", format!("{} steps/s reckoned with, not measured yet", shown(rate, 3)));
+        line("rate", format!("{} steps/s estimated, not measured yet", shown(rate, 3)));
     }
     if let Some(floor) = job.floor {
-        line("promised", format!("{} steps/s", shown(floor, 3)));
+        line("floor", format!("{} steps/s", shown(floor, 3)));
     }
     if let Some(said) = &job.reported {
-        let saved = if said.checkpointed { ", all saved" } else { "" };
-        line("reported", format!("{} steps by its own code{saved}", shown(said.steps, 4)));
+        let saved = if said.checkpointed { ", checkpointed" } else { "" };
+        line("reported", format!("{} steps by the training code{saved}", shown(said.steps, 4)));
     }
     line("submitted", format!("{} ago", span(now - job.submitted_at)));
     if let Some(started) = job.started_at {
-        line("started", format!("{} ago, after {}", span(now - started), span(started - job.submitted_at)));
+        line("started", format!("{} ago, waited {}", span(now - started), span(started - job.submitted_at)));
     }
     if let Some(ended) = job.ended_at {
         line("ended", format!("{} ago, after {}", span(now - ended), span(ended - job.submitted_at)));
     }
-    line("restarts", format!("{} (each costs {})", job.restarts, span(job.restart_seconds)));
+    line("restarts", format!("{} ({} each)", job.restarts, span(job.restart_seconds)));
     if job.failures > 0 {
         line("failures", format!("{} in a row", job.failures));
     }
     if job.weight != 1.0 {
         line("weight", shown(job.weight, 3));
     }
-    line("held", format!("{} GPU hours", shown(job.gpu_seconds / 3600.0, 3)));
+    line("usage", format!("{} GPU hours", shown(job.gpu_seconds / 3600.0, 3)));
     let energy = &job.energy;
     let total = energy.active_joules + energy.idle_joules + energy.restart_joules;
-    line("energy", format!("{} kWh, {} of it for computing", kwh(total), kwh(energy.active_joules)));
+    line("energy", format!("{} kWh, {} of it active", kwh(total), kwh(energy.active_joules)));
     table
 }

@@ -8,7 +8,7 @@ use crate::flags::{Drafts, ResultFlags, RunFlags};
 use crate::output::{self, Format};
 use crate::results;
 use crate::runs::{self, Task};
-use crate::settings::Settings;
+use crate::settings::{SIMULATE, Settings};
 use crate::setup::{Loaded, Setup};
 use anyhow::Result;
 use arles_report::record::RunRecord;
@@ -20,15 +20,15 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Run a trace on a virtual cluster under one or more policies
+/// Simulate a trace on a cluster under one or more policies
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Simulate {
     #[command(flatten)]
-    run: RunFlags,
+    run: RunFlags<SIMULATE>,
     #[command(flatten)]
     results: ResultFlags,
-    /// Write the journal of the run, for 'arles replay'; of one policy only
+    /// Write the run's journal, for 'arles replay'; one policy only
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     journal: Option<PathBuf>,
 }
@@ -37,7 +37,8 @@ impl Simulate {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let settings = self.run.settings()?;
         if self.journal.is_some() && settings.policies.len() != 1 {
-            let sentence = format!("--journal is of one run, and {} policies were asked for", settings.policies.len());
+            let sentence =
+                format!("--journal records one run, and {} policies were asked for", settings.policies.len());
             return Err(Hinted::new(sentence, "name one policy, for instance --policy max-min-fairness").into());
         }
         let setup = Setup::new(&settings)?;
@@ -85,7 +86,7 @@ impl Staged {
             remark(format_args!("{report}"));
         }
         if self.scenario.dropped() > 0 {
-            remark(format_args!("{} jobs left out: they fit no kind of this cluster", self.scenario.dropped()));
+            remark(format_args!("{} jobs dropped: they fit no kind of this cluster", self.scenario.dropped()));
         }
         if let Some(sentence) = self.scenario.hopeless_promises() {
             remark(format_args!("{sentence}"));

@@ -19,51 +19,51 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES, group = ArgGroup::new("work").required(true))]
 pub(crate) struct Submit {
-    /// What runs; 'arles workloads' lists them
+    /// Workload; 'arles workloads' lists them
     workload: String,
-    /// Whose job it is; a tenant's own token need not say
+    /// Tenant; not needed with a tenant's own token
     #[arg(short, long, value_name = "NAME")]
     tenant: Option<String>,
-    /// GPUs held at once: 2, or v100:2, or Slurm's gpu:v100:2
+    /// GPUs of the gang: 2, v100:2 or Slurm's gpu:v100:2
     #[arg(short, long, value_name = "GPUS", default_value = "1", value_parser = Gang::read)]
     gpus: Gang,
-    /// Kinds it may run on, separated by commas [default: any]
+    /// Allowed GPU kinds, separated by commas [default: any]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// Steps of training to do
+    /// Training steps
     #[arg(short, long, value_name = "N", group = "work", value_parser = |text: &str| quantity::number(text, 0.001, 1e15))]
     steps: Option<f64>,
-    /// How long to serve, such as 2h
+    /// Duration of an inference job, such as 2h
     #[arg(long, value_name = "TIME", group = "work", value_parser = quantity::seconds)]
     period: Option<f64>,
-    /// Promised rate of the whole gang, in steps per second
+    /// Minimum rate of the whole gang, in steps per second
     #[arg(long, value_name = "RATE", value_parser = |text: &str| quantity::number(text, 1e-9, 1e12))]
     floor: Option<f64>,
-    /// A name for people
+    /// Job name
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
-    /// Importance relative to the tenant's other jobs
+    /// Weight relative to the tenant's other jobs
     #[arg(long, value_name = "WEIGHT", default_value = "1", value_parser = |text: &str| quantity::number(text, MIN_WEIGHT, MAX_WEIGHT))]
     weight: f64,
-    /// Lost at every start after the first [default: the server's]
+    /// Time lost at every restart [default: the server's]
     #[arg(long, value_name = "TIME", value_parser = quantity::seconds)]
     restart: Option<f64>,
-    /// Submit it so many times
+    /// Submit N copies
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     count: u32,
-    /// Say when and where it would run, and submit nothing
+    /// Show when and where it would run, without submitting
     #[arg(long)]
     dry_run: bool,
-    /// Stay until it is over; exit code 1 if it was not completed
+    /// Wait until it ends; exit code 1 if it did not complete
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
-    /// Submitted once however often it is asked for with this key
+    /// Idempotency key: repeated submissions with the same key create one job
     #[arg(long, value_name = "KEY", conflicts_with = "dry_run")]
     key: Option<String>,
-    /// Print nothing but the job's number
+    /// Print only the job ID
     #[arg(short, long)]
     quiet: bool,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
     output: Format,
     #[command(flatten)]
@@ -86,7 +86,9 @@ impl Gang {
             Ok(gpus) if gpus > 0 && kind.is_none_or(|kind| !kind.trim().is_empty()) => {
                 Ok(Self { gpus, kind: kind.map(|kind| kind.trim().to_owned()) })
             }
-            _ => Err(format!("'{text}' is no number of GPUs; expected a number such as 2, or v100:2, or gpu:v100:2")),
+            _ => {
+                Err(format!("'{text}' is not a number of GPUs; expected a number such as 2, or v100:2, or gpu:v100:2"))
+            }
         }
     }
 }
@@ -171,10 +173,7 @@ impl Submit {
         if self.output == Format::Json {
             return output::json(out, &forecast);
         }
-        for line in output::wrapped(&sentence(&forecast, self.gpus.gpus, now), output::terminal_width().min(100)) {
-            writeln!(out, "{line}")?;
-        }
-        Ok(())
+        output::prose(out, &sentence(&forecast, self.gpus.gpus, now))
     }
 }
 
@@ -195,13 +194,13 @@ fn submitted(client: &Client, request: &api::JobRequest, key: &str) -> Result<ap
 /// What would happen, in a sentence or two.
 fn sentence(forecast: &api::Forecast, gang: u32, now: f64) -> String {
     if let Some(refusal) = &forecast.refusal {
-        return format!("It would be refused: {refusal}.");
+        return format!("Would be refused: {refusal}.");
     }
     let why = forecast.reason.as_ref().map_or(String::new(), |reason| format!(": {}", reason.text));
     let (Some(starts), Some(kind)) = (forecast.starts_at, &forecast.kind) else {
-        return format!("It would wait; {} rounds ahead it has not started{why}.", forecast.rounds);
+        return format!("Would wait: not started after {} rounds{why}.", forecast.rounds);
     };
-    let when = if starts - now < 1.0 { "at once".into() } else { format!("in {}", span(starts - now)) };
+    let when = if starts - now < 1.0 { "immediately".into() } else { format!("in {}", span(starts - now)) };
     let nodes = match forecast.nodes {
         Some(1) => " on one node".into(),
         Some(n) => format!(" on {n} nodes"),
@@ -209,10 +208,10 @@ fn sentence(forecast: &api::Forecast, gang: u32, now: f64) -> String {
     };
     let shared = if forecast.shared == Some(true) { ", sharing its GPU" } else { "" };
     let rate = forecast.rate.filter(|rate| *rate > 0.0);
-    let rate = rate.map_or(String::new(), |rate| format!(", at about {} steps/s", shown(rate, 3)));
+    let rate = rate.map_or(String::new(), |rate| format!(", at ~{} steps/s", shown(rate, 3)));
     let end =
-        forecast.ends_at.map_or(String::new(), |end| format!("; left alone, it would be done in {}", span(end - now)));
-    format!("It would start {when} on {gang} × {kind}{nodes}{shared}{rate}{end}.")
+        forecast.ends_at.map_or(String::new(), |end| format!("; done in {} if it keeps these GPUs", span(end - now)));
+    format!("Would start {when} on {gang} × {kind}{nodes}{shared}{rate}{end}.")
 }
 
 /// Follows events until all of these are over.
@@ -226,7 +225,7 @@ fn wait(client: &Client, jobs: &[api::Job], from: u64, quiet: bool) -> Result<()
             Err(error @ ClientError::Refused { .. }) => return Err(server::fault(error)),
             Err(error) => {
                 if !silent {
-                    remark(format_args!("arles: {error}; waiting for it to come back"));
+                    remark(format_args!("arles: {error}; reconnecting"));
                 }
                 silent = true;
                 std::thread::sleep(Duration::from_secs(1));

@@ -3,7 +3,7 @@
 use crate::jobs::{harmless, shortened};
 use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{self, kwh, percent, shown};
-use crate::server::{self, EXIT_CODES, ServerFlags, SourceFlags};
+use crate::server::{self, EXIT_CODES, ReadFlags, ServerFlags};
 use anyhow::Result;
 use arles_api::client::encode;
 use arles_api::{Tenant, TenantRequest};
@@ -11,16 +11,14 @@ use arles_core::job::{MAX_WEIGHT, MIN_WEIGHT};
 use clap::{Args, Subcommand};
 use std::io::Write;
 
-/// List the tenants with what they are owed and hold, or set one's weight
+/// List tenants with their entitlements and usage, or set a weight
 #[derive(Args)]
 #[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Tenants {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
-    output: OutputFlag,
-    #[command(flatten)]
-    source: SourceFlags,
+    read: ReadFlags,
 }
 
 #[derive(Subcommand)]
@@ -31,6 +29,7 @@ enum Action {
 /// Add a tenant, or change its weight
 #[derive(Args)]
 struct Set {
+    /// Tenant
     name: String,
     /// Entitlement relative to the other tenants
     #[arg(value_parser = |text: &str| quantity::number(text, MIN_WEIGHT, MAX_WEIGHT))]
@@ -46,8 +45,8 @@ impl Tenants {
         if let Some(Action::Set(set)) = &self.action {
             return set.run(out);
         }
-        let tenants = self.source.open()?.tenants()?.tenants;
-        output::print(out, self.output.output, &table(&tenants), &tenants)
+        let tenants = self.read.open()?.tenants()?.tenants;
+        output::print(out, self.read.format(), &table(&tenants), &tenants)
     }
 }
 
@@ -59,7 +58,7 @@ impl Set {
         let tenant: Tenant = client.put(&path, &request).map_err(server::fault)?;
         if self.output.output == Format::Table {
             let (weight, part) = (shown(tenant.weight, 3), percent(tenant.entitlement_ratio));
-            return Ok(writeln!(out, "{} has weight {weight}, {part} % of all", harmless(&tenant.name))?);
+            return Ok(writeln!(out, "{}: weight {weight}, {part} % of the cluster", harmless(&tenant.name))?);
         }
         output::print(out, self.output.output, &table(std::slice::from_ref(&tenant)), &tenant)
     }
@@ -69,8 +68,8 @@ fn table(tenants: &[Tenant]) -> Table {
     let mut table = Table::new(vec![
         Column::left("tenant", "tenant"),
         Column::right("weight", "weight"),
-        Column::right("owed\n%", "entitlement_ratio"),
-        Column::right("holds\n%", "held_ratio"),
+        Column::right("share\n%", "entitlement_ratio"),
+        Column::right("used\n%", "held_ratio"),
         Column::right("gpus", "gpus"),
         Column::right("running", "running"),
         Column::right("waiting", "waiting"),

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Make, list and revoke tokens
+/// Create, list and revoke tokens
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Token {
@@ -28,18 +28,18 @@ enum Action {
     Revoke(Revoke),
 }
 
-/// Make a token; its secret is told once, on stdout
+/// Create a token; its secret is printed once, on stdout
 #[derive(Args)]
 struct Create {
-    /// A name that no other token has
+    /// Unique name of the token
     name: String,
-    /// What it is for: tenant, read, operator or admin
+    /// Scope: tenant, read, operator or admin
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     scope: Scope,
-    /// Whose it is, for the scope tenant
+    /// Tenant it belongs to, for scope tenant
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// Write the secret to a file that only you may read, instead of stdout
+    /// Write the secret to this file, readable by you only, instead of stdout
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
     #[command(flatten)]
@@ -60,13 +60,14 @@ struct List {
 /// Revoke a token immediately
 #[derive(Args)]
 struct Revoke {
+    /// Name of the token
     name: String,
     #[command(flatten)]
     server: ServerFlags,
 }
 
 fn scope(text: &str) -> Result<Scope, String> {
-    Scope::named(text).ok_or_else(|| format!("'{text}' is no scope; expected tenant, read, operator or admin"))
+    Scope::named(text).ok_or_else(|| format!("'{text}' is not a scope; expected tenant, read, operator or admin"))
 }
 
 impl Token {
@@ -77,7 +78,7 @@ impl Token {
             Action::Revoke(revoke) => {
                 let path = format!("/v1/tokens/{}", encode(&revoke.name));
                 let token: api::Token = revoke.server.client()?.delete(&path).map_err(server::fault)?;
-                Ok(writeln!(out, "token {} is revoked", harmless(&token.name))?)
+                Ok(writeln!(out, "token {} revoked", harmless(&token.name))?)
             }
         }
     }
@@ -90,13 +91,13 @@ impl Create {
         let mut token: api::Token = client.post("/v1/tokens", &request, None).map_err(server::fault)?;
         if let (Some(path), Some(secret)) = (&self.to, token.secret.take_if(|_| self.to.is_some())) {
             files::write_private(path, &format!("{secret}\n"))?;
-            remark(format_args!("the secret of token {} is in {}", harmless(&token.name), path.display()));
+            remark(format_args!("secret of token {} written to {}", harmless(&token.name), path.display()));
         }
         match self.output.output {
             Format::Table => {
                 if let Some(secret) = &token.secret {
                     writeln!(out, "{secret}")?;
-                    remark(format_args!("this is the only time that the secret of {} is told", harmless(&token.name)));
+                    remark(format_args!("the secret of {} is not shown again", harmless(&token.name)));
                 }
                 Ok(())
             }

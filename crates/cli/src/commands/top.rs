@@ -17,7 +17,7 @@ use draw::{Popup, Screen};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
-use scene::{News, Scene, Wish};
+use scene::{Request, Scene, Update};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Top {
-    /// Print one frame as text and end
+    /// Print one frame as text and exit
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct Top {
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Top {
-    pub(crate) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
         if self.once {
             let scene = Scene::ask(&self.source.open()?)?;
             let lines = std::env::var("LINES").ok().and_then(|text| text.parse().ok()).unwrap_or(24_u16);
@@ -48,14 +48,14 @@ impl Top {
             return Ok(io::stdout().write_all(text.as_bytes())?);
         }
         if !io::stdout().is_terminal() {
-            return Err(Failed("there is no terminal to draw on; --once prints one frame as text".into()).into());
+            return Err(Failed("stdout is not a terminal; --once prints one frame as text".into()).into());
         }
         // A wrong token or address is told before the screen is taken.
         drop(self.source.open()?);
-        let (wishes, news) = scene::ask_apart(self.source.clone());
+        let (requests, news) = scene::ask_apart(self.source.clone());
         let mut terminal = ratatui::try_init()?;
         thread::spawn(end_when_told);
-        let done = watch(&mut terminal, &wishes, &news);
+        let done = watch(&mut terminal, &requests, &news);
         ratatui::restore();
         done
     }
@@ -81,7 +81,7 @@ fn end_when_told() {
     });
 }
 
-fn watch(terminal: &mut DefaultTerminal, wishes: &Sender<Wish>, news: &Receiver<News>) -> Result<()> {
+fn watch(terminal: &mut DefaultTerminal, requests: &Sender<Request>, news: &Receiver<Update>) -> Result<()> {
     let mut screen = Screen::default();
     let mut drawn = Instant::now() - Duration::from_secs(1);
     loop {
@@ -100,7 +100,7 @@ fn watch(terminal: &mut DefaultTerminal, wishes: &Sender<Wish>, news: &Receiver<
         }
         if let Event::Key(key) = event::read()?
             && key.kind != KeyEventKind::Release
-            && !press(&mut screen, key, wishes)
+            && !press(&mut screen, key, requests)
         {
             return Ok(());
         }
@@ -110,15 +110,15 @@ fn watch(terminal: &mut DefaultTerminal, wishes: &Sender<Wish>, news: &Receiver<
 }
 
 /// Does what a key says; false to end.
-fn press(screen: &mut Screen, key: KeyEvent, wishes: &Sender<Wish>) -> bool {
+fn press(screen: &mut Screen, key: KeyEvent, requests: &Sender<Request>) -> bool {
     if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
         return false;
     }
     // The asking thread lives as long as the screen does.
-    let wish = |wish| drop(wishes.send(wish));
+    let request = |request| drop(requests.send(request));
     match (&mut screen.popup, key.code) {
         (Popup::Cancel(id), KeyCode::Char('y')) => {
-            wish(Wish::Cancel(*id));
+            request(Request::Cancel(*id));
             screen.popup = Popup::None;
         }
         (Popup::Policies { at, .. }, KeyCode::Up | KeyCode::Char('k')) => *at = at.saturating_sub(1),
@@ -127,19 +127,19 @@ fn press(screen: &mut Screen, key: KeyEvent, wishes: &Sender<Wish>) -> bool {
         }
         (Popup::Policies { at, list }, KeyCode::Enter) => {
             if let Some(policy) = list.get(*at) {
-                wish(Wish::Policy(policy.name.clone()));
+                request(Request::Policy(policy.name.clone()));
             }
             screen.popup = Popup::None;
         }
         (Popup::None, KeyCode::Char('q')) => return false,
-        (Popup::None, code) => plain(screen, code, wish),
+        (Popup::None, code) => plain(screen, code, request),
         // Any other key closes what is open.
         _ => screen.popup = Popup::None,
     }
     true
 }
 
-fn plain(screen: &mut Screen, code: KeyCode, wish: impl Fn(Wish)) {
+fn plain(screen: &mut Screen, code: KeyCode, request: impl Fn(Request)) {
     match code {
         KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
         KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),
@@ -151,8 +151,8 @@ fn plain(screen: &mut Screen, code: KeyCode, wish: impl Fn(Wish)) {
         KeyCode::Char('?' | 'h') => screen.popup = Popup::Help,
         KeyCode::Char('e') | KeyCode::Enter => {
             if let Some(id) = screen.selected_job() {
-                screen.popup = Popup::Text(format!("job {id}"), "asking …".into());
-                wish(Wish::Explain(id));
+                screen.popup = Popup::Text(format!("job {id}"), "loading …".into());
+                request(Request::Explain(id));
             }
         }
         KeyCode::Char('c') => {
@@ -161,8 +161,8 @@ fn plain(screen: &mut Screen, code: KeyCode, wish: impl Fn(Wish)) {
             }
         }
         KeyCode::Char('p') => {
-            screen.popup = Popup::Text("policies".into(), "asking …".into());
-            wish(Wish::Policies);
+            screen.popup = Popup::Text("policies".into(), "loading …".into());
+            request(Request::Policies);
         }
         _ => {}
     }

@@ -10,16 +10,16 @@ use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 
-/// List the workloads, or all that is known of one
+/// List the known workloads, or show one
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Workloads {
-    /// Any name of a workload: ours or a published trace's
+    /// Workload, by any of its names, including those of published traces
     name: Option<String>,
-    /// Show how they run on this kind, by the performance model
+    /// Show the performance model's rates on this kind
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// GPUs held at once, with --kind
+    /// GPUs of the gang, with --kind
     #[arg(long, value_name = "N", default_value_t = 1, requires = "kind")]
     gang: u32,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct Workloads {
 
 /// A workload, and how it runs.
 #[derive(Serialize)]
-struct Row<'l> {
+struct WorkloadRow<'l> {
     #[serde(flatten)]
     workload: &'l Workload,
     /// Absent where no kind was asked for, null where it does not fit.
@@ -42,18 +42,18 @@ impl Workloads {
         let kind = self.kind.as_deref().map(|name| library.kind(name)).transpose()?;
         let row = |workload| {
             let performance = kind.map(|kind| model::alone(workload, kind, self.gang, false));
-            Row { workload, performance }
+            WorkloadRow { workload, performance }
         };
         if let Some(name) = &self.name {
             let row = row(library.workload(name)?);
             return output::print(out, self.output.output, &details(&row, kind, self.gang), &row);
         }
-        let rows: Vec<Row<'_>> = library.workloads().iter().map(row).collect();
+        let rows: Vec<WorkloadRow<'_>> = library.workloads().iter().map(row).collect();
         output::print(out, self.output.output, &table(&rows, kind.is_some()), &rows)
     }
 }
 
-fn table(rows: &[Row<'_>], with_kind: bool) -> Table {
+fn table(rows: &[WorkloadRow<'_>], with_kind: bool) -> Table {
     let mut columns = vec![
         Column::left("workload", "name"),
         Column::left("domain", "domain"),
@@ -67,12 +67,12 @@ fn table(rows: &[Row<'_>], with_kind: bool) -> Table {
         }
         false => [
             Column::right("params\nM", "params"),
-            Column::right("GFLOP\na step", "flops_per_step"),
-            Column::right("GB\na step", "bytes_per_step"),
+            Column::right("GFLOP\nper step", "flops_per_step"),
+            Column::right("GB\nper step", "bytes_per_step"),
         ],
     });
     let mut table = Table::new(columns);
-    for Row { workload: w, performance } in rows {
+    for WorkloadRow { workload: w, performance } in rows {
         let exact = |value: f64, unit: f64| Cell::number(shown(value / unit, 3), value);
         let mut row = vec![
             w.name.as_str().into(),
@@ -91,13 +91,13 @@ fn table(rows: &[Row<'_>], with_kind: bool) -> Table {
     table
 }
 
-fn details(row: &Row<'_>, kind: Option<&Kind>, gang: u32) -> Table {
+fn details(row: &WorkloadRow<'_>, kind: Option<&Kind>, gang: u32) -> Table {
     let w = row.workload;
-    let mut table = Table::new(vec![Column::left("what", "what"), Column::prose("value", "value")]);
-    let mut line = |what: &str, value: String| table.row(vec![what.into(), value.into()]);
+    let mut table = Table::of_fields("field", "value");
+    let mut line = |field: &str, value: String| table.field(field, value);
     line("workload", w.name.clone());
     line("family", format!("{}, {}, {}, {}", w.family, w.domain, mode(w), precision(w)));
-    line("batch", format!("{} samples a step on one GPU", w.batch));
+    line("batch", format!("{} samples per step on one GPU", w.batch));
     line("params", format!("{} million", shown(w.params / 1e6, 4)));
     line(
         "step",
@@ -108,8 +108,8 @@ fn details(row: &Row<'_>, kind: Option<&Kind>, gang: u32) -> Table {
             shown(w.kernels_per_step, 4)
         ),
     );
-    line("gradients", format!("{} MB exchanged in a gang", shown(w.synced_bytes / 1e6, 4)));
-    line("host", format!("{} ms a step that no GPU shortens", shown(w.host_seconds * 1e3, 3)));
+    line("gradients", format!("{} MB synchronised per step in a gang", shown(w.synced_bytes / 1e6, 4)));
+    line("host", format!("{} ms of host time per step", shown(w.host_seconds * 1e3, 3)));
     line("memory", format!("{} GiB", shown(w.memory_gib, 4)));
     line("also", w.aliases.join(", "));
     if let (Some(kind), Some(performance)) = (kind, row.performance) {
@@ -118,7 +118,7 @@ fn details(row: &Row<'_>, kind: Option<&Kind>, gang: u32) -> Table {
             match performance {
                 None => format!("does not fit: {} GiB of memory", kind.memory_gib),
                 Some(p) => format!(
-                    "{} steps a second, {} W a GPU, busy {} % of the time (by the model)",
+                    "{} steps/s, {} W per GPU, GPU busy {} % of the time (performance model)",
                     shown(p.rate, 4),
                     shown(p.watts, 3),
                     percent(p.busy)

@@ -1,8 +1,8 @@
 //! The configuration file: TOML with sections, every key known.
 
-use super::{SETTINGS, Settings, unknown_key};
+use super::{Settings, all, unknown_key};
 use anyhow::{Result, anyhow};
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
@@ -12,7 +12,7 @@ pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result
     let sections = DeTable::parse(text).map_err(|error| {
         let at = place(error.span().unwrap_or_default());
         anyhow!(
-            "{at}: this is no TOML ({}); expected sections such as [cluster] and lines such as round = \"6m\"",
+            "{at}: this is not TOML ({}); expected sections such as [cluster] and lines such as round = \"6m\"",
             error.message()
         )
     })?;
@@ -20,14 +20,14 @@ pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result
     for (section, body) in sections.get_ref() {
         let (name, at) = (section.get_ref().as_ref(), place(section.span()));
         let DeValue::Table(body) = body.get_ref() else {
-            return Err(anyhow!("{at}: '{name}' stands outside of any section; put it below one such as [simulation]"));
+            return Err(anyhow!("{at}: '{name}' is outside of any section; put it below one such as [simulation]"));
         };
         if !sections_known().contains(&name) {
             return Err(anyhow!("{at}: {}", unknown_section(name)));
         }
         for (key, value) in body {
             let (at, full) = (place(key.span()), format!("{name}.{}", key.get_ref()));
-            if SETTINGS.iter().all(|setting| setting.key != full) {
+            if all().all(|setting| setting.key != full) {
                 return Err(anyhow!("{at}: {}", unknown_key(name, key.get_ref())));
             }
             let text = plain(value.get_ref()).ok_or_else(|| {
@@ -56,14 +56,14 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 fn sections_known() -> Vec<&'static str> {
-    let mut sections: Vec<&str> = SETTINGS.iter().filter_map(|s| s.key.split_once('.')).map(|(name, _)| name).collect();
+    let mut sections: Vec<&str> = all().filter_map(|s| s.key.split_once('.')).map(|(name, _)| name).collect();
     sections.dedup();
     sections
 }
 
 fn unknown_section(name: &str) -> String {
     let known = sections_known();
-    let near = nearest(name, known.iter().copied()).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+    let near = suggestion(name, known.iter().copied());
     format!("there is no section [{name}]{near}; expected one of {}", known.join(", "))
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use strsim::levenshtein;
 
 /// How many near names an error tells.
 const NEAREST: usize = 3;
@@ -62,7 +63,7 @@ impl Aliases {
     /// The nearest names, one for each thing.
     fn nearest(&self, folded: &str) -> Vec<String> {
         let mut ranked: Vec<_> =
-            self.by_name.iter().map(|(known, (number, name))| (distance(folded, known), *number, name)).collect();
+            self.by_name.iter().map(|(known, (number, name))| (levenshtein(folded, known), *number, name)).collect();
         ranked.sort();
         let mut seen = std::collections::BTreeSet::new();
         ranked.retain(|(_, number, _)| seen.insert(*number));
@@ -97,25 +98,15 @@ fn fold(name: &str) -> String {
 #[must_use]
 pub fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let wrong = wrong.to_lowercase();
-    let scored = names.into_iter().map(|name| (distance(&wrong, &name.to_lowercase()), name));
+    let scored = names.into_iter().map(|name| (levenshtein(&wrong, &name.to_lowercase()), name));
     let best = scored.min_by_key(|(edits, _)| *edits)?;
     (best.0 <= 1 + best.1.len() / 3).then_some(best.1)
 }
 
-/// Levenshtein's distance: fewest characters to insert, delete or replace.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+/// The end of an error about a wrong name: ` (did you mean v100?)`, or nothing where no name is like it.
+#[must_use]
+pub fn suggestion<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    nearest(wrong, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"))
 }
 
 #[cfg(test)]
@@ -135,7 +126,7 @@ mod tests {
 
     #[test]
     fn distances() {
-        let check = |a, b, expect| assert_eq!(distance(a, b), expect, "{a} {b}");
+        let check = |a, b, expect| assert_eq!(levenshtein(a, b), expect, "{a} {b}");
         check("", "", 0);
         check("abc", "", 3);
         check("kitten", "sitting", 3);

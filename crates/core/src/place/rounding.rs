@@ -81,6 +81,17 @@ impl Placer {
         gangs
     }
 
+    /// The kinds of every class that is owed any, in the order of its claims.
+    pub(crate) fn kinds_by_class(&self) -> BTreeMap<ClassId, Vec<KindId>> {
+        let mut kinds: BTreeMap<ClassId, Vec<KindId>> = BTreeMap::new();
+        for claim in &self.claims {
+            for class in std::iter::once(claim.first).chain(claim.second.filter(|&second| second != claim.first)) {
+                kinds.entry(class).or_default().push(claim.kind);
+            }
+        }
+        kinds
+    }
+
     /// Checks a placer that was read from a snapshot against the number of kinds of the cluster.
     ///
     /// # Errors

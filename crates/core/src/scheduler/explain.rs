@@ -5,6 +5,7 @@
 use super::*;
 use outlook::Outlook;
 use std::fmt;
+use std::sync::Arc;
 
 mod outlook;
 
@@ -91,6 +92,8 @@ pub enum Reason {
         jobs: usize,
         /// Jobs of its class that go first.
         ahead: usize,
+        /// The kinds that its class is granted, separated by commas.
+        kinds: Arc<str>,
         /// About how long until its turn.
         seconds: f64,
     },
@@ -138,46 +141,48 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoEstimate => write!(f, "its speed has not been estimated yet; it can start in the round after"),
+            Self::NoEstimate => write!(f, "throughput not estimated yet; eligible in the round after"),
             Self::FitsNoKind { gang, kinds } => write!(
                 f,
-                "a gang of {gang} fits none of {}; allow other kinds or use a smaller batch",
+                "a gang of {gang} does not fit on {}; allow other GPU kinds or use a smaller batch",
                 kinds.join(", ")
             ),
-            Self::GangTooLarge { gang, most, kind } => {
-                write!(
-                    f,
-                    "a gang of {gang} is more than the {most} GPUs of {kind}, the most there are of a kind that fits; a gang of {most} could run"
-                )
-            }
+            Self::GangTooLarge { gang, most, kind } => write!(
+                f,
+                "needs {gang} GPUs of one kind, and the cluster has at most {most} that fit ({kind}); \
+                 resubmit with a gang of {most} or fewer"
+            ),
             Self::NodesAway { gang, usable, kind } => {
-                write!(
-                    f,
-                    "only {usable} GPUs of {kind} can be reached for its gang of {gang}; it starts when nodes return"
-                )
+                write!(f, "needs {}, only {usable} × {kind} reachable; starts when nodes return", gpus(*gang))
             }
             Self::Pauses { failures, most, seconds } => {
-                write!(f, "failed {failures} of {most} times in a row; tried again in {}", span(*seconds))
+                write!(f, "failed {failures} of {most} times in a row; retry in {}", span(*seconds))
             }
-            Self::NextRound { seconds } => write!(f, "the next decision is in {}", span(*seconds)),
+            Self::NextRound { seconds } => {
+                write!(f, "waiting for the next scheduling round, in {}", span(*seconds))
+            }
             Self::PlaceNotVacated { kind, held } => {
-                write!(f, "its place on {kind} is still held by others ({held} GPUs); it starts when they have stopped")
+                write!(f, "assigned to {kind}; waiting for other jobs to release {}", gpus(*held as u32))
             }
             Self::Turns { gangs, jobs: 1, seconds, .. } => {
-                write!(f, "it is given {:.0} % of the time; its turn is in about {}", 100.0 * gangs, span(*seconds))
+                write!(f, "scheduled {:.0} % of the time; next turn in ~{}", 100.0 * gangs, span(*seconds))
             }
-            Self::Turns { gangs, jobs, ahead, seconds } => write!(
-                f,
-                "{} like it share {gangs:.2} gangs at a time, {ahead} before it; its turn is in about {}",
-                count(*jobs, "job"),
-                span(*seconds)
-            ),
+            Self::Turns { jobs, ahead, kinds, seconds, .. } => {
+                let others = count(jobs.saturating_sub(1), "similar job");
+                match ahead {
+                    0 => write!(f, "time-sharing {kinds} with {others}; next in line, starts in ~{}", span(*seconds)),
+                    n => write!(f, "time-sharing {kinds} with {others}; {n} ahead, starts in ~{}", span(*seconds)),
+                }
+            }
             Self::Queued { ahead, gang, free, seconds } => {
-                let (jobs, gpus) = (count(*ahead, "job"), count(*gang as usize, "GPU"));
-                write!(f, "{jobs} came earlier; its gang needs {gpus} and {free} that fit are free")?;
+                match ahead {
+                    0 => write!(f, "next in the queue")?,
+                    n => write!(f, "{} ahead in the queue", count(*n, "job"))?,
+                }
+                write!(f, "; needs {}, {free} free", gpus(*gang))?;
                 match seconds {
-                    Some(s) => write!(f, "; enough jobs end in about {}", span(*s))?,
-                    None => write!(f, "; too few running jobs have a known end to say when")?,
+                    Some(s) => write!(f, "; starts in ~{}", span(*s))?,
+                    None => write!(f, "; start time unknown, too few running jobs have a known end")?,
                 }
                 if *free > 0 && *free < *gang {
                     write!(f, "; a gang of {free} could start now")?;
@@ -191,7 +196,7 @@ impl fmt::Display for Reason {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => write!(f, "no such job is live: it is over, or never was"),
+            Self::Unknown => write!(f, "not a live job: it has ended or was never submitted"),
             Self::Runs { kind, gpus, nodes } => write!(f, "runs on {gpus} × {kind} on {}", count(*nodes, "node")),
             Self::Starts => write!(f, "is being started"),
             Self::Stops => write!(f, "is being stopped"),
@@ -203,6 +208,10 @@ impl fmt::Display for Verdict {
 /// A number of things: `1 job`, `2 jobs`.
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn gpus(number: u32) -> String {
+    count(number as usize, "GPU")
 }
 
 /// A span of time for people.

@@ -1,7 +1,7 @@
 //! `arles catalog export`: the whole catalog, for other programs and other machines.
 
 use super::place::Place;
-use super::rows::Row;
+use super::rows::CellRow;
 use crate::fault::{EXIT_CODES, remark};
 use crate::files::Draft;
 use crate::output;
@@ -18,19 +18,19 @@ const EXAMPLES: &str = "\
 Examples:
   arles catalog export > cells.csv
   arles catalog export -o cells.csv --features workloads.csv
-  arles catalog export --format json | jq '.cells[] | select(.doubt > 0.1)'";
+  arles catalog export --format json | jq '.cells[] | select(.standard_error > 0.1)'";
 
-/// Write the catalog as CSV, which 'import' reads to the last bit, or as JSON
+/// Export the catalog as CSV, which 'import' reads back exactly, or as JSON
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Export {
-    /// How to write it
+    /// Format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "csv")]
     format: As,
-    /// Where to write; nothing is there before all of it is [default: stdout]
+    /// Output file, written whole or not at all [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write what workloads are made of to a CSV file of its own, where somebody said so
+    /// Also write the features of workloads, to this CSV file
     #[arg(long, value_name = "FILE")]
     features: Option<PathBuf>,
 }
@@ -41,10 +41,10 @@ enum As {
     Json,
 }
 
-/// Everything.
+/// The document of `--format json`.
 #[derive(Serialize)]
-struct Whole<'c> {
-    cells: Vec<Row<'c>>,
+struct CatalogDocument<'c> {
+    cells: Vec<CellRow<'c>>,
     workloads: Vec<&'c Workload>,
 }
 
@@ -71,8 +71,8 @@ impl Export {
         match self.format {
             As::Csv => Ok(csv::write(out, catalog.cells())?),
             As::Json => {
-                let (cells, workloads) = (catalog.cells().map(Row::of).collect(), catalog.described().collect());
-                output::json(out, &Whole { cells, workloads })
+                let (cells, workloads) = (catalog.cells().map(CellRow::of).collect(), catalog.described().collect());
+                output::json(out, &CatalogDocument { cells, workloads })
             }
         }
     }

@@ -5,7 +5,7 @@ use super::{gavel, moment_or_now};
 use crate::fault::{EXIT_CODES, remark};
 use crate::files;
 use anyhow::Result;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use arles_core::{Library, Time};
 use arles_learn::catalog::csv::{self, Names};
 use arles_learn::catalog::disk::Batch;
@@ -16,23 +16,24 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Columns of CSV: workload, kind, gang, partner, rate_steps_per_second, watts, source, observations, at, doubt; the first two and \
-the rate are needed. What is known from a better source (measured > refined > initial > stated), or of a later moment, stays.
+the rate are required; doubt is the relative standard error. An existing cell from a better source (measured > refined > initial > stated), or of a later date, \
+is kept.
 
 Examples:
   arles catalog import simulation_throughputs.json --at 2020-11-04
   arles catalog import ours.csv --features nets.csv";
 
-/// Take in measurements: our CSV, or Gavel's JSON
+/// Import measurements: arles' CSV or Gavel's JSON
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Import {
-    /// Files to take in; what is wrong with one leaves the catalog as it was
+    /// Files to import; an error in any of them leaves the catalog unchanged
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// What workloads of your own are made of: CSV, as 'export --features' writes it
+    /// Features of your own workloads: CSV, as written by 'export --features'
     #[arg(long, value_name = "FILE")]
     features: Option<PathBuf>,
-    /// When it was measured, where a file does not say, such as 2026-11-15 [default: now]
+    /// Date of the measurements where a file has none, such as 2026-11-15 [default: now]
     #[arg(long, value_name = "MOMENT")]
     at: Option<String>,
 }
@@ -41,7 +42,7 @@ pub(super) struct Import {
 const MOST_NAMED: usize = 8;
 
 /// A file that was read.
-struct Given {
+struct CellFile {
     origin: String,
     cells: Vec<(Key, Cell)>,
     spread: usize,
@@ -49,7 +50,7 @@ struct Given {
 
 /// What became of the cells of a file.
 #[derive(Default)]
-struct Count {
+struct ImportCounts {
     new: usize,
     changed: usize,
     same: usize,
@@ -71,37 +72,37 @@ impl Import {
         };
         // What is said now comes before what was said earlier.
         let names = Names::new(library, described.iter().chain(known.described()));
-        let given = self.files.iter().map(|path| read(path, &names, now)).collect::<Result<Vec<Given>>>()?;
+        let given = self.files.iter().map(|path| read(path, &names, now)).collect::<Result<Vec<CellFile>>>()?;
         let mut disk = place.open()?;
         let mut batch = disk.begin().map_err(told)?;
         for workload in &described {
             batch.describe(workload.clone()).map_err(told)?;
         }
-        let counts = given.iter().map(|given| take_in(&mut batch, given)).collect::<Result<Vec<Count>>>()?;
+        let counts = given.iter().map(|given| take_in(&mut batch, given)).collect::<Result<Vec<ImportCounts>>>()?;
         batch.commit().map_err(told)?;
         for (given, count) in given.iter().zip(&counts) {
             remark(format_args!("{}", told_in_words(given, count)));
         }
         if !described.is_empty() {
-            remark(format_args!("workloads described: {}", described.len()));
+            remark(format_args!("workload features: {}", described.len()));
         }
         tell_featureless(&given, &names);
         Ok(())
     }
 }
 
-fn read(path: &Path, names: &Names<'_>, now: Time) -> Result<Given> {
+fn read(path: &Path, names: &Names<'_>, now: Time) -> Result<CellFile> {
     let origin = path.display().to_string();
     let text = files::read(path, "CSV, or Gavel's JSON")?;
     let (cells, spread) = match text.trim_start().starts_with('{') {
         true => gavel::cells(&text, &origin, names, now)?,
         false => (csv::read(&text, &origin, names, now)?, 0),
     };
-    Ok(Given { origin, cells, spread })
+    Ok(CellFile { origin, cells, spread })
 }
 
-fn take_in(batch: &mut Batch<'_>, given: &Given) -> Result<Count> {
-    let mut count = Count::default();
+fn take_in(batch: &mut Batch<'_>, given: &CellFile) -> Result<ImportCounts> {
+    let mut count = ImportCounts::default();
     for (key, cell) in &given.cells {
         match batch.catalog().get(key) {
             Some(known) if known == cell => count.same += 1,
@@ -115,12 +116,12 @@ fn take_in(batch: &mut Batch<'_>, given: &Given) -> Result<Count> {
     Ok(count)
 }
 
-fn told_in_words(given: &Given, count: &Count) -> String {
+fn told_in_words(given: &CellFile, count: &ImportCounts) -> String {
     let mut words =
         format!("{}: {} cells: {} new, {} changed", given.origin, given.cells.len(), count.new, count.changed);
     for (number, what) in [
-        (count.same, "as they were"),
-        (count.kept, "not taken, for something better or later is known"),
+        (count.same, "unchanged"),
+        (count.kept, "skipped (better or later cells exist)"),
         (given.spread, "more of spread gangs left out"),
     ] {
         if number > 0 {
@@ -131,7 +132,7 @@ fn told_in_words(given: &Given, count: &Count) -> String {
 }
 
 /// Names the workloads that estimators can only know by their cells; a slip in a name is found here.
-fn tell_featureless(given: &[Given], names: &Names<'_>) {
+fn tell_featureless(given: &[CellFile], names: &Names<'_>) {
     let all = given.iter().flat_map(|given| &given.cells);
     let all = all.flat_map(|(key, _)| std::iter::once(&key.workload).chain(&key.partner));
     let featureless: BTreeSet<&String> = all.filter(|name| names.known(name).is_none()).collect();
@@ -139,13 +140,10 @@ fn tell_featureless(given: &[Given], names: &Names<'_>) {
         return;
     }
     let known = || Library::builtin().workloads().iter().map(|workload| workload.name.as_str());
-    let with_hint = |name: &&String| match nearest(name, known()) {
-        Some(near) => format!("'{name}' (did you mean {near}?)"),
-        None => format!("'{name}'"),
-    };
+    let with_hint = |name: &&String| format!("'{name}'{}", suggestion(name, known()));
     let mut names: Vec<String> = featureless.iter().take(MOST_NAMED).map(with_hint).collect();
     if featureless.len() > MOST_NAMED {
         names.push(format!("and {} more", featureless.len() - MOST_NAMED));
     }
-    remark(format_args!("without features: {}; say what they are made of with --features FILE", names.join(", ")));
+    remark(format_args!("without features: {}; give them with --features FILE", names.join(", ")));
 }

@@ -2,12 +2,12 @@
 
 use super::moment_or_now;
 use super::place::Place;
-use super::rows::{Row, quality, rate};
+use super::rows::{CellRow, quality, rate};
 use crate::fault::{EXIT_CODES, remark};
 use crate::output::{self, Column, Format, OutputFlag, Table};
 use anyhow::{Result, anyhow};
 use arles_core::estimate::Source;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use arles_core::{Library, Time};
 use arles_learn::catalog::csv::{self, Names};
 use arles_learn::catalog::labels;
@@ -22,7 +22,7 @@ Examples:
   arles catalog list --workload 'LM (batch size 5)' --kind v100
   arles catalog list --source measured -o csv > measured.csv";
 
-/// List what is known of every workload on every kind
+/// List all cells: every workload on every kind
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct List {
@@ -32,10 +32,10 @@ pub(super) struct List {
     /// Only this kind, by any of its names
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Only what comes from there
+    /// Only cells from this source
     #[arg(long, value_name = "SOURCE", value_parser = PossibleValuesParser::new(labels::SOURCES.map(|(word, _)| word)))]
     source: Option<String>,
-    /// Ages and doubts as of this moment, such as 2026-11-15 [default: now]
+    /// Date for ages and standard errors, such as 2026-11-15 [default: now]
     #[arg(long, value_name = "MOMENT")]
     as_of: Option<String>,
     #[command(flatten)]
@@ -56,12 +56,12 @@ impl List {
         };
         let cells: Vec<(&Key, &Cell)> = catalog.cells().filter(fits).collect();
         if cells.is_empty() {
-            remark(format_args!("no cell of {} fits", catalog.len()));
+            remark(format_args!("none of {} cells match", catalog.len()));
         }
         match self.output.output {
             Format::Csv => Ok(csv::write(out, cells)?),
             format => {
-                let rows: Vec<Row<'_>> = cells.iter().map(|cell| Row::of(*cell)).collect();
+                let rows: Vec<CellRow<'_>> = cells.iter().map(|cell| CellRow::of(*cell)).collect();
                 output::print(out, format, &table(&cells, now), &rows)
             }
         }
@@ -74,9 +74,8 @@ pub(super) fn named(catalog: &Catalog, name: &str) -> Result<String> {
     if catalog.cells().any(|(key, _)| key.workload == one) {
         return Ok(one);
     }
-    let near = nearest(name, catalog.cells().map(|(key, _)| key.workload.as_str()));
-    let hint = near.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-    Err(anyhow!("nothing is known of '{name}'{hint}; 'arles catalog list' shows what is"))
+    let near = suggestion(name, catalog.cells().map(|(key, _)| key.workload.as_str()));
+    Err(anyhow!("the catalog has no workload '{name}'{near}; 'arles catalog list' shows all"))
 }
 
 fn table(cells: &[(&Key, &Cell)], now: Time) -> Table {
@@ -90,7 +89,7 @@ fn table(cells: &[(&Key, &Cell)], now: Time) -> Table {
         Column::left("source", "source"),
         Column::right("obs", "observations"),
         Column::right("age", "age_seconds"),
-        Column::right("doubt\n%", "doubt"),
+        Column::right("std\nerr %", "standard_error"),
     ]);
     for (key, cell) in cells {
         let mut row: Vec<output::Cell> = vec![key.workload.as_str().into(), key.kind.as_str().into(), key.gang.into()];

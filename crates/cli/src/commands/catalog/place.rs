@@ -24,7 +24,7 @@ pub(super) fn find(flag: Option<&Path>) -> Result<Place> {
     }
     let data = data_folder(set("XDG_DATA_HOME"), set("HOME")).ok_or_else(|| {
         Hinted::new(
-            "nothing says where the catalog is: neither --catalog, nor ARLES_CATALOG, XDG_DATA_HOME or HOME",
+            "cannot tell where the catalog is: neither --catalog nor ARLES_CATALOG, XDG_DATA_HOME or HOME is set",
             "name a file with --catalog FILE",
         )
     })?;
@@ -44,7 +44,7 @@ impl Place {
         match Disk::read(&self.path) {
             Err(_) if !self.path.exists() => Err(Hinted::new(
                 format!("{}: there is no catalog here", self.path.display()),
-                "make one with 'arles catalog import FILE', or name another with --catalog FILE",
+                "create one with 'arles catalog import FILE', or name another with --catalog FILE",
             )
             .into()),
             read => read.map_err(told),
@@ -62,7 +62,7 @@ impl Place {
         if let Some(folder) = self.path.parent().filter(|_| self.by_default) {
             std::fs::create_dir_all(folder).map_err(|error| {
                 Failed(format!(
-                    "cannot make the folder '{}' ({error}); name a file with --catalog FILE",
+                    "cannot create the directory '{}' ({error}); name a file with --catalog FILE",
                     folder.display()
                 ))
             })?;

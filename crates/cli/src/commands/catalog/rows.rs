@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// A cell under the names of its columns.
 #[derive(Serialize)]
-pub(super) struct Row<'c> {
+pub(super) struct CellRow<'c> {
     workload: &'c str,
     kind: &'c str,
     gang: u32,
@@ -20,10 +20,10 @@ pub(super) struct Row<'c> {
     source: Source,
     observations: u32,
     at: String,
-    doubt: f64,
+    standard_error: f64,
 }
 
-impl<'c> Row<'c> {
+impl<'c> CellRow<'c> {
     pub(super) fn of((key, cell): (&'c Key, &'c Cell)) -> Self {
         Self {
             workload: &key.workload,
@@ -35,7 +35,7 @@ impl<'c> Row<'c> {
             source: cell.source,
             observations: cell.observations,
             at: timestamp::text(cell.at),
-            doubt: cell.standard_error,
+            standard_error: cell.standard_error,
         }
     }
 }
@@ -46,17 +46,17 @@ pub(super) fn rate(cell: &Cell) -> output::Cell {
     output::Cell::number(text, cell.rate)
 }
 
-/// Watts, source, observations, age and doubt, as of `now`.
+/// Watts, source, observations, age and standard error, as of `now`.
 pub(super) fn quality(cell: &Cell, now: Time) -> [output::Cell; 5] {
     let watts = cell.watts.unwrap_or(f64::NAN);
-    let doubt = cell.standard_error_at(now);
+    let standard_error = cell.standard_error_at(now);
     let age_seconds = now.since(cell.at);
     [
         output::Cell::number(shown(watts, 3), watts),
         labels::label_of(&cell.source, &labels::SOURCES).into(),
         cell.observations.into(),
         output::Cell::number(age(age_seconds), age_seconds),
-        output::Cell::number(percent(doubt), doubt),
+        output::Cell::number(percent(standard_error), standard_error),
     ]
 }
 

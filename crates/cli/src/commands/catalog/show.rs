@@ -3,7 +3,7 @@
 use super::list::named;
 use super::moment_or_now;
 use super::place::Place;
-use super::rows::{Row, quality, rate};
+use super::rows::{CellRow, quality, rate};
 use crate::fault::EXIT_CODES;
 use crate::output::{self, Column, Format, OutputFlag, Table, terminal_width};
 use crate::quantity::{percent, shown};
@@ -20,13 +20,13 @@ Examples:
   arles catalog show lm-b5
   arles catalog show 'LM (batch size 5)' -o json";
 
-/// Show all that is known of one workload: alone by kind, and beside others
+/// Show one workload: alone on every kind, and beside every partner
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Show {
     /// Any name of the workload
     workload: String,
-    /// Ages and doubts as of this moment, such as 2026-11-15 [default: now]
+    /// Date for ages and standard errors, such as 2026-11-15 [default: now]
     #[arg(long, value_name = "MOMENT")]
     as_of: Option<String>,
     #[command(flatten)]
@@ -34,11 +34,11 @@ pub(super) struct Show {
 }
 
 #[derive(Serialize)]
-struct Shown<'c> {
+struct WorkloadDocument<'c> {
     workload: &'c str,
     features: Option<&'c Workload>,
-    alone: Vec<Row<'c>>,
-    pairs: Vec<Row<'c>>,
+    alone: Vec<CellRow<'c>>,
+    pairs: Vec<CellRow<'c>>,
 }
 
 impl Show {
@@ -55,11 +55,11 @@ impl Show {
         match self.output.output {
             Format::Csv => csv::write(out, of_it())?,
             Format::Json => {
-                let shown = Shown {
+                let shown = WorkloadDocument {
                     workload: &name,
                     features,
-                    alone: alone.into_iter().map(Row::of).collect(),
-                    pairs: pairs.into_iter().map(Row::of).collect(),
+                    alone: alone.into_iter().map(CellRow::of).collect(),
+                    pairs: pairs.into_iter().map(CellRow::of).collect(),
                 };
                 output::json(out, &shown)?;
             }
@@ -84,8 +84,13 @@ fn title(name: &str, features: Option<&Workload>) -> String {
     }
 }
 
-const QUALITY: [(&str, &str); 5] =
-    [("watts", "watts"), ("source", "source"), ("obs", "observations"), ("age", "age_seconds"), ("doubt\n%", "doubt")];
+const QUALITY: [(&str, &str); 5] = [
+    ("watts", "watts"),
+    ("source", "source"),
+    ("obs", "observations"),
+    ("age", "age_seconds"),
+    ("std\nerr %", "standard_error"),
+];
 
 fn with_quality(mut columns: Vec<Column>) -> Table {
     columns.extend(QUALITY.map(|(title, name)| match title {

@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
 use arles_core::Library;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use arles_learn::evaluate::{EvaluationOptions, OBSERVATION_PLANS, ObservationPlan, Score, Split, evaluate};
 use arles_learn::{ESTIMATORS, EstimatorEntry};
 use arles_sim::rates::RateTable;
@@ -17,35 +17,35 @@ use std::io::Write;
 use std::path::PathBuf;
 
 const PROTOCOL: &str = "\
-Holds one workload out (leave-workload-out), or all batch sizes of a model (leave-family-out): every measured cell that names it leaves \
-the catalog. An estimator is made from the rest, sees a few measurements of the newcomer, and is asked for all others. Solo: steps/s on one GPU. \
-Pair: the rate beside a partner over the rate alone, of both.
+Holds out one workload (leave-workload-out) or all batch sizes of a model (leave-family-out): every measured cell that names it is removed from \
+the catalog. The estimator is trained on the rest, observes a few measurements of the held-out workload, and predicts all others. \
+Solo: steps/s on one GPU. Pair: rate beside a partner over the rate alone, for both partners.
 
 Observations: 0 none; 1 the rate alone on one random kind; 2 that and one pair on it; 4 both on two kinds; 4s alone and three pairs on one \
-kind; 8 alone and three pairs on two kinds. Four random draws of each.
+kind; 8 alone and three pairs on two kinds. Each is drawn four times.
 
 Example: arles learn eval --rates simulation_throughputs.json --split leave-family-out --observe 0,4 -o json";
 
-/// Say how far estimators are off on workloads they never saw
+/// Evaluate estimators on held-out workloads
 #[derive(Args)]
 #[command(after_help = PROTOCOL)]
 pub(crate) struct Eval {
     /// Measured rates (Gavel's JSON)
     #[arg(long, value_name = "FILE")]
     rates: PathBuf,
-    /// What is held out: leave-workload-out, leave-family-out [default: both]
+    /// Split: leave-workload-out or leave-family-out [default: both]
     #[arg(long, value_name = "SPLIT")]
     split: Option<String>,
-    /// What is observed of a newcomer: any of 0,1,2,4,4s,8
+    /// Observations of a held-out workload: any of 0,1,2,4,4s,8
     #[arg(long, value_name = "PLANS", default_value = "0,1,2,4")]
     observe: String,
     /// Estimators, separated by commas, or all
     #[arg(long, value_name = "NAMES", default_value = "all")]
     estimators: String,
-    /// Decides every random draw; same seed, same bytes
+    /// Random seed; same seed, same output
     #[arg(long, value_name = "N", default_value = "1")]
     seed: String,
-    /// Folds at a time [default: one for each core]
+    /// Folds to evaluate in parallel [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<String>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) struct Eval {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct EvalDocument<'a> {
     results: &'a [Score],
     notes: Vec<String>,
 }
@@ -83,7 +83,12 @@ impl Eval {
         let scores = evaluate(&question, &|part| progress.at_part(part))?;
         drop(progress);
         let notes = notes(measured.left_out);
-        output::print(out, self.output.output, &tabled(&scores), &Report { results: &scores, notes: notes.clone() })?;
+        output::print(
+            out,
+            self.output.output,
+            &tabled(&scores),
+            &EvalDocument { results: &scores, notes: notes.clone() },
+        )?;
         if self.output.output == Format::Table {
             output::paragraph(out, &notes.join(" "))?;
         }
@@ -97,7 +102,7 @@ impl Eval {
             .split(',')
             .map(|name| {
                 Split::ALL.into_iter().find(|s| s.name() == name.trim()).ok_or_else(|| {
-                    let near = nearest(name, known()).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+                    let near = suggestion(name, known());
                     anyhow!(
                         "--split: there is no split '{name}'{near}; expected {}",
                         known().collect::<Vec<_>>().join(" or ")
@@ -111,7 +116,7 @@ impl Eval {
         let all: Vec<&str> = OBSERVATION_PLANS.iter().map(|p| p.name).collect();
         let find = |name: &str| OBSERVATION_PLANS.iter().find(|p| p.name == name.trim()).copied();
         let missing = |name: &str| {
-            anyhow!("--observe: '{name}' is no number of observations here; expected any of {}", all.join(","))
+            anyhow!("--observe: '{name}' is not a number of observations; expected any of {}", all.join(","))
         };
         self.observe.split(',').map(|name| find(name).ok_or_else(|| missing(name))).collect()
     }
@@ -126,11 +131,11 @@ impl Eval {
 
 fn notes(left_out: usize) -> Vec<String> {
     let mut notes = vec![
-        "Host times of all workloads were replaced by the median of their domain among library rows that are no published measurement, \
-         because those of published ones were set with their rates in mind."
+        "Host times of all workloads were replaced by the median of their domain among library rows that are not published measurements, \
+         because those of published ones were tuned to their rates."
             .to_owned(),
-        "Cells that do not fit (rate 0) count for nothing; 'refused' are those that fit although the features say they do not.".to_owned(),
-        "'known family' leaves out newcomers of which the catalog has no other batch size.".to_owned(),
+        "Cells that do not fit (rate 0) are not scored; 'refused' are those that fit although the features say they do not.".to_owned(),
+        "'known family' leaves out workloads of which the catalog has no other batch size.".to_owned(),
     ];
     if left_out > 0 {
         notes.push(format!("{left_out} cells of spread gangs were left out."));

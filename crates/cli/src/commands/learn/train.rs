@@ -16,23 +16,23 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Train the numbers behind the estimator 'learned', and say what came of it
+/// Train the parameters of the 'learned' estimator
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Train {
-    /// Measured rates to learn from (Gavel's JSON); without these or a catalog, the library as the performance model sees it
+    /// Measured rates to train on (Gavel's JSON); without rates or a catalog, the performance model's predictions for the library
     #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
     rates: Option<PathBuf>,
-    /// Catalog of measurements to learn from
+    /// Catalog of measurements to train on
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// Kinds, separated by commas, where nothing was measured
+    /// Kinds, separated by commas, if there are no measurements
     #[arg(long, value_name = "NAMES", default_value = "k80,p100,v100,t4,a100,h100")]
     kind: String,
-    /// Write the numbers to this file (JSON)
+    /// Write the parameters to this file (JSON)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Decides every random draw; same seed, same bytes
+    /// Random seed; same seed, same output
     #[arg(long, value_name = "N", default_value = "1")]
     seed: String,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct Train {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct TrainingDocument {
     #[serde(flatten)]
     trained: TrainingSummary,
     numbers: usize,
@@ -63,18 +63,18 @@ impl Train {
             progress: &|part| progress.at_part(part),
         });
         drop(progress);
-        let report = Report { trained, numbers: numbers.len(), wall_seconds: before.elapsed().as_secs_f64() };
+        let report = TrainingDocument { trained, numbers: numbers.len(), wall_seconds: before.elapsed().as_secs_f64() };
         if let Some(mut draft) = draft {
             writeln!(draft.out(), "{}", serde_json::to_string(&numbers)?)?;
             draft.keep()?;
         }
-        let mut table = Table::new(vec![Column::left("what", "what"), Column::right("value", "value")]);
-        let on = if trained.prior { "the performance model's world" } else { "measured pairs" };
+        let mut table = Table::new(vec![Column::left("field", "what"), Column::right("value", "value")]);
+        let on = if trained.prior { "the performance model" } else { "measured pairs" };
         table.row(vec!["trained on".into(), on.into()]);
         table.row(vec!["episodes".into(), trained.episodes.into()]);
         table.row(vec!["steps".into(), trained.steps.into()]);
-        table.row(vec!["numbers".into(), report.numbers.into()]);
-        table.row(vec!["loss at the end".into(), shown(trained.loss, 3).into()]);
+        table.row(vec!["parameters".into(), report.numbers.into()]);
+        table.row(vec!["final loss".into(), shown(trained.loss, 3).into()]);
         table.row(vec!["seconds".into(), shown(report.wall_seconds, 2).into()]);
         output::print(out, self.output.output, &table, &report)
     }

@@ -17,13 +17,13 @@ pub(super) fn print(out: &mut dyn Write, chapters: &[ExperimentReport]) -> Resul
             None => format!("{}: {}", chapter.name, chapter.title),
         };
         writeln!(out, "{heading}\n{}", "─".repeat(heading.chars().count().min(width)))?;
-        lines(out, &format!("Claim. {}", chapter.claim), width)?;
+        output::prose(out, &format!("Claim. {}", chapter.claim))?;
         output::paragraph(out, &chapter.finding.method)?;
         for sheet in &chapter.finding.sheets {
             output::paragraph(out, &format!("{}.", sheet.title))?;
             out.write_all(table(sheet).text(width).as_bytes())?;
             if !sheet.note.is_empty() {
-                lines(out, &sheet.note, width)?;
+                output::prose(out, &sheet.note)?;
             }
         }
         if !chapter.finding.verdicts.is_empty() {
@@ -39,13 +39,6 @@ pub(super) fn print(out: &mut dyn Write, chapters: &[ExperimentReport]) -> Resul
                 &format!("Without {}: this arles has no such policy.", chapter.missing_policies.join(", ")),
             )?;
         }
-    }
-    Ok(())
-}
-
-fn lines(out: &mut dyn Write, text: &str, width: usize) -> Result<()> {
-    for line in output::wrapped(text, width.min(100)) {
-        writeln!(out, "{line}")?;
     }
     Ok(())
 }

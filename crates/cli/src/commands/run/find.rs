@@ -85,7 +85,7 @@ impl Finder {
 fn given(text: &str) -> Result<Regex> {
     let pattern = Regex::new(text).map_err(|error| {
         Hinted::new(
-            format!("--pattern '{text}' is no regular expression ({error})"),
+            format!("--pattern '{text}' is not a regular expression ({error})"),
             r"write one such as 'done (?P<step>\d+) of'",
         )
     })?;
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_pattern_must_name_the_step() {
         assert_eq!(all(Some(r"did (?P<step>\d+) at (?P<rate>[\d.]+)"), &["did 7 at 2.5"]), [Some((7.0, Some(2.5)))]);
-        for (wrong, why) in [("(", "no regular expression"), (r"(\d+)", "no group named step")] {
+        for (wrong, why) in [("(", "not a regular expression"), (r"(\d+)", "no group named step")] {
             assert!(Finder::new(Some(wrong)).map(|_| ()).unwrap_err().to_string().contains(why), "{wrong}");
         }
     }

@@ -48,7 +48,7 @@ pub(super) struct Reporter {
 }
 
 /// What the thread knows.
-struct Turns {
+struct ReportLoop {
     client: Client,
     job: u64,
     every: Duration,
@@ -70,7 +70,7 @@ impl Reporter {
         child: &Arc<Running>,
     ) -> Self {
         let (ending, preempted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let mut turns = Turns {
+        let mut reports = ReportLoop {
             client,
             job,
             every: Duration::from_secs_f64(every_seconds),
@@ -86,23 +86,23 @@ impl Reporter {
             let mut deadline: Option<Instant> = None;
             while !end.load(Ordering::Relaxed) {
                 if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                    note("the grace is over; killing it");
+                    note("grace period over; sending SIGKILL");
                     child.signal("KILL");
                     deadline = None;
                 }
-                if Instant::now() >= next && !turns.over {
-                    let grace = turns.turn().filter(|_| !made_room.load(Ordering::Relaxed));
+                if Instant::now() >= next && !reports.over {
+                    let grace = reports.turn().filter(|_| !made_room.load(Ordering::Relaxed));
                     if let Some(grace) = grace.filter(|_| !child.is_over()) {
-                        note(&format!("asked to make room; it has {grace:.0} s to save and end"));
+                        note(&format!("preempted; sending SIGTERM, {grace:.0} s to checkpoint and stop"));
                         made_room.store(true, Ordering::Relaxed);
                         deadline = Some(Instant::now() + Duration::from_secs_f64(grace));
                         child.signal("TERM");
                     }
-                    next = Instant::now() + turns.pause();
+                    next = Instant::now() + reports.pause();
                 }
                 thread::sleep(LOOK);
             }
-            turns.last();
+            reports.last();
         });
         Self { thread, ending, preempted }
     }
@@ -118,7 +118,7 @@ impl Reporter {
     }
 }
 
-impl Turns {
+impl ReportLoop {
     fn found(&self) -> Option<(Found, Instant)> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).found
     }
@@ -184,11 +184,11 @@ impl Turns {
         let (kind, rest) = match error {
             ClientError::Refused { status: 404 | 409, .. } => {
                 self.over = true;
-                ("over", "nothing more is reported")
+                ("over", "no further reports")
             }
-            ClientError::Refused { .. } => ("refused", "the command goes on"),
-            ClientError::Unreachable(_) => ("away", "the command goes on, and reports when it is back"),
-            ClientError::Setup(_) | ClientError::Garbled(_) => ("garbled", "the command goes on"),
+            ClientError::Refused { .. } => ("refused", "the command continues"),
+            ClientError::Unreachable(_) => ("away", "the command continues; reports resume when the server is back"),
+            ClientError::Setup(_) | ClientError::Garbled(_) => ("garbled", "the command continues"),
         };
         if self.told.insert(kind) {
             note(&format!("{error} ({rest})"));

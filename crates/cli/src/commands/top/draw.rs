@@ -1,7 +1,7 @@
 //! The screen of `arles top`: what is selected and open, and how it is drawn.
 
 use super::map::{self, Mark};
-use super::scene::{News, Scene};
+use super::scene::{Scene, Update};
 use crate::jobs::{self, harmless, shortened};
 use crate::quantity::{percent, span, watts};
 use arles_api::{self as api, JobState};
@@ -67,12 +67,12 @@ impl Screen {
         self.away = None;
     }
 
-    pub(super) fn hear(&mut self, news: News) {
+    pub(super) fn hear(&mut self, news: Update) {
         match news {
-            News::Scene(scene) => self.show(*scene),
-            News::Away(why) => self.away = Some(why),
-            News::OrderReply(title, text) => self.popup = Popup::Text(title, text),
-            News::Policies(list) => {
+            Update::Scene(scene) => self.show(*scene),
+            Update::Away(why) => self.away = Some(why),
+            Update::Reply(title, text) => self.popup = Popup::Text(title, text),
+            Update::Policies(list) => {
                 let at = list.iter().position(|policy| policy.current).unwrap_or(0);
                 self.popup = Popup::Policies { list, at };
             }
@@ -105,7 +105,7 @@ impl Screen {
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
         let all = frame.area();
         let Some((scene, since)) = self.scene.take() else {
-            let text = self.away.as_deref().map_or("asking …".into(), |why| format!("no answer: {why}"));
+            let text = self.away.as_deref().map_or("loading …".into(), |why| format!("server unreachable: {why}"));
             frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), all);
             return;
         };
@@ -147,7 +147,7 @@ impl Screen {
             _ => String::new(),
         };
         let speed = if server.speed == 1.0 { String::new() } else { format!(" at {}×", server.speed) };
-        let gone = if away > 0 { format!(", {away} away") } else { String::new() };
+        let gone = if away > 0 { format!(", {away} down") } else { String::new() };
         let first = format!(
             " {} · round {}{next} · {busy} of {total} GPUs busy ({} %){gone}",
             server.policy,
@@ -157,14 +157,14 @@ impl Screen {
         let held = scene.count(&[JobState::Starting, JobState::Running, JobState::Stopping]);
         let waiting = scene.count(&[JobState::Waiting]);
         let second = match &self.away {
-            Some(why) => Line::styled(format!(" no answer: {why}; trying again"), Style::new().fg(Color::Red)),
+            Some(why) => Line::styled(format!(" server unreachable: {why}; retrying"), Style::new().fg(Color::Red)),
             None => {
                 let draw = watts(server.watts);
                 let engine = match server.engine.as_str() {
-                    "none" => "a journal".into(),
+                    "none" => "journal".into(),
                     engine => format!("{engine} engine{speed}"),
                 };
-                Line::raw(format!(" {held} jobs hold GPUs, {waiting} wait · {draw} · {engine}"))
+                Line::raw(format!(" {held} running, {waiting} waiting · {draw} · {engine}"))
             }
         };
         let first = Line::styled(first, Style::new().add_modifier(Modifier::BOLD));
@@ -176,7 +176,7 @@ impl Screen {
         let counts = scene.gpus.kind.len().to_string().len() * 2 + 1;
         let width = usize::from(area.width).saturating_sub(2 + label + counts + 3).max(4);
         let (kinds, k) = map::marks(&scene.gpus, width, usize::from(area.height.saturating_sub(2)));
-        let each = if k == 1 { String::new() } else { format!(", a mark is {k}") };
+        let each = if k == 1 { String::new() } else { format!(", {k} per mark") };
         let mut lines = Vec::new();
         for kind in kinds.iter().skip(self.first_kind) {
             for (i, row) in kind.marks.chunks(width).enumerate() {
@@ -206,7 +206,7 @@ impl Screen {
                 Span::raw(numbers),
             ])
         });
-        let block = self.pane(Pane::Shares, " holds, of what it is owed (|) ".into());
+        let block = self.pane(Pane::Shares, " used, of share (|) ".into());
         frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
     }
 
@@ -223,7 +223,7 @@ impl Screen {
         let tenant = wide(6, 10, &|job| job.tenant.chars().count());
         let workload = wide(8, 14, &|job| job.workload.chars().count());
         let head =
-            format!("{:>id$} {:<tenant$} {:<workload$} gpus st  time   where, or why not", "job", "tenant", "workload");
+            format!("{:>id$} {:<tenant$} {:<workload$} gpus st  time   location / reason", "job", "tenant", "workload");
         let mut lines = vec![Line::styled(head, Style::new().add_modifier(Modifier::DIM))];
         for (i, job) in scene.jobs.iter().enumerate().skip(self.top).take(rows) {
             let owner = scene.tenants.iter().position(|known| known.name == job.tenant);
@@ -262,16 +262,18 @@ impl Screen {
             Popup::None => return,
             Popup::Help => ("keys".to_owned(), HELP.to_owned()),
             Popup::Text(title, text) => (title.clone(), harmless_lines(text)),
-            Popup::Cancel(id) => ("cancel".to_owned(), format!("Cancel job {id}? y: yes, any other key: no")),
+            Popup::Cancel(id) => {
+                ("cancel".to_owned(), format!("Cancel job {id}? y to confirm, any other key to go back"))
+            }
             Popup::Policies { list, at } => {
                 let line = |(i, policy): (usize, &api::Policy)| {
                     let mark = if i == *at { '>' } else { ' ' };
-                    format!("{mark} {}{}", policy.name, if policy.current { " (in force)" } else { "" })
+                    format!("{mark} {}{}", policy.name, if policy.current { " (current)" } else { "" })
                 };
                 let height = usize::from(all.height.saturating_sub(6)).max(1);
                 let first = (at + 1).saturating_sub(height);
                 let lines: Vec<String> = list.iter().enumerate().map(line).skip(first).take(height).collect();
-                ("policy: enter switches, esc does not".to_owned(), lines.join("\n"))
+                ("policy: enter to switch, esc to cancel".to_owned(), lines.join("\n"))
             }
         };
         let width = all.width.saturating_sub(4).min(72);
@@ -288,11 +290,11 @@ impl Screen {
 
 const HELP: &str = "q        quit
 ↑ ↓ j k  select a job, or scroll the pane
-e        why it is where it is
-c        cancel it
+e        explain the selected job
+c        cancel the selected job
 p        switch the policy
 tab      next pane
-a letter is a tenant's GPU, a capital one shared by two jobs, · is free, × away, # somebody else's";
+letter: tenant of the GPU, capital if two jobs share it; · free, × down, # another tenant's";
 
 fn harmless_lines(text: &str) -> String {
     text.lines().map(harmless).collect::<Vec<_>>().join("\n")

@@ -58,7 +58,7 @@ impl Scene {
 }
 
 /// What the screen wants to know or to be done.
-pub(super) enum Wish {
+pub(super) enum Request {
     Explain(u64),
     Cancel(u64),
     Policies,
@@ -66,18 +66,18 @@ pub(super) enum Wish {
 }
 
 /// What there is to show.
-pub(super) enum News {
+pub(super) enum Update {
     Scene(Box<Scene>),
     /// No answer, and why.
     Away(String),
-    /// An answer to a wish: title and text.
-    OrderReply(String, String),
+    /// An answer to a request: title and text.
+    Reply(String, String),
     Policies(Vec<api::Policy>),
 }
 
 /// Starts the thread that asks: every second, or more seldom where an answer takes long.
-pub(super) fn ask_apart(flags: SourceFlags) -> (Sender<Wish>, Receiver<News>) {
-    let (wishes, wished) = mpsc::channel();
+pub(super) fn ask_apart(flags: SourceFlags) -> (Sender<Request>, Receiver<Update>) {
+    let (requests, requested) = mpsc::channel();
     let (tell, news) = mpsc::channel();
     thread::spawn(move || {
         let mut source = flags.open();
@@ -85,8 +85,8 @@ pub(super) fn ask_apart(flags: SourceFlags) -> (Sender<Wish>, Receiver<News>) {
             let began = Instant::now();
             let scene = source.as_ref().map_err(|e| anyhow!("{e:#}")).and_then(Scene::ask);
             let seen = match scene {
-                Ok(scene) => News::Scene(Box::new(scene)),
-                Err(error) => News::Away(format!("{error:#}")),
+                Ok(scene) => Update::Scene(Box::new(scene)),
+                Err(error) => Update::Away(format!("{error:#}")),
             };
             if tell.send(seen).is_err() {
                 return;
@@ -95,11 +95,11 @@ pub(super) fn ask_apart(flags: SourceFlags) -> (Sender<Wish>, Receiver<News>) {
             if flags.journal.is_some() {
                 pause = pause.max(Duration::from_secs(2));
             }
-            match wished.recv_timeout(pause) {
-                Ok(wish) => {
-                    let answer = source.as_ref().map_err(|e| anyhow!("{e:#}")).and_then(|source| fulfil(source, wish));
+            match requested.recv_timeout(pause) {
+                Ok(request) => {
                     let answer =
-                        answer.unwrap_or_else(|error| News::OrderReply("not done".into(), format!("{error:#}")));
+                        source.as_ref().map_err(|e| anyhow!("{e:#}")).and_then(|source| handle(source, request));
+                    let answer = answer.unwrap_or_else(|error| Update::Reply("error".into(), format!("{error:#}")));
                     drop(tell.send(answer));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -111,32 +111,32 @@ pub(super) fn ask_apart(flags: SourceFlags) -> (Sender<Wish>, Receiver<News>) {
             }
         }
     });
-    (wishes, news)
+    (requests, news)
 }
 
-fn fulfil(source: &Source, wish: Wish) -> Result<News> {
+fn handle(source: &Source, request: Request) -> Result<Update> {
     let server = || match source {
         Source::Server(client) => Ok(client),
-        Source::Journal(..) => Err(anyhow!("a journal can only be read; ask the daemon itself")),
+        Source::Journal(..) => Err(anyhow!("a journal is read-only; use the daemon")),
     };
-    Ok(match wish {
-        Wish::Explain(id) => {
+    Ok(match request {
+        Request::Explain(id) => {
             let told = source.explain(id)?;
             let mut text = explain::sentence(&told, source.server()?.now);
             for rate in told.rates.iter().take(8) {
                 text += &format!("\n{:<12} {:>9} steps/s", rate.kind, crate::quantity::shown(rate.rate, 3));
             }
-            News::OrderReply(format!("job {id}"), text)
+            Update::Reply(format!("job {id}"), text)
         }
-        Wish::Cancel(id) => {
+        Request::Cancel(id) => {
             let job: api::Job = server()?.delete(&format!("/v1/jobs/{id}")).map_err(fault)?;
-            News::OrderReply(format!("job {id}"), format!("Job {id} is {}.", job.state.name()))
+            Update::Reply(format!("job {id}"), format!("Job {id} is {}.", job.state.name()))
         }
-        Wish::Policies => News::Policies(source.policies()?.policies),
-        Wish::Policy(policy) => {
+        Request::Policies => Update::Policies(source.policies()?.policies),
+        Request::Policy(policy) => {
             let request = api::PolicyRequest { policy };
             let policy: api::Policy = server()?.put("/v1/policy", &request).map_err(fault)?;
-            News::OrderReply("policy".into(), format!("{} is in force from the next round on.", policy.name))
+            Update::Reply("policy".into(), format!("Switched to {} from the next round on.", policy.name))
         }
     })
 }

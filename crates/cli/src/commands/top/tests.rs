@@ -1,8 +1,10 @@
 //! Frames from made-up data, kept in files as those of the commands are.
 
+#[path = "../../../tests/support/golden.rs"]
+mod golden;
+
 use super::*;
 use arles_api::{self as api, JobState};
-use std::path::Path;
 
 fn job(id: u64, tenant: &str, state: JobState) -> api::Job {
     let place = api::Place {
@@ -13,7 +15,7 @@ fn job(id: u64, tenant: &str, state: JobState) -> api::Job {
         shared: false,
         partner: None,
     };
-    let text = "3 jobs came earlier; its gang needs 4 GPUs and 2 that fit are free; enough jobs end in about 9 min";
+    let text = "3 jobs ahead in the queue; needs 4 GPUs, 2 free; starts in ~9 min; a gang of 2 could start now";
     let reason = api::Reason { code: "queued".into(), text: text.into(), seconds: Some(540.0) };
     let waits = state == JobState::Waiting;
     api::Job {
@@ -105,16 +107,7 @@ fn scene(n: usize, live: u64) -> Scene {
 }
 
 fn check(name: &str, screen: &mut Screen, width: u16, height: u16) {
-    let text = as_text(screen, width, height).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("ARLES_BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == text,
-        "{name} differs; ARLES_BLESS=1 writes it anew\n--- expected\n{expected}\n--- drawn\n{text}"
-    );
+    golden::check(name, &as_text(screen, width, height).unwrap());
 }
 
 #[test]
@@ -123,10 +116,10 @@ fn frames() {
     screen.show(scene(24, 8));
     check("top-80.txt", &mut screen, 80, 24);
     check("top-120.txt", &mut screen, 120, 40);
-    screen.hear(News::OrderReply("job 6".into(), "Job 6 is waiting: 3 jobs came earlier.".into()));
+    screen.hear(Update::Reply("job 6".into(), "Job 6 is waiting: 3 jobs ahead in the queue.".into()));
     check("top-explain.txt", &mut screen, 80, 24);
     screen.popup = Popup::None;
-    screen.hear(News::Away("nobody answers at http://127.0.0.1:1".into()));
+    screen.hear(Update::Away("cannot reach http://127.0.0.1:1".into()));
     check("top-away.txt", &mut screen, 80, 24);
 }
 
@@ -139,7 +132,7 @@ fn a_large_cluster_fits() {
 
 #[test]
 fn no_size_and_no_key_breaks_it() {
-    let (wishes, _wished) = std::sync::mpsc::channel();
+    let (requests, _requested) = std::sync::mpsc::channel();
     let mut screen = Screen::default();
     for (width, height) in [(1, 1), (5, 3), (20, 8), (80, 24), (300, 100), (40, 2)] {
         assert!(as_text(&mut screen, width, height).is_ok());
@@ -148,13 +141,13 @@ fn no_size_and_no_key_breaks_it() {
     let keys = "jjjjjjjjjjjjkk?xexcxcy\tjjkk\tjjkk\tp";
     for (i, key) in keys.chars().enumerate() {
         let code = if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) };
-        assert!(press(&mut screen, KeyEvent::new(code, KeyModifiers::NONE), &wishes));
+        assert!(press(&mut screen, KeyEvent::new(code, KeyModifiers::NONE), &requests));
         let (width, height) = [(80, 24), (3, 2), (200, 60), (12, 9)][i % 4];
         assert!(as_text(&mut screen, width, height).is_ok());
     }
-    screen.hear(News::Policies(vec![]));
-    press(&mut screen, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), &wishes);
-    assert!(!press(&mut screen, KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE), &wishes));
+    screen.hear(Update::Policies(vec![]));
+    press(&mut screen, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), &requests);
+    assert!(!press(&mut screen, KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE), &requests));
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(super) struct Outlook<'s> {
     orders: Option<Orders>,
     /// When GPUs of these kinds become free: (seconds from now, GPUs by then), for every set of kinds that was asked for.
     ends: BTreeMap<Vec<usize>, Vec<(f64, u64)>>,
+    /// Names of the kinds that a class is granted, for every class that was asked for.
+    granted: BTreeMap<ClassId, Arc<str>>,
 }
 
 /// Where everybody stands.
@@ -24,12 +26,14 @@ struct Orders {
     queue: Vec<(usize, u64)>,
     /// Gangs at once, on average, by class.
     gangs: BTreeMap<ClassId, f64>,
+    /// Kinds that a class is granted.
+    kinds: BTreeMap<ClassId, Vec<KindId>>,
 }
 
 impl<'s> Outlook<'s> {
     /// For a single job.
     pub(super) fn of_one(scheduler: &'s Scheduler) -> Self {
-        let (all, ends) = (scheduler.cluster.counts(), BTreeMap::new());
+        let (all, ends, granted) = (scheduler.cluster.counts(), BTreeMap::new(), BTreeMap::new());
         let mask = scheduler.usable();
         let (mut usable, mut free) = (vec![0; all.len()], vec![0; all.len()]);
         for g in (0..scheduler.cluster.gpus() as u32).map(GpuId).filter(|g| mask[g.index()]) {
@@ -37,7 +41,7 @@ impl<'s> Outlook<'s> {
             usable[j] += 1;
             free[j] += u32::from(scheduler.seats.on(g).next().is_none());
         }
-        Self { scheduler, all, usable, free, orders: None, ends }
+        Self { scheduler, all, usable, free, orders: None, ends, granted }
     }
 
     /// For all jobs that wait.
@@ -101,7 +105,7 @@ impl<'s> Outlook<'s> {
             // Each of the gangs at a time is passed on once in a turn.
             let turn = turn_seconds(job.spec.restart_seconds, s.settings.round_seconds);
             let seconds = (ahead as f64 + 1.0) / gangs * turn;
-            return Reason::Turns { gangs, jobs, ahead, seconds };
+            return Reason::Turns { gangs, jobs, ahead, kinds: self.granted(job.class), seconds };
         }
         let (ahead, wanted) = self.queue(slot);
         let free: u32 = fitting.iter().map(|&j| self.free[j]).sum();
@@ -114,6 +118,21 @@ impl<'s> Outlook<'s> {
             Some(orders) => orders.gangs.get(&class).copied().unwrap_or(0.0),
             None => self.scheduler.placer.standing(class).iter().map(|standing| standing.gangs).sum(),
         }
+    }
+
+    fn granted(&mut self, class: ClassId) -> Arc<str> {
+        let (s, orders) = (self.scheduler, &self.orders);
+        let names = self.granted.entry(class).or_insert_with(|| {
+            let mut kinds: Vec<KindId> = match orders {
+                Some(orders) => orders.kinds.get(&class).cloned().unwrap_or_default(),
+                None => s.placer.standing(class).iter().map(|standing| standing.kind).collect(),
+            };
+            kinds.sort_unstable();
+            kinds.dedup();
+            let names: Vec<&str> = kinds.iter().map(|&kind| s.cluster.kind(kind).name.as_str()).collect();
+            names.join(", ").into()
+        });
+        Arc::clone(names)
     }
 
     fn ahead_in_class(&self, slot: Slot) -> usize {
@@ -195,6 +214,6 @@ impl Orders {
             queue[slot as usize] = (ahead, wanted);
             wanted += u64::from(gang);
         }
-        Self { turns, queue, gangs: s.placer.gangs_by_class() }
+        Self { turns, queue, gangs: s.placer.gangs_by_class(), kinds: s.placer.kinds_by_class() }
     }
 }

@@ -1,0 +1,58 @@
+//! Execution backends of `arles serve`: what runs the gangs that the scheduler orders.
+//!
+//! Adding one is a file in `crates/engine` and a line in [`ENGINES`]; `--engine`, its help and its errors come from the table.
+
+use crate::settings::{Settings, find as find_in};
+use crate::setup::Setup;
+use anyhow::Result;
+use arles_core::engine::Engine;
+use arles_engine::{Remote, Virtual};
+use arles_sim::measure::Noise;
+use arles_sim::truth::Truth;
+use std::sync::Arc;
+
+/// What an engine may be made from.
+pub(crate) struct EngineSetup<'s> {
+    pub(crate) settings: &'s Settings,
+    pub(crate) setup: &'s Setup<'s>,
+    /// How the workloads really run: what a simulated cluster is made of.
+    pub(crate) truth: &'s Arc<Truth>,
+}
+
+/// An execution backend.
+pub(crate) struct EngineEntry {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) make: fn(&EngineSetup<'_>) -> Result<Box<dyn Engine>>,
+}
+
+/// All execution backends.
+pub(crate) static ENGINES: &[EngineEntry] = &[EngineEntry {
+    name: "virtual",
+    summary: "simulated cluster, in this process or behind --world SOCKET",
+    make: |from| {
+        Ok(match &from.settings.serve.world {
+            Some(socket) => Box::new(Remote::connect(socket.clone())),
+            None => Box::new(simulated(from.settings, from.setup, from.truth)),
+        })
+    },
+}];
+
+/// Looks an engine up.
+pub(crate) fn find(name: &str) -> Result<&'static EngineEntry, String> {
+    find_in("engine", name.trim(), ENGINES.iter(), |entry| entry.name)
+}
+
+/// The engines with their summaries, for help.
+pub(crate) fn help() -> String {
+    let lines: Vec<String> = ENGINES.iter().map(|entry| format!("  {}  {}", entry.name, entry.summary)).collect();
+    format!("Engines:\n{}", lines.join("\n"))
+}
+
+/// A simulated cluster.
+pub(crate) fn simulated(settings: &Settings, setup: &Setup<'_>, truth: &Arc<Truth>) -> Virtual {
+    let noise = Noise { rate_sd: settings.noise, watts_sd: settings.noise, seed: settings.seed };
+    // Another number at every start: the counters of this cluster begin anew with the process.
+    let boot = arles_daemon::clock::wall().0;
+    Virtual::new(setup.cluster.clone(), Arc::clone(truth), setup.world_options(), noise, boot)
+}

@@ -1,0 +1,121 @@
+//! Flags that are settings: made from the table, so that a flag and its key in the configuration file have one description and one
+//! default, and the flag wins over the file.
+
+use super::{Setting, Settings, all};
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use std::path::PathBuf;
+
+// Commands whose flags are settings, as bits.
+pub(crate) const SIMULATE: u8 = 1;
+pub(crate) const COMPARE: u8 = 1 << 1;
+pub(crate) const REPRODUCE: u8 = 1 << 2;
+pub(crate) const SERVE: u8 = 1 << 3;
+pub(crate) const WORLD: u8 = 1 << 4;
+pub(crate) const GENERATE: u8 = 1 << 5;
+pub(crate) const IMPORT: u8 = 1 << 6;
+/// Commands that run simulations.
+pub(super) const RUN: u8 = SIMULATE | COMPARE | REPRODUCE;
+
+/// The flag of a setting.
+pub(crate) struct Flag {
+    pub(super) name: &'static str,
+    /// What stands for its value in help; a flag without one is a switch.
+    pub(super) value: &'static str,
+    /// Where the help lists it; empty for the first list.
+    pub(super) heading: &'static str,
+    /// Commands that have it.
+    pub(super) commands: u8,
+}
+
+/// The flags of a command that are settings, and `--config` where it takes a file.
+pub(crate) struct SettingFlags<const COMMAND: u8> {
+    config: Option<PathBuf>,
+    given: Vec<(&'static Setting, String)>,
+}
+
+/// The settings of a command with their flags.
+fn flags(command: u8) -> impl Iterator<Item = (&'static Setting, &'static Flag)> {
+    all().filter_map(move |setting| Some((setting, setting.flag.as_ref().filter(|flag| flag.commands & command != 0)?)))
+}
+
+impl Setting {
+    fn arg(&'static self, flag: &'static Flag, command: u8) -> Arg {
+        // What an empty text means in the file is what a flag that is left out means.
+        let (help, default) = self.help.trim().split_once("; empty: ").unwrap_or((self.help.trim(), self.default));
+        // A paper's experiments have defaults of their own.
+        let silent = default.is_empty() || flag.value.is_empty() || (command == REPRODUCE && default == self.default);
+        let default = if silent { String::new() } else { format!(" [default: {default}]") };
+        let arg = Arg::new(self.key).long(flag.name).help(format!("{help}{default}"));
+        // Short lists need no headings.
+        let headed = !flag.heading.is_empty() && command & (RUN | SERVE) != 0;
+        let arg = if headed { arg.help_heading(flag.heading) } else { arg };
+        if flag.value.is_empty() { arg.action(ArgAction::SetTrue) } else { arg.value_name(flag.value) }
+    }
+}
+
+impl<const COMMAND: u8> Args for SettingFlags<COMMAND> {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("TOML file with settings; 'arles check-config --default' prints one with every default");
+        let config = (COMMAND & (RUN | SERVE | GENERATE) != 0).then_some(config);
+        command.args(config).args(flags(COMMAND).map(|(setting, flag)| setting.arg(flag, COMMAND)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const COMMAND: u8> FromArgMatches for SettingFlags<COMMAND> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let text = |setting: &Setting, flag: &Flag| match flag.value {
+            "" => matches.get_flag(setting.key).then(|| "true".to_owned()),
+            _ => matches.get_one::<String>(setting.key).cloned(),
+        };
+        let given = flags(COMMAND).filter_map(|(setting, flag)| Some((setting, text(setting, flag)?))).collect();
+        let config = matches.try_get_one::<PathBuf>("config").ok().flatten().cloned();
+        Ok(Self { config, given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<const COMMAND: u8> SettingFlags<COMMAND> {
+    /// The defaults, changed by the configuration file, changed by the flags.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        self.settings_over(&[])
+    }
+
+    /// The same with other defaults (key and value) where a command has some of its own.
+    pub(crate) fn settings_over(&self, defaults: &[(&str, &str)]) -> Result<Settings> {
+        let mut settings = Settings::builtin()?;
+        for (key, value) in defaults {
+            settings.put(key, value, "the defaults of this command")?;
+        }
+        if let Some(path) = &self.config {
+            settings.put_file(path)?;
+        }
+        for (setting, text) in &self.given {
+            let name = setting.flag.as_ref().map_or(setting.key, |flag| flag.name);
+            settings.put(setting.key, text, &format!("--{name}"))?;
+        }
+        Ok(settings)
+    }
+
+    /// Whether the flag of this setting was given.
+    pub(crate) fn names(&self, key: &str) -> bool {
+        self.given.iter().any(|(setting, _)| setting.key == key)
+    }
+
+    /// Whether a configuration file was given.
+    pub(crate) fn has_config(&self) -> bool {
+        self.config.is_some()
+    }
+}

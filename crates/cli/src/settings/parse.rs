@@ -1,0 +1,121 @@
+//! How texts become values. Each either is one or gets a sentence that says what was expected.
+
+use crate::quantity::whole;
+use arles_core::allocate::{POLICIES, PolicyEntry};
+use arles_core::job::check_weight;
+use arles_core::library::suggestion;
+use arles_core::{Library, Tenant};
+use arles_sim::trace::Mix;
+use arles_sim::trace::import::FORMATS;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The entry of a table with this name, or a sentence with the nearest name and all names; `what` is what the table lists.
+pub(crate) fn find<T>(
+    what: &str,
+    name: &str,
+    table: impl Iterator<Item = T> + Clone,
+    name_of: fn(&T) -> &'static str,
+) -> Result<T, String> {
+    table.clone().find(|entry| name_of(entry) == name).ok_or_else(|| {
+        let names: Vec<&str> = table.map(|entry| name_of(&entry)).collect();
+        let near = suggestion(name, names.iter().copied());
+        format!("there is no {what} '{name}'{near}; expected one of {}", names.join(", "))
+    })
+}
+
+/// A path, unless the text is empty.
+pub(super) fn path(text: &str) -> Result<Option<PathBuf>, String> {
+    Ok(given(text).map(PathBuf::from))
+}
+
+/// Whether unused GPUs are switched off: `on` or `off`.
+pub(super) fn switched_off(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "on" => Ok(false),
+        "off" => Ok(true),
+        other => Err(format!("'{other}' is neither on nor off; unused GPUs stay on or are switched off")),
+    }
+}
+
+/// A text, unless it is empty.
+pub(super) fn given(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+pub(super) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|error: T::Err| error.to_string())
+}
+
+pub(super) fn mix_or(text: &str, default: Mix<String>) -> Result<Mix<String>, String> {
+    given(text).map_or(Ok(default), parsed)
+}
+
+/// A number of jobs that fits in a computer's memory.
+pub(super) fn jobs(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 100_000_000;
+    match whole(text, 1)? {
+        jobs if jobs > MOST => Err(format!("'{text}' is too many; expected at most {MOST} jobs")),
+        jobs => Ok(jobs),
+    }
+}
+
+pub(super) fn kind(name: &str) -> Result<String, String> {
+    Library::builtin().kind(name).map(|kind| kind.name.clone()).map_err(|e| format!("{e}; 'arles kinds' lists all"))
+}
+
+pub(super) fn format(name: &str) -> Result<String, String> {
+    let format = find("trace format", name, FORMATS.iter(), |format| format.name)?;
+    Ok(format.name.to_owned())
+}
+
+/// Looks a policy up.
+pub(crate) fn policy(name: &str) -> Result<&'static PolicyEntry, String> {
+    find("policy", name.trim(), POLICIES.iter(), |policy| policy.name)
+}
+
+pub(super) fn policies(text: &str) -> Result<Vec<&'static PolicyEntry>, String> {
+    if text.trim() == "all" {
+        return Ok(POLICIES.iter().collect());
+    }
+    let mut chosen: Vec<&'static PolicyEntry> = Vec::new();
+    for name in text.split(',') {
+        let entry = policy(name.trim())?;
+        if chosen.iter().any(|known| known.name == entry.name) {
+            return Err(format!("policy '{}' is listed twice in '{text}'; name it once", entry.name));
+        }
+        chosen.push(entry);
+    }
+    Ok(chosen)
+}
+
+/// Reads `127.0.0.1:7117`.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.trim().replace("localhost", "127.0.0.1");
+    text.parse()
+        .map_err(|_| format!("'{text}' is not an address; expected ADDRESS:PORT such as 127.0.0.1:7117 or [::1]:7117"))
+}
+
+/// Reads `research:2,vision`.
+pub(super) fn tenants(text: &str) -> Result<Vec<Tenant>, String> {
+    let mut tenants: Vec<Tenant> = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let (name, weight) = part.rsplit_once(':').map_or((part, "1"), |(name, weight)| (name.trim(), weight.trim()));
+        if name.is_empty() || name.len() > 200 {
+            return Err(format!("'{part}' is not a tenant; expected NAME or NAME:WEIGHT, such as research:2,vision"));
+        }
+        let weight = match weight.parse().ok().and_then(|weight| check_weight(weight).ok()) {
+            Some(weight) => weight,
+            None => {
+                return Err(format!(
+                    "'{weight}' in '{part}' is not a weight; expected a positive number such as {name}:2"
+                ));
+            }
+        };
+        if tenants.iter().any(|tenant| tenant.name == name) {
+            return Err(format!("tenant '{name}' is listed twice in '{text}'"));
+        }
+        tenants.push(Tenant { name: name.to_owned(), weight });
+    }
+    Ok(tenants)
+}

@@ -1,0 +1,264 @@
+//! What can be set: the one place where a setting is written down.
+//!
+//! A row is a description, the key in the configuration file, its default, its flag, and how a text becomes a value. From it come
+//! the field, the default, `arles check-config --default`, the errors about unknown keys, and the flag with its help. A row
+//! whose value is a field of [`Settings`] or [`ServeSettings`] names the field's type; the others set a part of `import` or `generate`.
+
+use super::flags::{COMPARE, Flag, GENERATE, IMPORT, REPRODUCE, RUN, SERVE, WORLD};
+use super::parse::*;
+use super::{Setting, from_default};
+use crate::cluster::{self, Counts, Outage};
+use crate::engines::{self, EngineEntry};
+use crate::estimation::Estimation;
+use crate::logging::{self, LogFormat};
+use crate::quantity::{number, positive_seconds, seconds, truth, whole};
+use anyhow::Result;
+use arles_core::Tenant;
+use arles_core::allocate::PolicyEntry;
+use arles_sim::trace::generate::{GenerateOptions, submitters};
+use arles_sim::trace::import::{ImportOptions, kind_names};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tracing::level_filters::LevelFilter;
+
+/// Makes a struct and the table of what sets it; `$place` leads to it from all settings, `$more` are fields that no row names.
+macro_rules! settings {
+    (
+        $(#[$about:meta])* $name:ident, $table:ident, $place:expr, { $($more:ident: $more_type:ty = $more_value:expr),* $(,)? }
+        $(
+            #[doc = $help:literal]
+            $key:literal = $default:literal, $flag:expr => $field:ident $(. $part:ident)* $(: $type:ty)? = $parse:expr;
+        )*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone)]
+        pub(crate) struct $name {
+            $($(#[doc = $help] pub(crate) $field: $type,)?)*
+            $(pub(crate) $more: $more_type,)*
+        }
+
+        impl $name {
+            pub(super) fn from_defaults() -> Result<Self> {
+                Ok(Self {
+                    $($($field: from_default::<$type>($key, $default, $parse)?,)?)*
+                    $($more: $more_value,)*
+                })
+            }
+        }
+
+        pub(super) static $table: &[Setting] = &[$(Setting {
+            key: $key,
+            default: $default,
+            help: $help,
+            flag: $flag,
+            put: |settings, text| {
+                let place: fn(&mut Settings) -> &mut $name = $place;
+                let parse: fn(&str) -> Result<_, String> = $parse;
+                place(settings).$field $(. $part)* = parse(text)?;
+                Ok(())
+            },
+        }),*];
+    };
+}
+
+const FILE_ONLY: Option<Flag> = None;
+
+const fn flag(name: &'static str, value: &'static str, heading: &'static str, commands: u8) -> Option<Flag> {
+    Some(Flag { name, value, heading, commands })
+}
+
+settings! {
+    /// What a simulation is made from, and everything else that can be set.
+    Settings, SIMULATION, |settings| settings, {
+        import: ImportOptions = ImportOptions::default(),
+        generate: GenerateOptions = GenerateOptions::default(),
+        serve: ServeSettings = ServeSettings::from_defaults()?,
+    }
+
+    /// GPUs of each kind; 'arles kinds' lists the kinds. Slurm, Kubernetes and driver names work too
+    "cluster.gpus" = "v100:36,p100:36,k80:36", flag("cluster", "KIND:COUNT", "Cluster", RUN | SERVE | WORLD | GENERATE)
+        => gpus: Counts = cluster::counts;
+    /// Most GPUs on one node. Nodes are called v100-000, v100-001, ...
+    "cluster.gpus-per-node" = "4", flag("gpus-per-node", "N", "Cluster", RUN | SERVE | WORLD)
+        => gpus_per_node: u32 = |text| whole(text, 1);
+
+    /// Policies, separated by commas, or all; 'arles policies' lists them
+    "simulation.policies" = "all", flag("policy", "NAMES", "Scheduling", RUN)
+        => policies: Vec<&'static PolicyEntry> = policies;
+    /// Seed of every random draw: the generated trace and the choices of importers
+    "simulation.seed" = "0", flag("seed", "N", "", RUN | GENERATE | IMPORT)
+        => seed: u64 = |text| whole(text, 0);
+    /// Length of a scheduling round
+    "simulation.round" = "360s", flag("round", "TIME", "Scheduling", RUN)
+        => round_seconds: f64 = positive_seconds;
+    /// Time lost at every restart of a job, unless its trace says otherwise
+    "simulation.restart" = "0s", flag("restart", "TIME", "Scheduling", RUN)
+        => restart_seconds: f64 = seconds;
+    /// How long a stopping job keeps its GPUs to save a checkpoint
+    "simulation.checkpoint" = "0s", flag("checkpoint", "TIME", "Scheduling", RUN)
+        => checkpoint_seconds: f64 = seconds;
+    /// Checkpoint interval: a job whose node fails loses the work since its last multiple
+    "simulation.checkpoint-every" = "30m", flag("checkpoint-every", "TIME", "Scheduling", RUN)
+        => checkpoint_every_seconds: f64 = positive_seconds;
+    /// Kind on which durations and fractional floors are measured; empty: the fastest kind that a job fits
+    "simulation.reference" = "", flag("reference", "KIND", "Cluster", RUN)
+        => reference: Option<String> = |text| given(text).map(kind).transpose();
+    /// Drop jobs that fit no kind, instead of refusing the trace
+    "simulation.drop-unfit" = "false", flag("drop-unfit", "", "Jobs", RUN)
+        => drop_unfit: bool = truth;
+    /// Node outages: NODE@FROM..UNTIL, separated by commas, such as v100-003@1h..2h,k80-000@30m..45m
+    "simulation.fail" = "", flag("fail", "OUTAGES", "Cluster", RUN)
+        => outages: Vec<Outage> = cluster::outages;
+    /// File of node outages, one per line
+    "simulation.node-events" = "", flag("node-events", "FILE", "Cluster", RUN)
+        => node_events: Option<PathBuf> = path;
+    /// Simulations to run in parallel; 0: one per core
+    "simulation.threads" = "0", flag("threads", "N", "", RUN)
+        => threads: usize = |text| whole(text, 0);
+    /// Throughput estimator; 'arles estimators' lists them. 'oracle' knows the true rates, the others learn from measurements
+    "simulation.estimator" = "oracle", flag("estimator", "NAME", "Learning", RUN)
+        => estimator: Estimation = Estimation::parse;
+    /// Relative standard deviation of one measurement
+    "simulation.noise" = "0.03", flag("noise", "RATIO", "Learning", RUN)
+        => noise: f64 = |text| number(text, 0.0, 1.0);
+    /// Relative standard deviation of the simulated cluster from the performance model, which estimators know
+    "simulation.deviation" = "0", flag("deviation", "RATIO", "Cluster", RUN | SERVE | WORLD)
+        => deviation: f64 = |text| number(text, 0.0, 2.0);
+    /// Unused GPUs: on (they draw idle power) or off (they draw nothing)
+    "simulation.unused" = "on", flag("unused", "ON|OFF", "Cluster", RUN)
+        => unused_off: bool = switched_off;
+
+    /// Measured rates (Gavel's JSON); empty: the built-in performance model is the ground truth
+    "rates.file" = "", flag("rates", "FILE", "Cluster", RUN | SERVE | WORLD | GENERATE)
+        => rates: Option<PathBuf> = path;
+
+    /// Trace to run, plain or gzip; empty: jobs come from the generator
+    "trace.file" = "", flag("trace", "FILE", "Jobs", RUN)
+        => trace: Option<PathBuf> = path;
+    /// Trace format: arles, gavel, philly or openb; empty: detected from the first line
+    "trace.format" = "", flag("format", "NAME", "Jobs", RUN | IMPORT)
+        => format: Option<String> = |text| given(text).map(format).transpose();
+    /// Assign imported jobs to N tenants, round-robin:N or seeded:N; empty: the trace's own tenants
+    "trace.tenants" = "", flag("tenants", "SPLIT", "Jobs", RUN | IMPORT)
+        => import.tenants = |text| given(text).map(parsed).transpose();
+    /// Workloads of imported jobs where the trace names none: NAME:WEIGHT, separated by commas; empty: the generator's mix
+    "trace.workloads" = "", flag("workloads", "MIX", "Jobs", RUN | IMPORT)
+        => import.workloads = |text| mix_or(text, ImportOptions::default().workloads);
+    /// GPU kinds behind the trace's own names, such as G2=a100,G3=a10
+    "trace.kind-names" = "", flag("kind-names", "NAMES", "Jobs", RUN | IMPORT)
+        => import.kind_names = |text| given(text).map_or(Ok(Vec::new()), |text| kind_names(text).map_err(|e| e.message));
+
+    /// Number of jobs
+    "generate.jobs" = "1000", FILE_ONLY => generate.jobs = jobs;
+    /// Offered work over what the whole cluster could do if it never idled; sets the arrival rate. Empty: the rate below
+    "generate.load" = "0.8", FILE_ONLY
+        => load: Option<f64> = |text| given(text).map(|text| number(text, 0.001, 1000.0)).transpose();
+    /// Arrivals: at-once, poisson:PER_HOUR or diurnal:PER_HOUR:AMPLITUDE
+    "generate.arrivals" = "poisson:20", FILE_ONLY => generate.arrivals = parsed;
+    /// Mean duration alone on the reference kind. Durations are log-normal with a Pareto tail, cut at the cap
+    "generate.mean" = "2h", FILE_ONLY => generate.durations.mean_seconds = positive_seconds;
+    /// Spread of the log-normal body
+    "generate.sigma" = "1.5", FILE_ONLY => generate.durations.sigma = |text| number(text, 0.0, 10.0);
+    /// Share of jobs in the Pareto tail
+    "generate.tail" = "0.05", FILE_ONLY => generate.durations.tail = |text| number(text, 0.0, 1.0);
+    /// Exponent of the Pareto tail
+    "generate.alpha" = "1.5", FILE_ONLY => generate.durations.alpha = |text| number(text, 0.01, 100.0);
+    /// Longest duration
+    "generate.cap" = "7d", FILE_ONLY => generate.durations.cap_seconds = positive_seconds;
+    /// Tenants: NAME:WEIGHT:DEMAND, separated by commas; the demand is a tenant's part of the jobs
+    "generate.tenants" = "default:1", FILE_ONLY => generate.tenants = |text| submitters(text).map_err(|e| e.message);
+    /// Gang sizes: GPUS:WEIGHT, separated by commas
+    "generate.gangs" = "1:70,2:15,4:10,8:5", FILE_ONLY => generate.gangs = parsed;
+    /// Workloads: NAME:WEIGHT, separated by commas; 'arles workloads' lists them. Empty: one of each publicly measured family
+    "generate.workloads" = "", FILE_ONLY => generate.workloads = |text| mix_or(text, GenerateOptions::default().workloads);
+    /// Promised rates of training jobs: FLOOR:WEIGHT, separated by commas; a fraction of the rate alone on the reference kind, or none
+    "generate.floors" = "none", FILE_ONLY => generate.floors = parsed;
+    /// Share of inference jobs, which run for a period instead of a number of steps
+    "generate.inference" = "0", FILE_ONLY => generate.inference = |text| number(text, 0.0, 1.0);
+    /// Workloads of inference jobs; empty: the same as training jobs
+    "generate.inference-workloads" = "", FILE_ONLY
+        => generate.inference_workloads = |text| given(text).map(parsed).transpose();
+    /// Promised rates of inference jobs
+    "generate.inference-floors" = "0.5", FILE_ONLY => generate.inference_floors = parsed;
+
+    /// Policy that the others are compared with
+    "compare.baseline" = "fifo", flag("baseline", "NAME", "Scheduling", COMPARE)
+        => baseline: &'static PolicyEntry = policy;
+    /// Runs of each policy, each with its own seed; 0: 5 for a generated trace, 1 for a file
+    "compare.seeds" = "0", flag("seeds", "N", "Scheduling", COMPARE | REPRODUCE)
+        => seeds: u64 = |text| whole(text, 0);
+}
+
+settings! {
+    /// What a daemon is made from, beside the cluster.
+    ServeSettings, DAEMON, |settings| &mut settings.serve, {}
+
+    /// State directory: the journal and the first token. 'arles backup' copies the journal while the daemon runs
+    "serve.state" = "arles-state", flag("state", "FOLDER", "", SERVE)
+        => state: PathBuf = |text| Ok(PathBuf::from(text));
+    /// Address and port to listen on; port 0 takes any free one
+    "serve.listen" = "127.0.0.1:7117", flag("listen", "ADDRESS", "", SERVE)
+        => listen: SocketAddr = address;
+    /// Execution backend
+    "serve.engine" = "virtual", flag("engine", "NAME", "Cluster", SERVE)
+        => engine: &'static EngineEntry = engines::find;
+    /// Speed of the scheduler's clock relative to real time
+    "serve.speed" = "1", flag("speed", "RATIO", "Cluster", SERVE)
+        => speed: f64 = |text| number(text, 0.001, 1e6);
+    /// Socket of an 'arles world' to drive, instead of a simulated cluster in this process
+    "serve.world" = "", flag("world", "SOCKET", "Cluster", SERVE)
+        => world: Option<PathBuf> = path;
+    /// Policy of a new journal; 'arles policy NAME' switches later
+    "serve.policy" = "oef-coop", flag("policy", "NAME", "Scheduling", SERVE)
+        => policy: &'static PolicyEntry = policy;
+    /// Tenants that share the cluster: NAME or NAME:WEIGHT, separated by commas. More can be added while it runs
+    "serve.tenants" = "research,vision,language", flag("tenants", "TENANTS", "Scheduling", SERVE)
+        => tenants: Vec<Tenant> = tenants;
+    /// Length of a scheduling round
+    "serve.round" = "60s", flag("round", "TIME", "Scheduling", SERVE)
+        => round_seconds: f64 = positive_seconds;
+    /// Time between two surveys of the whole cluster
+    "serve.survey" = "120s", flag("survey", "TIME", "Scheduling", SERVE)
+        => survey_seconds: f64 = positive_seconds;
+    /// Time lost at every restart of a job, unless its submission says otherwise
+    "serve.restart" = "30s", flag("restart", "TIME", "Scheduling", SERVE)
+        => restart_seconds: f64 = seconds;
+    /// Grace period that training code gets to save a checkpoint
+    "serve.grace" = "30s", FILE_ONLY => grace_seconds: f64 = seconds;
+    /// Throughput estimator; 'arles estimators' lists them
+    "serve.estimator" = "learned", flag("estimator", "NAME", "Scheduling", SERVE)
+        => estimator: Estimation = Estimation::parse;
+    /// Let requests from this machine do everything without a token. Only with a loopback address
+    "serve.open-loopback" = "false", flag("open-loopback", "", "", SERVE)
+        => open_loopback: bool = truth;
+    /// TLS certificate chain (PEM)
+    "serve.tls-certificate" = "", flag("tls-certificate", "FILE", "", SERVE)
+        => tls_certificate: Option<PathBuf> = path;
+    /// Private key of the TLS certificate (PEM)
+    "serve.tls-key" = "", flag("tls-key", "FILE", "", SERVE)
+        => tls_key: Option<PathBuf> = path;
+    /// Rate limit per token, in requests per second
+    "serve.requests-per-second" = "1000", flag("requests-per-second", "N", "", SERVE)
+        => requests_per_second: f64 = |text| number(text, 0.1, 1e9);
+    /// Burst of requests that one token may send at once
+    "serve.burst" = "2000", FILE_ONLY => burst: f64 = |text| number(text, 1.0, 1e9);
+    /// Largest request body, in bytes
+    "serve.body-limit" = "65536", FILE_ONLY => body_limit: usize = |text| whole(text, 1024);
+    /// Most connections at once
+    "serve.connections" = "1024", FILE_ONLY => connections: usize = |text| whole(text, 1);
+    /// Log every request on stderr
+    "serve.log-requests" = "false", flag("log-requests", "", "", SERVE)
+        => log_requests: bool = truth;
+    /// Format of the log on stderr: text or json
+    "serve.log-format" = "text", flag("log-format", "FORMAT", "", SERVE)
+        => log_format: LogFormat = LogFormat::parse;
+    /// Least level that is logged: error, warn, info or debug
+    "serve.log-level" = "info", flag("log-level", "LEVEL", "", SERVE)
+        => log_level: LevelFilter = logging::level;
+    /// Journal entries after which a snapshot is written; one is also written when a restart would take too long
+    "serve.snapshot-entries" = "20000", flag("snapshot-entries", "N", "", SERVE)
+        => snapshot_entries: u64 = |text| whole(text, 1);
+    /// Keep every journal entry, for 'arles replay'
+    "serve.keep-journal" = "false", flag("keep-journal", "", "", SERVE)
+        => keep_journal: bool = truth;
+}
