@@ -55,7 +55,7 @@ pub(super) fn gantt(run: &RunRecord, name: &str, stage: &GanttScale<'_>) -> Opti
     let mut rows = rows(run);
     rows.truncate(MOST_ROWS);
     let exact = exact(run, &rows);
-    if exact.is_empty() {
+    if rows.is_empty() {
         return None;
     }
     let mut drawing = Drawing::default();
@@ -105,6 +105,9 @@ fn caption(run: &RunRecord, cell: Option<f64>, rows: &[(u32, String)]) -> String
          Blank: idle.",
         shown(run, rows)
     );
+    if run.gantt.is_empty() {
+        text.push_str(" None of them held a job.");
+    }
     if let Some(seconds) = cell {
         let step = text::duration(seconds);
         text = format!("{text} Drawn in steps of {step}; each shows the tenant that held most of it.");
@@ -127,7 +130,7 @@ fn shown(run: &RunRecord, rows: &[(u32, String)]) -> String {
         return format!("All {} GPUs on {} nodes.", count(shown), count(nodes as u64));
     }
     let nodes = format!("{} of {} nodes", count(nodes as u64), count(u64::from(run.nodes)));
-    let which = if rows.len() < run.gantt_labels.len() { "the first ones" } else { "the first of every kind" };
+    let which = if rows.len() < run.gantt_labels.len() { "the first ones" } else { "a sample of every kind" };
     format!("{} of {} GPUs, on {nodes}: {which}, as many rows as fit.", count(shown), count(gpus))
 }
 
@@ -326,7 +329,7 @@ mod tests {
         check(&run, &rows, "All 24 GPUs on 6 nodes.");
         run.kinds.iter_mut().for_each(|k| k.gpus = 16);
         run.nodes = 12;
-        check(&run, &rows, "24 of 48 GPUs, on 6 of 12 nodes: the first of every kind, as many rows as fit.");
+        check(&run, &rows, "24 of 48 GPUs, on 6 of 12 nodes: a sample of every kind, as many rows as fit.");
         check(&run, &rows[..8], "8 of 48 GPUs, on 2 of 12 nodes: the first ones, as many rows as fit.");
         assert!(!caption(&run, None, &rows).contains("Recorded"));
         run.gantt_until_seconds = Some(7200.0);

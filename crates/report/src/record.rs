@@ -192,7 +192,7 @@ pub struct RunRecord {
     pub nodes: u32,
     /// Who held which GPU, for the GPUs in `gantt_labels`.
     pub gantt: Vec<GanttSpan>,
-    /// The GPUs recorded in `gantt`, each with its node's name: all of a small cluster, the first of every kind of a large one.
+    /// The GPUs recorded in `gantt`, each with its node's name: all of a small cluster, a sample spread over every kind of a large one.
     pub gantt_labels: Vec<(u32, String)>,
     /// When recording of `gantt` stopped because it had grown too long; `None` if it covers the whole run.
     pub gantt_until_seconds: Option<f64>,

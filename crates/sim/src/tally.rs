@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 const MOST_SAMPLES: usize = 2000;
 /// Spans of the Gantt chart are recorded up to this many.
 const MOST_SPANS: usize = 100_000;
-/// The Gantt chart has all GPUs of a cluster of this size, and the first of every kind of a larger one: as many rows as a reader
-/// can follow.
+/// The Gantt chart has all GPUs of a cluster of this size, and a sample spread over every kind of a larger one: as many rows as
+/// a reader can follow.
 const GANTT_GPUS: usize = 160;
 const JOULES_PER_KWH: f64 = 3.6e6;
 
@@ -349,11 +349,14 @@ impl Tally {
 fn gantt_labels(cluster: &Cluster) -> Vec<(u32, String)> {
     let kinds = cluster.kinds().len();
     let most = if cluster.gpus() <= GANTT_GPUS { GANTT_GPUS } else { (GANTT_GPUS / kinds.max(1)).max(1) };
-    let of_kind = |j: usize| {
-        let nodes = cluster.nodes().iter().filter(move |n| n.kind.index() == j);
-        nodes.flat_map(|n| n.gpu_range().map(|g| (g, n.name.clone()))).take(most)
-    };
-    let mut labels: Vec<(u32, String)> = (0..kinds).flat_map(of_kind).collect();
+    let mut labels: Vec<(u32, String)> = Vec::new();
+    for j in 0..kinds {
+        let nodes = cluster.nodes().iter().filter(|n| n.kind.index() == j);
+        let all: Vec<(u32, &String)> = nodes.flat_map(|n| n.gpu_range().map(|g| (g, &n.name))).collect();
+        // Spread over all of them: a placer that fills nodes from one end would leave the first ones blank.
+        let shown = all.len().min(most);
+        labels.extend((0..shown).map(|i| all[i * all.len() / shown]).map(|(gpu, node)| (gpu, node.clone())));
+    }
     // Nodes of different kinds may stand in any order.
     labels.sort_unstable_by_key(|(gpu, _)| *gpu);
     labels
@@ -411,10 +414,10 @@ mod tests {
     }
 
     #[test]
-    fn the_gantt_chart_has_the_first_gpus_of_every_kind_of_a_large_cluster() {
+    fn the_gantt_chart_samples_every_kind_of_a_large_cluster() {
         let labels = gantt_labels(&cluster(&[(1, 4), (0, 200), (1, 100)]));
         assert_eq!(labels.len(), GANTT_GPUS);
         assert_eq!(labels.iter().filter(|l| l.1 == "n1").count(), GANTT_GPUS / 2);
-        assert!(labels.is_sorted_by_key(|l| l.0));
+        assert!(labels.is_sorted_by_key(|l| l.0) && labels.last().is_some_and(|l| l.0 > 300));
     }
 }
