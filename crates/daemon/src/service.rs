@@ -100,7 +100,7 @@ impl Default for Options {
     }
 }
 
-/// State of the service.
+/// Whether requests are taken, and if not, why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum ServiceState {

@@ -187,6 +187,26 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// Looks at an answer and at the pages that follow it.
+    fn check_pages(&self, mut target: String) {
+        for _ in 0..=50 {
+            let answer = self.live.ask("GET", &target, self.tenant(), "");
+            assert!(answer.status < 500, "{target}: {}", answer.body);
+            // A refusal may repeat the words of the request, and does not repeat anything else.
+            if answer.status == 200 || !target.contains(OTHER) {
+                self.check(&target, &answer.body);
+            }
+            let body = serde_json::from_str::<Value>(&answer.body).ok();
+            let Some(next) = body.and_then(|v| v["next"].as_str().map(str::to_owned)) else { break };
+            let cursor = format!("cursor={next}");
+            let parts: Vec<&str> = target.split(['?', '&']).filter(|part| !part.starts_with("cursor=")).collect();
+            let query: Vec<&str> = parts[1..].iter().copied().chain([cursor.as_str()]).collect();
+            target = format!("{}?{}", parts[0], query.join("&"));
+        }
+    }
+}
+
 #[test]
 fn a_tenant_reads_nothing_of_another() {
     let stage = Stage::set();
@@ -209,28 +229,7 @@ fn a_tenant_reads_nothing_of_another() {
             _ => &[],
         };
         targets.extend(also.iter().map(|query| format!("{}{query}", route.path)));
-        for mut target in targets {
-            let mut pages = 0;
-            loop {
-                let answer = stage.live.ask("GET", &target, stage.tenant(), "");
-                assert!(answer.status < 500, "{target}: {}", answer.body);
-                // A refusal may repeat the words of the request, and does not repeat anything else.
-                if answer.status == 200 || !target.contains(OTHER) {
-                    stage.check(&target, &answer.body);
-                }
-                let next = serde_json::from_str::<Value>(&answer.body)
-                    .ok()
-                    .and_then(|v| v["next"].as_str().map(str::to_owned));
-                let (Some(next), true) = (next, pages < 50) else { break };
-                let base: Vec<&str> = target.split(['?', '&']).filter(|part| !part.starts_with("cursor=")).collect();
-                target = format!(
-                    "{}?{}",
-                    base[0],
-                    base[1..].iter().copied().chain([format!("cursor={next}").as_str()]).collect::<Vec<_>>().join("&")
-                );
-                pages += 1;
-            }
-        }
+        targets.into_iter().for_each(|target| stage.check_pages(target));
     }
     for id in &stage.others {
         for tail in ["", "/explain"] {

@@ -145,6 +145,20 @@ fn body(dice: &mut Dice, route: &Route) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// Headers that a server must survive, or none.
+fn extra_headers(dice: &mut Dice) -> String {
+    match dice.below(20) {
+        0 => format!("X-Long: {}\r\n", "x".repeat(40_000)),
+        1 => "Transfer-Encoding: chunked\r\n".to_owned(),
+        2 => format!("Idempotency-Key: {}\r\n", "k".repeat(300)),
+        3 => "Idempotency-Key: \u{1}\r\n".to_owned(),
+        4 => "Content-Length: 3\r\n".to_owned(),
+        5 => "X: y\r\n".repeat(200),
+        6 => "Last-Event-ID: -1\r\n".to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// A whole request, wrong somewhere; where the luck of the dice makes it right, the one who reads the answer says so.
 fn request(dice: &mut Dice, live: &Live) -> Vec<u8> {
     let changing: Vec<&Route> =
@@ -190,16 +204,7 @@ fn request(dice: &mut Dice, live: &Live) -> Vec<u8> {
         2 => 70_000,
         _ => body.len(),
     };
-    let extra = match dice.below(20) {
-        0 => format!("X-Long: {}\r\n", "x".repeat(40_000)),
-        1 => "Transfer-Encoding: chunked\r\n".to_owned(),
-        2 => format!("Idempotency-Key: {}\r\n", "k".repeat(300)),
-        3 => "Idempotency-Key: \u{1}\r\n".to_owned(),
-        4 => "Content-Length: 3\r\n".to_owned(),
-        5 => "X: y\r\n".repeat(200),
-        6 => "Last-Event-ID: -1\r\n".to_owned(),
-        _ => String::new(),
-    };
+    let extra = extra_headers(dice);
     let token = match dice.below(12) {
         0 => "Bearer wrong".to_owned(),
         1 => live.admin.clone(),

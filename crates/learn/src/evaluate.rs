@@ -69,7 +69,7 @@ pub struct ObservationPlan {
     pairs: usize,
 }
 
-/// All plans.
+/// What `--observe` can name.
 pub static OBSERVATION_PLANS: &[ObservationPlan] = &[
     ObservationPlan { name: "0", kinds: 0, pairs: 0 },
     ObservationPlan { name: "1", kinds: 1, pairs: 0 },

@@ -18,7 +18,7 @@ mod provenance;
 mod published;
 mod residual;
 mod rng;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "a part of it is for the published networks alone, which a feature brings")]
 pub(crate) mod solo;
 mod stated;
 pub mod synthetic;

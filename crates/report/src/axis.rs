@@ -23,7 +23,7 @@ pub(super) enum Measure {
     Ratio,
     /// A number of things.
     Count,
-    /// Watts.
+    /// Power, in W, kW or MW.
     Watts,
     /// Kilowatt hours, told in a given unit.
     Energy(text::Unit),

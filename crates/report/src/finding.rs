@@ -163,7 +163,7 @@ pub struct Sheet {
     pub name: &'static str,
     /// What it shows, in a line.
     pub title: String,
-    /// Its columns.
+    /// Titles and styles, in order.
     pub columns: Vec<Column>,
     /// Its rows, as long as the columns.
     pub rows: Vec<Vec<Value>>,
@@ -284,7 +284,7 @@ pub enum Plot {
         y_label: &'static str,
         /// Whether both axes are logarithmic, a number across and seconds up; else both are ratios.
         log: bool,
-        /// The lines.
+        /// One line for each policy or estimator.
         lines: Vec<Series>,
     },
     /// Lines over a number of things or over time, each in a colour of its own on the whole page.
@@ -305,7 +305,7 @@ pub enum Plot {
         y_label: &'static str,
         /// Whether x is seconds and a value holds until the next; else x counts, and points are joined.
         time: bool,
-        /// The lines.
+        /// One line for each policy or estimator.
         lines: Vec<Series>,
     },
     /// A bar for each name, made of parts.
@@ -320,7 +320,7 @@ pub enum Plot {
         caption: String,
         /// What is measured; the axis' label.
         unit: &'static str,
-        /// What the parts are.
+        /// Names of the stacked parts, bottom first.
         parts: Vec<Part>,
         /// Name, and its amount of each part.
         bars: Vec<(String, Vec<f64>)>,

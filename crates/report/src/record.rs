@@ -42,7 +42,7 @@ pub struct JobRecord {
 pub struct KindRecord {
     /// Short name such as v100.
     pub name: String,
-    /// GPUs of it.
+    /// How many the cluster has.
     pub gpus: u32,
     /// Busy GPU seconds over available GPU seconds.
     pub utilisation_ratio: f64,
@@ -67,7 +67,7 @@ pub struct TenantRecord {
     pub gpu_seconds: f64,
     /// GPU seconds that the policy granted it: the integral of its allocations over time.
     pub granted_gpu_seconds: f64,
-    /// Jobs it completed.
+    /// Without those that were cancelled or given up.
     pub jobs_completed: u64,
     /// Mean completion time of these.
     pub mean_jct_seconds: f64,

@@ -66,7 +66,7 @@ impl Drawing {
         self.finish("rect", tip);
     }
 
-    /// A dot.
+    /// A filled circle.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, tip: &str) {
         let _ = write!(self.svg, r#"<circle class="{class}" cx="{}" cy="{}" r="{}""#, px(x), px(y), px(radius));
         self.finish("circle", tip);

@@ -31,9 +31,9 @@ pub use tally::{Fault, Tally};
 /// How a seed went.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The seed.
+    /// `cargo xtask chaos --from SEED --seeds 1` repeats it.
     pub seed: u64,
-    /// Its policy.
+    /// The policy at the start; faults may switch it.
     pub policy: &'static str,
     /// The first rule that was broken, if any.
     pub violation: Option<Violation>,

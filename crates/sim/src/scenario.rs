@@ -54,9 +54,9 @@ impl Default for Options {
 /// A node goes or comes back.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NodeEvent {
-    /// When.
+    /// Seconds after the start of the run.
     pub at_seconds: f64,
-    /// Which.
+    /// By its place in the cluster.
     pub node: NodeId,
     /// Whether it is up from then on.
     pub up: bool,
@@ -147,7 +147,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The trace.
+    /// The jobs, as they were read or generated.
     #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace

@@ -36,7 +36,7 @@ pub enum Floor {
     Fraction(f64),
 }
 
-/// One job of a trace.
+/// A submission at its time, before it is known how fast it runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceJob {
     /// Unique in the trace.

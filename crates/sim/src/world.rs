@@ -109,7 +109,7 @@ enum Due {
 pub enum Incident {
     /// A gang was ordered onto a GPU that others still hold.
     Taken {
-        /// The GPU.
+        /// The GPU that was oversold.
         gpu: GpuId,
         /// The job that holds it.
         holder: JobId,
@@ -118,7 +118,7 @@ pub enum Incident {
     },
     /// A gang was ordered while an earlier one of the same job still runs.
     Twice {
-        /// The job.
+        /// The job that has two gangs.
         job: JobId,
         /// The gang that runs.
         running: Fence,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A node.
+/// A host with GPUs of one kind, as of the last survey.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
     /// Node name.
@@ -92,7 +92,7 @@ pub struct Workloads {
 /// Estimated and measured rate of a workload on a GPU kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EstimateCell {
-    /// Workload.
+    /// Name in the library of workloads.
     pub workload: String,
     /// GPUs of the gang.
     pub gang: u32,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// An error response.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Fault {
-    /// The error.
+    /// What went wrong, for programs and for people.
     pub error: FaultBody,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A tenant's part of an allocation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
-    /// Tenant.
+    /// Name of the tenant.
     pub tenant: String,
     /// Fair share as a fraction of the cluster, 0 to 1.
     pub entitlement_ratio: f64,
@@ -41,7 +41,7 @@ pub struct Change {
 pub struct Allocation {
     /// Round in which the allocation was made.
     pub round: u64,
-    /// Current round.
+    /// Number of the current scheduling round.
     pub current_round: u64,
     /// Time at which the allocation was made.
     pub decided_at: Option<f64>,

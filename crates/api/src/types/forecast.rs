@@ -51,7 +51,7 @@ pub struct PolicyForecast {
 /// A tenant's GPUs under two policies.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShareChange {
-    /// Tenant.
+    /// Name of the tenant.
     pub tenant: String,
     /// GPUs by kind under the current policy.
     pub before: Vec<f64>,

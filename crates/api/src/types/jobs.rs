@@ -58,7 +58,7 @@ fn unit() -> f64 {
     1.0
 }
 
-/// State of a job.
+/// Where a job stands; the last three are final.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
@@ -132,7 +132,7 @@ pub struct Place {
     pub partner: Option<u64>,
 }
 
-/// A job.
+/// A job, live or past, as its tenant may see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Job number.
@@ -203,7 +203,7 @@ pub struct Jobs {
 /// Number of jobs in a state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StateCount {
-    /// The state.
+    /// Where the job stands.
     pub state: JobState,
     /// Number of jobs in it.
     pub jobs: u64,

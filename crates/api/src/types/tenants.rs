@@ -10,7 +10,7 @@ pub const WEIGHT_MIN: f64 = 1e-6;
 /// Largest weight of a tenant or a job.
 pub const WEIGHT_MAX: f64 = 1e6;
 
-/// A tenant.
+/// A tenant and what it uses now.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Tenant {
     /// Tenant name.

@@ -28,7 +28,7 @@ pub enum Verdict {
     Starts,
     /// Its gang is being stopped, to move or to leave.
     Stops,
-    /// It waits.
+    /// It holds no GPU, for this reason.
     Waits(Reason),
 }
 
@@ -40,27 +40,27 @@ pub enum Reason {
     NoEstimate,
     /// It fits no kind that it may use.
     FitsNoKind {
-        /// Its gang.
+        /// GPUs that it needs at once.
         gang: u32,
         /// Names of the kinds it may use.
         kinds: Vec<String>,
     },
     /// No kind has as many GPUs as its gang.
     GangTooLarge {
-        /// Its gang.
+        /// GPUs that it needs at once.
         gang: u32,
         /// The most GPUs of one kind that fits it.
         most: u32,
-        /// That kind.
+        /// The kind with most GPUs that it may use.
         kind: String,
     },
     /// Enough GPUs exist, but too few can be used now.
     NodesAway {
-        /// Its gang.
+        /// GPUs that it needs at once.
         gang: u32,
         /// The most usable GPUs of one kind that fits it.
         usable: u32,
-        /// That kind.
+        /// The kind with most usable GPUs.
         kind: String,
     },
     /// It failed and is given a pause.
@@ -101,7 +101,7 @@ pub enum Reason {
     Queued {
         /// Waiting jobs that came earlier.
         ahead: usize,
-        /// Its gang.
+        /// GPUs that it needs at once.
         gang: u32,
         /// GPUs free now of the kinds that fit.
         free: u32,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A parsed request of the API.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the table of routes says what each one is")]
 pub enum ApiRequest {
     Server,
     Jobs(JobsQuery),

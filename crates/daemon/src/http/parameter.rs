@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-/// Type of a parameter.
+/// How a parameter is written, checked and described.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ParameterType {
     /// A whole number in decimal digits.

@@ -49,7 +49,7 @@ pub(crate) struct TenantTotals {
     pub(crate) gpus: f64,
 }
 
-/// A measured cell.
+/// What was measured of one workload on one kind, all observations together.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct MeasuredCell {
     pub(crate) rate: f64,

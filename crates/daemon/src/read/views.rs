@@ -189,7 +189,7 @@ impl<'a> View<'a> {
         api::Workloads { workloads: self.header().workloads.clone() }
     }
 
-    /// All policies.
+    /// Every policy that this build has, and which one is in force.
     #[must_use]
     pub fn policies(&self) -> api::Policies {
         let current = self.book(|book| book.policy.clone());

@@ -53,7 +53,7 @@ impl Count {
         self.0.fetch_sub(less, Ordering::Relaxed);
     }
 
-    /// Sets it.
+    /// Replaces the value.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }

@@ -254,7 +254,7 @@ impl World {
         &self.busy_gpu_seconds
     }
 
-    /// The cluster.
+    /// Which GPU is of which kind, on which node.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster

@@ -42,7 +42,7 @@ fn between(points: &[(f64, f64)], x: f64) -> f64 {
 /// A run, or why there is none.
 pub(super) type Result = std::result::Result<Outcome, String>;
 
-/// All runs.
+/// Records by load, candidate and seed, each run once.
 pub struct Runs {
     /// By load, habit and candidate; then by seed.
     results: BTreeMap<(usize, usize, usize), Vec<Result>>,

@@ -24,7 +24,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Export {
-    /// Format
+    /// Write CSV or JSON
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "csv")]
     format: As,
     /// Output file, written whole or not at all [default: stdout]

@@ -99,7 +99,7 @@ macro_rules! desk {
     };
 }
 
-/// All routes.
+/// Routing, OpenAPI, the reference and the tests of access are made from this table.
 pub const ROUTES: &[Route] = &[
     Route {
         id: "getHealth",

@@ -16,7 +16,7 @@ const SAMPLE_SECONDS: f64 = 300.0;
 pub(crate) struct Totals {
     /// Since when.
     pub(crate) begun: Time,
-    /// As of when.
+    /// When the meters were read, on the scheduler's clock.
     pub(crate) at: Time,
     /// By kind.
     pub(crate) kinds: Vec<KindMeter>,
