@@ -349,6 +349,12 @@ impl Book {
         }
     }
 
+    /// Jobs that ended and whose last meter is not read.
+    pub(crate) fn not_dismissed(&self) -> impl Iterator<Item = JobId> + '_ {
+        let open = |job: &JobId| self.jobs.get(job).is_some_and(|record| !record.metered);
+        self.closing.iter().copied().filter(open)
+    }
+
     /// A copy for a snapshot: without what a snapshot does not hold.
     pub(crate) fn copy(&mut self) -> Self {
         let events = std::mem::take(&mut self.events);
