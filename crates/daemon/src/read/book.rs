@@ -409,7 +409,7 @@ impl Book {
             self.recount(touched.job, tenant, was, state, reason);
             match state {
                 JobState::Running => {
-                    self.tell(at, "started", Some(touched.job), format!("job {} started", touched.job.0))
+                    self.tell(at, "started", Some(touched.job), format!("job {} started", touched.job.0));
                 }
                 JobState::Waiting => {
                     self.tell(
