@@ -95,7 +95,9 @@ impl Scheduler {
     }
 
     /// Gangs that should have been in the survey and were not are gone. One that was never known to run is not: its
-    /// start may still be on its way, and only the answer to that or to a stop says what became of it.
+    /// start may still be on its way, and only the answer to that or to a stop says what became of it. Nor is one that
+    /// is being stopped: the stop may have taken the record of a gang that had finished, and its answer, which says so, may
+    /// come in later than the survey. It is ordered again until it is answered.
     fn miss_absent(&mut self, at: Time, fresh: &[NodeId], seen: &[(JobId, Fence)], out: &mut Vec<Output>) {
         let absent: Vec<Slot> = self
             .jobs
@@ -103,7 +105,7 @@ impl Scheduler {
             .filter(|(_, job)| {
                 let Some(gang) = job.phase.occupied() else { return false };
                 let all_answered = gang.gpus.iter().all(|g| fresh.binary_search(&self.cluster.node_of(*g)).is_ok());
-                let expected = job.phase.ran_before(at);
+                let expected = job.phase.ran_before(at) && job.phase.held().is_some();
                 expected && all_answered && seen.binary_search(&(job.spec.id, gang.fence)).is_err()
             })
             .map(|(slot, _)| slot)

@@ -198,6 +198,25 @@ fn a_start_on_its_way_is_not_gone_because_a_survey_misses_it() {
     assert_eq!(out, [Output::Note(Event::Cancelled { job: JobId(1) })]);
 }
 
+/// A gang may finish just before it is ordered to stop. The stop takes its record away, the survey after that shows nothing,
+/// and came in before the answer to the stop: the job used to be run a second time.
+#[test]
+fn a_gang_that_is_being_stopped_is_not_gone_because_a_survey_misses_it() {
+    let mut bench = Bench::new(&[1]);
+    let start = bench.running(1, 1);
+    bench.wait(1.0);
+    let mut out = Vec::new();
+    let nothing = Plan { keep: Vec::new(), seats: Vec::new() };
+    let nothing = Placement::check(nothing, &bench.scheduler.view(&[true])).expect("nobody runs");
+    bench.scheduler.carry_out(nothing, &[true], &mut out);
+    assert_eq!(out, [Output::Order(Order::Stop { job: JobId(1), fence: start.fence })]);
+    bench.wait(1.0);
+    let out = bench.survey(&[0], Vec::new());
+    assert!(out.is_empty() && !bench.waits(1), "only the answer to the stop says how it ended: {out:?}");
+    let out = bench.report(1, start.fence, GangEvent::Finished);
+    assert!(out.contains(&Output::Note(Event::Completed { job: JobId(1) })), "{out:?}");
+}
+
 #[test]
 fn a_late_survey_says_nothing_about_newer_gangs() {
     let mut bench = Bench::new(&[1]);

@@ -349,6 +349,12 @@ impl Book {
         }
     }
 
+    /// Jobs that ended and whose last meter is not read.
+    pub(crate) fn not_dismissed(&self) -> impl Iterator<Item = JobId> + '_ {
+        let open = |job: &JobId| self.jobs.get(job).is_some_and(|record| !record.metered);
+        self.closing.iter().copied().filter(open)
+    }
+
     /// A copy for a snapshot: without what a snapshot does not hold.
     pub(crate) fn copy(&mut self) -> Self {
         let events = std::mem::take(&mut self.events);
@@ -403,7 +409,7 @@ impl Book {
             self.recount(touched.job, tenant, was, state, reason);
             match state {
                 JobState::Running => {
-                    self.tell(at, "started", Some(touched.job), format!("job {} started", touched.job.0))
+                    self.tell(at, "started", Some(touched.job), format!("job {} started", touched.job.0));
                 }
                 JobState::Waiting => {
                     self.tell(

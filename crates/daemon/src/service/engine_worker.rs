@@ -124,6 +124,8 @@ impl EngineWorker {
             },
             EngineTask::Survey(asked_at) => {
                 if let Some(report) = self.call(|engine, now| engine.survey(now, asked_at)) {
+                    // Replies to orders that were done before the look come before it.
+                    let _ = self.tell();
                     let _ = self.shared.send(Message::Sighted(Box::new(report)));
                 }
             }

@@ -169,8 +169,8 @@ impl EventLoop {
         };
         let live = self.machine.scheduler.live().filter_map(enrolled).collect();
         let _ = workers.engine.send(engine_worker::EngineTask::RollCall(live));
-        // Jobs that ended and were not dismissed before a restart; twice is once.
-        for &job in &self.shared.book().closing {
+        // Jobs that ended and whose dismissal is not in the journal; twice is once.
+        for job in self.shared.book().not_dismissed() {
             let _ = workers.engine.send(engine_worker::EngineTask::Dismiss(job));
         }
         let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
