@@ -72,7 +72,7 @@ fn a_day_with_the_dashboard() {
     page.wait("it is in the queue", &format!("document.querySelector('[data-testid=queue-row][data-job=\"{waits}\"]')?.click() ?? document.querySelector('[data-testid=queue-row][data-job=\"{waits}\"]') !== null"));
     page.wait(
         "why it waits",
-        "/came earlier|next decision|turn/.test(document.querySelector('[data-testid=explain-text]')?.textContent)",
+        "/ahead in the queue|next in|next scheduling round|time-sharing/.test(document.querySelector('[data-testid=explain-text]')?.textContent)",
     );
     page.click("drawer-close");
 
