@@ -14,9 +14,11 @@ use support::{BOOT, at, job, remote, served, world};
 /// Stops take no time, or some.
 const SAVING_SECONDS: [f64; 2] = [0.0, 4.0];
 
+type Make = fn(WorldOptions) -> Box<dyn Engine>;
+
 /// A clock that goes on only when somebody waits.
 struct VirtualBed {
-    make: fn(WorldOptions) -> Box<dyn Engine>,
+    make: Make,
     options: WorldOptions,
     now: Time,
 }
@@ -78,7 +80,7 @@ impl Testbed for RealBed {
 /// Runs a case for every engine on a virtual clock, with stops that take no time and with such that do.
 fn every(name: &str) {
     let case = CASES.iter().find(|case| case.name == name).expect("a case of the contract");
-    let engines: [(&str, fn(WorldOptions) -> Box<dyn Engine>); 2] =
+    let engines: [(&str, Make); 2] =
         [("virtual", |options| Box::new(world(options))), ("remote", |options| Box::new(remote(options)))];
     for (engine, make) in engines {
         for checkpoint_seconds in SAVING_SECONDS {
