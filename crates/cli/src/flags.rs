@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(crate) struct RunFlags<const COMMAND: u8> {
     #[command(flatten)]
     flags: SettingFlags<COMMAND>,
-    /// Generate the jobs: jobs=1000,load=0.8,...; the keys are those of [generate] in the configuration file
+    /// Generate the jobs: jobs=1000,load=0.8,...; the keys are those of section 'generate' in the configuration file
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Jobs", conflicts_with = "trace.file")]
     generate: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! Placement: shares become whole GPUs for one round.
 //!
-//! The [`Placer`] sees the live state and an allocation and names, for every job that is to run this round, the GPUs it
-//! runs on. What it drafts is a [`Plan`]; a [`Placement`] exists only through [`Placement::check`]: every gang whole and on
+//! The `Placer` sees the live state and an allocation and names, for every job that is to run this round, the GPUs it
+//! runs on. What it drafts is a `Plan`; a `Placement` exists only through `Placement::check`: every gang whole and on
 //! one kind, no GPU oversold, nobody on a node that is not usable.
 //!
 //! Nothing here gives orders or changes a job: the scheduler carries a placement out.

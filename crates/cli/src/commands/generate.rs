@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Generate {
-    /// What to generate, such as jobs=1000 load=0.8; the keys are those of [generate] in the configuration file
+    /// What to generate, such as jobs=1000 load=0.8; the keys are those of section 'generate' in the configuration file
     #[arg(value_name = "KEY=VALUE")]
     options: Vec<String>,
     #[command(flatten)]
