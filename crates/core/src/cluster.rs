@@ -1,6 +1,6 @@
 //! The machines: kinds, nodes and their GPUs. Made only by [`Cluster::new`], which checks them.
 
-use crate::{GpuId, Kind, KindId, NodeId};
+use crate::{GpuId, Kind, KindId, NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -16,6 +16,86 @@ pub struct Node {
     pub first_gpu: GpuId,
     /// How many GPUs it has.
     pub gpus: u32,
+    /// CPUs for jobs; `None` where nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Host memory for jobs; `None` where nobody counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_gib: Option<f64>,
+    /// Whether it has left for good. Its number and those of its GPUs are never given to others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
+}
+
+/// A node as somebody describes it: an engine that found it, or an operator.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// Unique among the nodes that are there.
+    pub name: String,
+    /// Kind of all its GPUs; it joins the cluster's kinds if it is new there.
+    pub kind: Kind,
+    /// How many GPUs it has; positive.
+    pub gpus: u32,
+    /// CPUs for jobs; `None` where nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Host memory for jobs; `None` where nobody counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_gib: Option<f64>,
+}
+
+/// A change of the cluster. Nodes are named, because whoever asks for a change knows names.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterChange {
+    /// A node is there with these GPUs. One of the same name with other GPUs leaves first; one with the same GPUs only gets these CPUs and
+    /// this memory.
+    Join(NodeSpec),
+    /// A node leaves for good. Its gangs are stopped, or given up if it cannot be reached.
+    Remove {
+        /// Which node.
+        node: String,
+        /// For whoever asks later.
+        why: String,
+    },
+    /// A node gets no new gangs. Those that run may go on until a round before the deadline; then they are stopped with a checkpoint
+    /// and moved. Without a deadline they may go on until they end.
+    Drain {
+        /// Which node.
+        node: String,
+        /// For whoever asks later.
+        why: String,
+        /// By when it must be empty.
+        deadline: Option<Time>,
+    },
+    /// A drained node gets gangs again.
+    Undrain {
+        /// Which node.
+        node: String,
+    },
+    /// Single GPUs of a node cannot be used.
+    GpusLost {
+        /// Which node.
+        node: String,
+        /// Counted from 0 on the node.
+        gpus: Vec<u32>,
+        /// For whoever asks later.
+        why: String,
+    },
+    /// They can be used again.
+    GpusBack {
+        /// Which node.
+        node: String,
+        /// Counted from 0 on the node.
+        gpus: Vec<u32>,
+    },
+    /// The GPUs of a node are, and always were, of another kind. They keep their numbers.
+    CorrectKind {
+        /// Which node.
+        node: String,
+        /// What they really are.
+        kind: Kind,
+    },
 }
 
 impl Node {
@@ -81,7 +161,7 @@ impl Cluster {
             }
             let first_gpu = GpuId(gpu_node.len() as u32);
             gpu_node.extend(std::iter::repeat_n(NodeId(checked.len() as u32), gpus as usize));
-            checked.push(Node { name, kind, first_gpu, gpus });
+            checked.push(Node { name, kind, first_gpu, gpus, cpus: None, memory_gib: None, removed: false });
         }
         if gpu_node.is_empty() {
             return Err(ClusterError::NoGpus);

@@ -12,7 +12,7 @@ use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem};
 use crate::engine::OrderReply;
 use crate::estimate::{Estimator, Observation, RateQuery, RateRow};
 use crate::scheduler::{Event, Input, Order, Output, Scheduler};
-use crate::{JobId, Time};
+use crate::{Cluster, JobId, Kind, Profile, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -29,6 +29,9 @@ pub trait Site {
 
     /// Carries out an order, or has it carried out.
     fn apply(&mut self, order: &Order) -> OrderReply;
+
+    /// The cluster is another from now on: engine and estimator are told before anything that follows.
+    fn cluster_changed(&mut self, cluster: &Arc<Cluster>);
 
     /// A job has left the scheduler: it completed, was cancelled, was given up or was never accepted.
     fn job_over(&mut self, job: JobId, completed: bool);
@@ -77,6 +80,7 @@ pub fn act<S: Site>(outputs: &[Output], policy: &'static PolicyEntry, site: &mut
                 OrderReply::Reported(report) => answers.push_back(Input::Reported(report)),
                 OrderReply::Refused(why) => answers.push_back(Input::Refused(order.clone(), why)),
             },
+            Output::Cluster(cluster) => site.cluster_changed(cluster),
             Output::Note(event) => {
                 if let Some(job) = event.ends() {
                     site.job_over(job, matches!(event, Event::Completed { .. }));
@@ -140,6 +144,16 @@ impl Refiner {
     #[must_use]
     pub fn peek(&self, query: &RateQuery) -> RateRow {
         self.estimator.estimate(query)
+    }
+
+    /// Takes in a kind that the cluster has from now on.
+    pub fn add_kind(&mut self, kind: &Kind) {
+        self.estimator.add_kind(kind);
+    }
+
+    /// Takes in a workload that there is from now on.
+    pub fn add_workload(&mut self, name: &str, profile: &Profile) {
+        self.estimator.add_workload(name, profile);
     }
 
     /// Learns from a measurement.

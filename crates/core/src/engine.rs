@@ -10,7 +10,7 @@
 use crate::estimate::Observation;
 use crate::meter::{Charge, Draw};
 use crate::scheduler::{GangReport, Order, Survey};
-use crate::{JobId, JobSpec, Time};
+use crate::{Cluster, JobId, JobSpec, NodeSpec, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -94,6 +94,9 @@ pub struct EngineReport {
     pub meters: Meters,
     /// What ran undisturbed since the last look, measured.
     pub observations: Vec<Observation>,
+    /// The nodes that there are, for an engine that finds them itself; `None` for one that has those it was told of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Vec<NodeSpec>>,
 }
 
 /// An engine that cannot be talked to now. Nothing is known about what it did.
@@ -110,6 +113,13 @@ impl std::error::Error for EngineError {}
 
 /// A cluster that obeys.
 pub trait Engine: Send {
+    /// Says what the cluster is: the numbers of nodes and GPUs that orders and surveys use. Called at the beginning and after every
+    /// change, before any order that follows from it. Twice is once.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to.
+    fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError>;
+
     /// Says which jobs are not over, all of them: jobs that the engine knows and that are not among them are
     /// forgotten, and their last meters come back. Called at the beginning, and whenever the driver is in doubt.
     ///

@@ -4,7 +4,7 @@
 //! a workload it knows nothing of, the driver answers with an input, and better rows may arrive at any time.
 //! So the loop never waits for a network, and a journal of inputs replays without one.
 
-use crate::{KindId, Time, WorkloadId};
+use crate::{JobId, Kind, KindId, Profile, Time, WorkloadId};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -71,10 +71,13 @@ pub struct Observation {
     pub spread: bool,
     /// Measured steps per second of the whole gang.
     pub rate: f64,
-    /// Measured power of one GPU.
+    /// Measured power of one GPU; 0 where nobody measured it.
     pub watts: f64,
     /// End of the measurement.
     pub at: Time,
+    /// The job that ran, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
 }
 
 /// Says what was never measured, and learns from what was.
@@ -83,6 +86,10 @@ pub trait Estimator: Send {
     fn estimate(&self, ask: &RateQuery) -> RateRow;
     /// Takes a measurement in; returns the rows whose estimates changed.
     fn observe(&mut self, observation: &Observation) -> Vec<RateQuery>;
+    /// The cluster has another kind from now on: rows have one more cell, at their end.
+    fn add_kind(&mut self, kind: &Kind);
+    /// There is another workload from now on, with the next number. A name that was measured before is known by it.
+    fn add_workload(&mut self, name: &str, profile: &Profile);
     /// Another that knows the same and goes its own way from here.
     fn fork(&self) -> Box<dyn Estimator>;
 }

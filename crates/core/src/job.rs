@@ -1,7 +1,9 @@
 //! Jobs and the tenants they belong to.
 
+use crate::program::Program;
 use crate::{JobId, KindId, TenantId, Time, WorkloadId};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Least weight that a request or a setting may give a tenant or a job.
 pub const MIN_WEIGHT: f64 = 1e-6;
@@ -36,6 +38,61 @@ pub enum Work {
     Steps(f64),
     /// This many seconds of service, at the rate that [`JobSpec::floor`] asks for.
     Period(f64),
+    /// Until it ends by itself. The number is how many seconds that takes on its fastest kind, where earlier runs of the same
+    /// program say so: a guess to plan with, never a promise.
+    Open(Option<f64>),
+}
+
+/// What a job needs of every node it is on, besides GPUs.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Needs {
+    /// CPUs for each of its GPUs; 0 for whatever is left.
+    pub cpus_per_gpu: f64,
+    /// Host memory for each of its GPUs; 0 for whatever is left.
+    pub memory_gib_per_gpu: f64,
+    /// Device memory on each of its GPUs; kinds with less are not for it.
+    pub gpu_memory_gib: f64,
+}
+
+impl Needs {
+    /// Whether it asks for nothing in particular.
+    #[must_use]
+    pub fn none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How an earlier job must have ended before a later one may start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It completed.
+    Ok,
+    /// It failed or was cancelled.
+    NotOk,
+    /// It is over, however.
+    Any,
+}
+
+/// A job that must be over before another may start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Dependency {
+    /// The earlier job. One that is not live counts as met: whoever submits looks at what is over.
+    pub job: JobId,
+    /// How it must end.
+    pub outcome: Outcome,
+}
+
+/// One task of an array of jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ArrayTask {
+    /// The array, by its first job.
+    pub array: JobId,
+    /// The task's own number, as its program is told.
+    pub index: u32,
+    /// Tasks of the array that may run at once; 0 for all.
+    pub at_most: u32,
 }
 
 /// One submission of a workload by a tenant.
@@ -61,4 +118,50 @@ pub struct JobSpec {
     pub kinds: Vec<KindId>,
     /// When it was submitted.
     pub arrived: Time,
+    /// What it needs besides GPUs.
+    #[serde(default, skip_serializing_if = "Needs::none")]
+    pub needs: Needs,
+    /// Seconds that it may run in all, restarts included; then it is stopped and given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit_seconds: Option<f64>,
+    /// Failures in a row after which it is given up, where that is not the scheduler's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_failures: Option<u32>,
+    /// Whether it waits until somebody releases it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// Jobs that must be over before it may start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Dependency>,
+    /// The array that it is a task of, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayTask>,
+    /// What runs, for the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Arc<Program>>,
+}
+
+/// One GPU until it ends, of average importance: for `..JobSpec::default()`.
+impl Default for JobSpec {
+    fn default() -> Self {
+        Self {
+            id: JobId(0),
+            tenant: TenantId(0),
+            workload: WorkloadId(0),
+            gang: 1,
+            work: Work::Open(None),
+            floor: None,
+            weight: 1.0,
+            restart_seconds: 0.0,
+            kinds: Vec::new(),
+            arrived: Time::ZERO,
+            needs: Needs::default(),
+            time_limit_seconds: None,
+            most_failures: None,
+            held: false,
+            after: Vec::new(),
+            array: None,
+            program: None,
+        }
+    }
 }

@@ -22,8 +22,10 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod admission;
 mod explain;
 mod messages;
+mod nodes;
 mod orders;
 mod problem;
 mod snapshot;
@@ -162,6 +164,10 @@ impl Scheduler {
             Input::Surveyed(survey) => self.surveyed(survey, &mut out),
             Input::Policy(name) => self.switch_policy(name, &mut out),
             Input::Tenant(tenant) => self.set_tenant(tenant, &mut out),
+            Input::Cluster(change) => self.change_cluster(change, &mut out),
+            Input::Hold(job) => self.hold(*job, &mut out),
+            Input::Release(job) => self.release(*job, &mut out),
+            Input::Checkpointed(jobs) => self.checkpointed(jobs),
         }
         out
     }
@@ -274,7 +280,10 @@ impl Scheduler {
     fn senseless(&self, spec: &JobSpec) -> Option<String> {
         let id = spec.id.0;
         let amount = |x: f64| x.is_finite() && x >= 0.0;
-        let (Work::Steps(work) | Work::Period(work)) = spec.work;
+        let work = match spec.work {
+            Work::Steps(work) | Work::Period(work) => work,
+            Work::Open(expected) => expected.unwrap_or(0.0),
+        };
         if spec.gang == 0 {
             return Some(format!("job {id} asks for a gang of 0 GPUs; ask for at least 1"));
         }

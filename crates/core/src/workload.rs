@@ -59,3 +59,36 @@ pub struct Workload {
     /// Other names of the same thing, for instance those of published traces.
     pub aliases: Vec<String>,
 }
+
+/// What is known of a workload that is not in the library. Every part is optional: most programs come with nothing at all.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    /// A workload of the library that it is, or is much like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
+    /// As [`Workload::domain`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Training or inference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Arithmetic of the matrix work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
+    /// Samples per step on one GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// Parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<f64>,
+    /// Device memory needed on one GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gib: Option<f64>,
+    /// Share of the time in which the GPU had something to do, 0 to 1, as seen in a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_utilisation: Option<f64>,
+    /// Share of peak memory bandwidth, 0 to 1, as seen in a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_utilisation: Option<f64>,
+}

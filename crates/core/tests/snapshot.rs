@@ -99,7 +99,7 @@ impl Twins {
                 Output::Estimate(ask) => self.asks.push(ask),
                 Output::Order(Order::Start(start)) => self.gangs.push(start),
                 Output::Order(stop) => self.stops.push(stop),
-                Output::Note(_) => {}
+                Output::Cluster(_) | Output::Note(_) => {}
             }
         }
         Ok(())
@@ -147,7 +147,7 @@ impl Twins {
         if event < 3
             && let Some(Order::Stop { job, fence }) = self.stops.pop()
         {
-            return Some(Input::Reported(GangReport { job, fence, event: GangEvent::Stopped(7.5) }));
+            return Some(Input::Reported(GangReport::new(job, fence, GangEvent::Stopped(7.5))));
         }
         let start = self.gangs.get(self.gangs.len().checked_sub(1 + which % 8)?)?;
         let event = match event {
@@ -155,7 +155,7 @@ impl Twins {
             6 => GangEvent::Finished,
             _ => GangEvent::Failed(f64::from(event), "broke".into()),
         };
-        Some(Input::Reported(GangReport { job: start.job, fence: start.fence, event }))
+        Some(Input::Reported(GangReport::new(start.job, start.fence, event)))
     }
 
     fn answer(&mut self, late: bool) -> Option<Input> {

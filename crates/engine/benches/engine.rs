@@ -79,6 +79,7 @@ fn job(id: u64) -> LiveJob {
         restart_seconds: 30.0,
         kinds: Vec::new(),
         arrived: Time::ZERO,
+        ..JobSpec::default()
     };
     LiveJob { spec, steps_done: 0.0 }
 }

@@ -3,7 +3,7 @@
 use crate::wire::{Answer, Call, Reply, Request};
 use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::{GangReport, Order};
-use arles_core::{JobId, NodeId, Time};
+use arles_core::{Cluster, JobId, NodeId, Time};
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -110,6 +110,10 @@ fn astray() -> EngineError {
 }
 
 impl Engine for Remote {
+    fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
+        self.order(now, Call::SetCluster(Cow::Borrowed(cluster)))
+    }
+
     fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
         match self.ask(now, Call::Roll(Cow::Borrowed(live)))? {
             Reply::Meters(meters) => Ok(meters),

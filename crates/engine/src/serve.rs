@@ -120,6 +120,10 @@ impl<W: Write> Host<W> {
     fn call(&mut self, now: Time, call: &Call) -> Result<Reply, EngineError> {
         let world = &mut self.world;
         Ok(match call {
+            Call::SetCluster(cluster) => {
+                world.set_cluster(now, cluster)?;
+                Reply::Done
+            }
             Call::Roll(live) => Reply::Meters(world.sync_jobs(now, live)?),
             Call::Enrol(job) => world.add_job(now, job).map(|()| Reply::Done)?,
             Call::Dismiss(job) => Reply::Meter(world.remove_job(now, *job)?),

@@ -94,7 +94,7 @@ impl Virtual {
         for (job, fence) in hit.into_iter().zip(fences) {
             if let (Some(fence), Some(life)) = (fence, self.world.life(job)) {
                 let event = GangEvent::Failed(life.steps, format!("{node} went down"));
-                self.deed(now, || LogEvent::Ended(GangReport { job, fence, event }));
+                self.deed(now, || LogEvent::Ended(GangReport::new(job, fence, event)));
             }
         }
         Ok(())
@@ -151,7 +151,7 @@ impl Virtual {
         let life = self.world.forget(now, job)?;
         if let Some(fence) = ends {
             let event = GangEvent::Stopped(life.steps);
-            self.deed(now, || LogEvent::Ended(GangReport { job, fence, event }));
+            self.deed(now, || LogEvent::Ended(GangReport::new(job, fence, event)));
         }
         let meter = life.meter(now);
         self.remember(job, Past { fence: life.fence(), life: Some(life) });
@@ -195,13 +195,18 @@ impl Virtual {
             }
             Order::Stop { .. } => {
                 let event = outcome.unwrap_or(GangEvent::Stopped(steps));
-                OrderReply::Reported(GangReport { job, fence, event })
+                OrderReply::Reported(GangReport::new(job, fence, event))
             }
         }
     }
 }
 
 impl Engine for Virtual {
+    fn set_cluster(&mut self, now: Time, _cluster: &Cluster) -> Result<(), EngineError> {
+        self.pass(now);
+        Ok(())
+    }
+
     fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
         let now = self.pass(now);
         let named: BTreeSet<JobId> = live.iter().map(|job| job.spec.id).collect();
@@ -272,6 +277,6 @@ impl Engine for Virtual {
         // Two looks at one moment have nothing between them to measure.
         let observations = if now > self.last_look { self.gauge.look(now, half, &self.world) } else { Vec::new() };
         self.last_look = now;
-        Ok(EngineReport { survey, meters, observations })
+        Ok(EngineReport { survey, meters, observations, inventory: None })
     }
 }

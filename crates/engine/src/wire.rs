@@ -2,7 +2,7 @@
 
 use arles_core::engine::{EngineReport, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::{GangReport, Order};
-use arles_core::{JobId, NodeId, Time};
+use arles_core::{Cluster, JobId, NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -17,6 +17,7 @@ pub(crate) struct Request<'a> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Call<'a> {
+    SetCluster(Cow<'a, Cluster>),
     Roll(Cow<'a, [LiveJob]>),
     Enrol(Cow<'a, LiveJob>),
     Dismiss(JobId),

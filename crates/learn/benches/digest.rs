@@ -55,6 +55,7 @@ fn measure(made: &mut dyn Estimator, n: usize) -> (f64, f64) {
                 rate: 5.0,
                 watts: 150.0,
                 at: Time::from_seconds(i as f64),
+                job: None,
             });
             before.elapsed().as_secs_f64() * 1e3
         })

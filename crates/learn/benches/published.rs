@@ -49,6 +49,7 @@ fn measure(name: &str, kinds: &[Kind], workloads: &[Workload]) {
             rate: pair.own,
             watts: 0.0,
             at: Time::ZERO,
+            job: None,
         });
     }
     let observing = begin.elapsed().as_secs_f64() / (seen - 1).max(1) as f64;

@@ -12,7 +12,7 @@ use crate::catalog::MEASUREMENT_ERROR;
 use crate::evidence::{CellIndex, Evidence};
 use crate::watts;
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{WorkloadId, model};
+use arles_core::{Kind, Profile, WorkloadId, model};
 
 /// A predicted rate with its standard error.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -150,6 +150,10 @@ impl<M: Method> Estimator for MethodEstimator<M> {
         self.method.learn(&self.evidence, &seen);
         changed(&self.evidence, &seen)
     }
+
+    fn add_kind(&mut self, _kind: &Kind) {}
+
+    fn add_workload(&mut self, _name: &str, _profile: &Profile) {}
 
     fn fork(&self) -> Box<dyn Estimator> {
         Box::new(self.clone())

@@ -96,6 +96,7 @@ impl Day {
             restart_seconds: 30.0,
             kinds: Vec::new(),
             arrived: Time(u64::from(i)),
+            ..JobSpec::default()
         };
         let rows: Vec<RateRow> = self
             .tell(Input::Submit(spec))
@@ -126,13 +127,13 @@ impl Day {
                 let report = match order {
                     Order::Start(start) => {
                         starts += 1;
-                        let report = GangReport { job: start.job, fence: start.fence, event: GangEvent::Started };
+                        let report = GangReport::new(start.job, start.fence, GangEvent::Started);
                         self.running.push(report.clone());
                         report
                     }
                     Order::Stop { job, fence } => {
                         stops += 1;
-                        GangReport { job, fence, event: GangEvent::Stopped(0.0) }
+                        GangReport::new(job, fence, GangEvent::Stopped(0.0))
                     }
                 };
                 outputs.extend(self.scheduler.step(self.clock, Input::Reported(report)));

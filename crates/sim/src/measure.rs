@@ -66,6 +66,7 @@ impl Gauge {
                 rate: steady.rate * (self.noise.rate_sd * self.rng.normal()).exp(),
                 watts: steady.watts * (self.noise.watts_sd * self.rng.normal()).exp(),
                 at: now,
+                job: None,
             });
         }
         found

@@ -277,6 +277,7 @@ impl Scenario {
             restart_seconds: job.restart_seconds.unwrap_or(self.options.restart_seconds),
             kinds: self.allowed(job),
             arrived: Time::from_seconds(job.arrival_seconds),
+            ..JobSpec::default()
         })
     }
 

@@ -371,7 +371,9 @@ fn promise(now: Time, life: &Life) -> (f64, f64) {
     let due = now.since(life.spec.arrived);
     let violated = match life.spec.work {
         Work::Period(_) => (due - life.kept_seconds).max(0.0),
-        Work::Steps(_) => due * (1.0 - life.steps / (floor * due).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0),
+        Work::Steps(_) | Work::Open(_) => {
+            due * (1.0 - life.steps / (floor * due).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+        }
     };
     (due, violated)
 }

@@ -8,7 +8,7 @@ mod deviation;
 
 use crate::rates::RateTable;
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{Kind, KindId, Library, Workload, WorkloadId, model};
+use arles_core::{Kind, KindId, Library, Profile, Workload, WorkloadId, model};
 pub use deviation::Deviation;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -261,6 +261,10 @@ impl Estimator for Oracle {
     fn observe(&mut self, _: &Observation) -> Vec<RateQuery> {
         Vec::new()
     }
+
+    fn add_kind(&mut self, _: &Kind) {}
+
+    fn add_workload(&mut self, _: &str, _: &Profile) {}
 
     fn fork(&self) -> Box<dyn Estimator> {
         Box::new(Self(Arc::clone(&self.0)))

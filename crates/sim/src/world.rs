@@ -209,11 +209,11 @@ impl World {
             match due {
                 Due::Saved => {
                     let steps = self.release(time, job);
-                    return Some(GangReport { job, fence, event: GangEvent::Stopped(steps) });
+                    return Some(GangReport::new(job, fence, GangEvent::Stopped(steps)));
                 }
                 Due::Finish => {
                     self.end(time, job, GangState::Finished);
-                    return Some(GangReport { job, fence, event: GangEvent::Finished });
+                    return Some(GangReport::new(job, fence, GangEvent::Finished));
                 }
             }
         }
@@ -232,7 +232,7 @@ impl World {
     }
 
     fn start(&mut self, now: Time, start: &Start) -> Result<Option<GangReport>, String> {
-        let told = GangReport { job: start.job, fence: start.fence, event: GangEvent::Started };
+        let told = GangReport::new(start.job, start.fence, GangEvent::Started);
         let Some(life) = self.jobs.get_mut(&start.job) else {
             return Err(format!("job {} is not known here", start.job.0));
         };
@@ -377,6 +377,7 @@ impl World {
         let left = match life.spec.work {
             Work::Steps(steps) => (steps - life.steps).max(0.0) / rate,
             Work::Period(seconds) => (seconds - life.served_seconds).max(0.0),
+            Work::Open(expected) => (expected.unwrap_or(3600.0) - life.served_seconds).max(0.0),
         };
         let from = now.max(gang.productive_from);
         let life = self.jobs.get_mut(&job).expect("looked at above");
@@ -396,7 +397,7 @@ impl World {
     }
 
     fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<GangReport> {
-        let told = |event| Some(GangReport { job, fence, event });
+        let told = |event| Some(GangReport::new(job, fence, event));
         let life = self.jobs.get_mut(&job)?;
         life.fence = life.fence.max(fence);
         let safe_steps = life.gang.as_ref().map_or(life.steps, |gang| gang.safe_steps);

@@ -181,7 +181,7 @@ fn listed(events: &[EventRow]) -> Table {
 /// What an output says; questions to policy and estimator are no decisions.
 fn line(at: Time, output: &Output) -> Option<EventRow> {
     let (what, who, detail) = match output {
-        Output::Solve(_) | Output::Estimate(_) => return None,
+        Output::Solve(_) | Output::Estimate(_) | Output::Cluster(_) => return None,
         Output::Order(Order::Start(start)) => {
             let gpus: Vec<String> = start.gpus.iter().map(|gpu| gpu.0.to_string()).collect();
             let spread = if start.spread { ", spread" } else { "" };
@@ -199,6 +199,9 @@ fn line(at: Time, output: &Output) -> Option<EventRow> {
             Event::BadPlan { round, why } => ("bad plan", round.to_string(), why.clone()),
             Event::PolicySwitched { from, to } => ("policy", to.clone(), format!("instead of {from}")),
             Event::TenantSet { name, weight } => ("tenant", name.clone(), format!("weight {weight}")),
+            Event::ClusterChanged { node, what } => ("node", node.clone(), what.clone()),
+            Event::Held { job } => ("held", job.to_string(), String::new()),
+            Event::Released { job } => ("released", job.to_string(), String::new()),
             Event::Refused { why } => ("refused", String::new(), why.clone()),
         },
     };

@@ -2,7 +2,7 @@
 
 use crate::allocate::{AllocateError, Allocation, Problem};
 use crate::estimate::{RateQuery, RateRow};
-use crate::{GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time};
+use crate::{Cluster, ClusterChange, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -105,6 +105,14 @@ pub enum Input {
     Policy(String),
     /// A new tenant, or a new weight of one that is known by its name. Nobody's id changes.
     Tenant(Tenant),
+    /// The cluster has changed, or should.
+    Cluster(ClusterChange),
+    /// A job must not run until it is released. Its gang, if it has one, is stopped with a checkpoint.
+    Hold(JobId),
+    /// A held job may run.
+    Release(JobId),
+    /// Steps that jobs say are safe.
+    Checkpointed(Vec<(JobId, f64)>),
 }
 
 /// What the scheduler wants done.
@@ -117,6 +125,8 @@ pub enum Output {
     Estimate(RateQuery),
     /// Make it so. Doing it twice is the same as doing it once.
     Order(Order),
+    /// The cluster is this from now on: engine and estimator must hear of it before anything that follows.
+    Cluster(Arc<Cluster>),
     /// For the record.
     Note(Event),
 }
@@ -178,6 +188,17 @@ pub struct GangReport {
     /// Written as `fate` in journals, as it always was.
     #[serde(rename = "fate")]
     pub event: GangEvent,
+    /// What its program ended with, where it was a program that ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
+
+impl GangReport {
+    /// A report without an exit code.
+    #[must_use]
+    pub fn new(job: JobId, fence: Fence, event: GangEvent) -> Self {
+        Self { job, fence, event, exit_code: None }
+    }
 }
 
 /// A node that answered a survey.
@@ -296,7 +317,24 @@ pub enum Event {
         /// Its entitlement.
         weight: f64,
     },
-    /// A policy or a tenant was asked for that makes no sense; nothing was changed.
+    /// A node joined, left, is drained or takes gangs again; GPUs were lost or are back; a kind was corrected.
+    ClusterChanged {
+        /// Its name.
+        node: String,
+        /// What happened, in words.
+        what: String,
+    },
+    /// A job does not run until it is released.
+    Held {
+        /// It stays live.
+        job: JobId,
+    },
+    /// A held job may run.
+    Released {
+        /// It was held.
+        job: JobId,
+    },
+    /// A policy, a tenant or a change of the cluster was asked for that makes no sense; nothing was changed.
     Refused {
         /// The value, what was expected, what to do.
         why: String,
@@ -312,6 +350,8 @@ impl Input {
             Self::Reported(report) => vec![report.job],
             Self::Refused(order, _) => vec![order.job()],
             Self::Surveyed(survey) => survey.gangs.iter().map(|gang| gang.job).collect(),
+            Self::Hold(job) | Self::Release(job) => vec![*job],
+            Self::Checkpointed(jobs) => jobs.iter().map(|(job, _)| *job).collect(),
             _ => Vec::new(),
         }
     }
@@ -324,7 +364,7 @@ impl Output {
         match self {
             Self::Order(order) => Some(order.job()),
             Self::Note(event) => event.job(),
-            Self::Solve(_) | Self::Estimate(_) => None,
+            Self::Solve(_) | Self::Estimate(_) | Self::Cluster(_) => None,
         }
     }
 }
@@ -358,7 +398,9 @@ impl Event {
             | Self::Completed { job }
             | Self::GaveUp { job, .. }
             | Self::Cancelled { job }
-            | Self::Requeued { job, .. } => Some(*job),
+            | Self::Requeued { job, .. }
+            | Self::Held { job }
+            | Self::Released { job } => Some(*job),
             _ => None,
         }
     }
@@ -366,7 +408,7 @@ impl Event {
     /// The job that has left the scheduler with this event, if one has.
     #[must_use]
     pub fn ends(&self) -> Option<JobId> {
-        self.job().filter(|_| !matches!(self, Self::Requeued { .. }))
+        self.job().filter(|_| !matches!(self, Self::Requeued { .. } | Self::Held { .. } | Self::Released { .. }))
     }
 
     /// A short name that stays the same from release to release, for filters and counters.
@@ -383,6 +425,9 @@ impl Event {
             Self::BadPlan { .. } => "bad-plan",
             Self::PolicySwitched { .. } => "policy-switched",
             Self::TenantSet { .. } => "tenant-set",
+            Self::ClusterChanged { .. } => "cluster-changed",
+            Self::Held { .. } => "held",
+            Self::Released { .. } => "released",
             Self::Refused { .. } => "refused",
         }
     }

@@ -71,7 +71,7 @@ impl Bench {
     }
 
     fn report(&mut self, job: u64, fence: Fence, event: GangEvent) -> &[Output] {
-        self.tell(Input::Reported(GangReport { job: JobId(job), fence, event }))
+        self.tell(Input::Reported(GangReport::new(JobId(job), fence, event)))
     }
 
     /// A survey asked for and answered now.
@@ -110,6 +110,7 @@ fn job(id: u64, gang: u32) -> JobSpec {
         restart_seconds: 0.0,
         kinds: Vec::new(),
         arrived: Time(id),
+        ..JobSpec::default()
     }
 }
 

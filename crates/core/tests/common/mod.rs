@@ -105,6 +105,8 @@ impl Site for Perfect {
         Some(self.row(query))
     }
 
+    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
+
     fn job_over(&mut self, _: JobId, _: bool) {}
 
     fn note(&mut self, event: &Event) {
@@ -122,12 +124,10 @@ impl Site for Perfect {
                     assert_eq!(self.scheduler.cluster().kind_of(*gpu), start.kind, "{} is on mixed kinds", start.job);
                 }
                 assert!(self.held.insert(start.job, start.gpus.clone()).is_none(), "{} runs twice", start.job);
-                OrderReply::Reported(GangReport { job: start.job, fence: start.fence, event: GangEvent::Started })
+                OrderReply::Reported(GangReport::new(start.job, start.fence, GangEvent::Started))
             }
             Order::Stop { job, fence } => match self.held.remove(job) {
-                Some(_) => {
-                    OrderReply::Reported(GangReport { job: *job, fence: *fence, event: GangEvent::Stopped(0.0) })
-                }
+                Some(_) => OrderReply::Reported(GangReport::new(*job, *fence, GangEvent::Stopped(0.0))),
                 None => OrderReply::Pending,
             },
         }

@@ -20,5 +20,6 @@ pub(crate) fn job(id: u64, workload: u32, gang: u32) -> JobSpec {
         restart_seconds: 0.0,
         kinds: Vec::new(),
         arrived: Time(id),
+        ..JobSpec::default()
     }
 }

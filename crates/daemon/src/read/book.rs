@@ -196,7 +196,7 @@ impl Book {
             match output {
                 Output::Order(order) => self.ordered(order),
                 Output::Note(event) => self.noted(at, event),
-                Output::Solve(_) | Output::Estimate(_) => {}
+                Output::Solve(_) | Output::Estimate(_) | Output::Cluster(_) => {}
             }
         }
         effects.touched.iter().for_each(|touched| self.touch(at, touched));
@@ -320,6 +320,9 @@ impl Book {
                 }
                 self.tell(at, "tenant", None, format!("tenant {name} now has weight {weight}"));
             }
+            Event::ClusterChanged { node, what } => self.tell(at, "node", None, format!("{node} {what}")),
+            Event::Held { job } => self.tell(at, "held", Some(*job), format!("job {} is held", job.0)),
+            Event::Released { job } => self.tell(at, "released", Some(*job), format!("job {} is released", job.0)),
             Event::Refused { why } => self.tell(at, "trouble", None, why.clone()),
         }
     }

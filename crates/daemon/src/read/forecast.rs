@@ -14,7 +14,7 @@ use arles_core::estimate::{RateQuery, RateRow};
 use arles_core::scheduler::{
     Fence, GangEvent, GangReport, GangState, JobPhase, ObservedGang, ObservedNode, Order, Start, Survey, Verdict,
 };
-use arles_core::{GpuId, Input, JobId, JobSpec, KindId, NodeId, Scheduler, Time, Work};
+use arles_core::{Cluster, GpuId, Input, JobId, JobSpec, KindId, NodeId, Scheduler, Time, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ impl<'a> Lookahead<'a> {
         for (at, job, fence) in ends {
             self.now = self.now.max(at);
             self.gangs.remove(&job);
-            self.tell(Input::Reported(GangReport { job, fence, event: GangEvent::Finished }));
+            self.tell(Input::Reported(GangReport::new(job, fence, GangEvent::Finished)));
         }
         self.now = tick;
         self.look();
@@ -192,8 +192,10 @@ impl Site for Lookahead<'_> {
             Order::Start(start) => self.start(start),
             Order::Stop { job, fence } => self.stop(*job, *fence),
         };
-        OrderReply::Reported(GangReport { job: order.job(), fence: order.fence(), event })
+        OrderReply::Reported(GangReport::new(order.job(), order.fence(), event))
     }
+
+    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
 
     fn job_over(&mut self, _: JobId, _: bool) {}
 }
@@ -208,6 +210,8 @@ impl Gang {
             Work::Steps(steps) if self.rate > 0.0 => (steps - self.steps).max(0.0) / self.rate,
             Work::Steps(_) => return None,
             Work::Period(seconds) => seconds,
+            Work::Open(Some(seconds)) => seconds,
+            Work::Open(None) => return None,
         };
         (seconds < 1e9).then(|| self.since.after(seconds))
     }

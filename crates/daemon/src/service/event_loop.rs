@@ -21,7 +21,7 @@ use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, OrderReply};
 use arles_core::estimate::{RateQuery, RateRow};
 use arles_core::scheduler::{Order, Verdict};
-use arles_core::{Input, JobId, Output, Time};
+use arles_core::{Cluster, Input, JobId, Output, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -398,6 +398,8 @@ impl Site for WorkerSite<'_> {
         let _ = self.workers.engine.send(engine_worker::EngineTask::Order(order.clone()));
         OrderReply::Pending
     }
+
+    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
 
     fn job_over(&mut self, job: JobId, _completed: bool) {
         let _ = self.workers.engine.send(engine_worker::EngineTask::Dismiss(job));

@@ -82,7 +82,7 @@ fn recall(mut estimator: Box<dyn Estimator>, shared: &Shared) -> Refiner {
     let book = shared.book();
     for (&(ask, kind, spread), cell) in &book.measured {
         let (rate, watts) = (cell.mean_rate, cell.mean_watts);
-        estimator.observe(&Observation { ask, kind, spread, rate, watts, at: cell.at });
+        estimator.observe(&Observation { ask, kind, spread, rate, watts, at: cell.at, job: None });
     }
     Refiner::resume(estimator, book.estimates.clone())
 }

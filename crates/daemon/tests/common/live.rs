@@ -3,8 +3,8 @@
 pub use super::wire::{self, Answer};
 use super::{Folder, wait_until};
 use arles_api::TokenRequest;
-use arles_core::KindId;
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
+use arles_core::{Kind, KindId, Profile};
 use arles_daemon::access::Scope;
 use arles_daemon::desk::Desk;
 use arles_daemon::entry::JournalHeader;
@@ -65,6 +65,14 @@ impl Estimator for Doubtful {
         let rate = known.rate + 0.7 * (seen.rate - known.rate);
         self.measured.insert((seen.ask, seen.kind), (rate, seen.watts));
         vec![seen.ask]
+    }
+
+    fn add_kind(&mut self, kind: &Kind) {
+        self.oracle.add_kind(kind);
+    }
+
+    fn add_workload(&mut self, name: &str, profile: &Profile) {
+        self.oracle.add_workload(name, profile);
     }
 
     fn fork(&self) -> Box<dyn Estimator> {

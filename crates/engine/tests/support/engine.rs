@@ -76,6 +76,7 @@ pub(crate) fn job(id: u64, gang: u32, seconds: f64) -> LiveJob {
         restart_seconds: 3.0,
         kinds: Vec::new(),
         arrived: Time::ZERO,
+        ..JobSpec::default()
     };
     LiveJob { spec, steps_done: 0.0 }
 }

@@ -98,6 +98,7 @@ impl Evaluation<'_> {
                 // There is no power in tables of rates.
                 watts: 0.0,
                 at: Time::from_seconds(seconds),
+                job: None,
             });
         };
         for &a in order.kinds.iter().take(plan.kinds) {

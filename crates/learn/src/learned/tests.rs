@@ -45,6 +45,7 @@ fn observations() -> Vec<Observation> {
         rate,
         watts: 150.0,
         at: Time::from_seconds(second),
+        job: None,
     };
     let mut seen = vec![see(ask(0, None), model::alone(w(NEWCOMER), v100, 1, false).unwrap().rate, 1.0)];
     for p in 0..2 {
@@ -178,7 +179,15 @@ fn a_pair_tells_about_the_rate_alone_where_that_was_not_measured() {
     let pair = model::beside(&stranger, workloads[1].features.as_ref().unwrap(), &kinds[2]).unwrap();
     let before = made.estimate(&ask(4, None)).cells[2].unwrap();
     let (kind, at) = (KindId(2), Time::ZERO);
-    made.observe(&Observation { ask: ask(4, Some(1)), kind, spread: false, rate: pair.own / 5.0, watts: 0.0, at });
+    made.observe(&Observation {
+        ask: ask(4, Some(1)),
+        kind,
+        spread: false,
+        rate: pair.own / 5.0,
+        watts: 0.0,
+        at,
+        job: None,
+    });
     let after = made.estimate(&ask(4, None)).cells[2].unwrap();
     assert!(after.rate < before.rate / 2.0 && after.standard_error < before.standard_error, "{before:?} {after:?}");
 }

@@ -111,6 +111,7 @@ fn a_newcomer_is_about_what_its_family_says_and_a_measured_pair_moves_the_others
             rate,
             watts: 0.0,
             at: Time::ZERO,
+            job: None,
         };
         after.observe(&seen(None, alone));
         let changed = after.observe(&seen(Some(0), 0.3 * alone));

@@ -18,7 +18,7 @@ use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::OrderReply;
 use arles_core::estimate::{RateQuery, RateRow};
 use arles_core::scheduler::{Fence, GangReport, Order, Survey, Verdict};
-use arles_core::{Fingerprint, Input, JobId, JobSpec, NodeId, Scheduler, Time, Work};
+use arles_core::{Cluster, Fingerprint, Input, JobId, JobSpec, NodeId, Scheduler, Time, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -208,6 +208,7 @@ impl<'p> Run<'p> {
                 (_, None) => 0.0,
                 (Work::Steps(steps), Some(rate)) => steps / rate,
                 (Work::Period(seconds), Some(_)) => seconds,
+                (Work::Open(expected), Some(_)) => expected.unwrap_or(3600.0),
             }
         };
         let each = |spec: &JobSpec| 4.0 * alone(spec) + spec.restart_seconds + 10.0 * ROUND_SECONDS;
@@ -535,6 +536,8 @@ impl Site for Run<'_> {
         self.send(Way::Order, &SimEvent::Order(order.clone()));
         OrderReply::Pending
     }
+
+    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
 
     /// The checkers notice by themselves.
     fn job_over(&mut self, _: JobId, _: bool) {}

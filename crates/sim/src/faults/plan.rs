@@ -167,6 +167,7 @@ fn draw_jobs(
             restart_seconds: if rng.chance(0.3) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
             kinds: if rng.chance(0.1) { vec![some_kind] } else { Vec::new() },
             arrived: Time::from_seconds(at),
+            ..JobSpec::default()
         });
     }
     (jobs, bursts)

@@ -14,7 +14,7 @@ use arles_core::drive::{self, RecordingSite, Site, Solution, Solver};
 use arles_core::engine::OrderReply;
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::scheduler::{Event, Order, Settings};
-use arles_core::{Input, JobId, Output, Scheduler, Time};
+use arles_core::{Cluster, Input, JobId, Output, Scheduler, Time};
 use arles_report::record::RunRecord;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -216,6 +216,8 @@ impl Site for VirtualSite<'_> {
         self.tally.before_order(self.now, order, &self.world);
         self.world.apply(self.now, order).into()
     }
+
+    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
 
     fn job_over(&mut self, job: JobId, completed: bool) {
         if let Some(life) = self.world.dismiss(job) {

@@ -121,7 +121,7 @@ impl World {
         let (fence, safe) = (gang.fence, gang.safe_steps);
         life.steps = safe;
         self.end(now, job, GangState::Failed(why.to_owned()));
-        Some(GangReport { job, fence, event: GangEvent::Failed(safe, why.to_owned()) })
+        Some(GangReport::new(job, fence, GangEvent::Failed(safe, why.to_owned())))
     }
 
     /// A gang's GPUs slow down (or recover, with 1).

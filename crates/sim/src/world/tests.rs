@@ -22,6 +22,7 @@ fn world(world_options: WorldOptions) -> World {
         restart_seconds: 0.0,
         kinds: Vec::new(),
         arrived: Time::ZERO,
+        ..JobSpec::default()
     });
     world
 }

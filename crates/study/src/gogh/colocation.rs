@@ -5,7 +5,7 @@
 
 use super::{GoghSetup, LEARNED, UNUSED_GPUS};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{KindId, WorkloadId};
+use arles_core::{Kind, KindId, Profile, WorkloadId};
 use arles_report::finding::{Finding, Plot, Sheet, Style, Value};
 use arles_sim::measure::EstimatorSetup;
 use arles_sim::scenario::{RunHooks, Scenario};
@@ -27,6 +27,14 @@ impl Estimator for SharedEstimator {
 
     fn observe(&mut self, observation: &Observation) -> Vec<RateQuery> {
         self.with(|estimator| estimator.observe(observation))
+    }
+
+    fn add_kind(&mut self, kind: &Kind) {
+        self.with(|estimator| estimator.add_kind(kind));
+    }
+
+    fn add_workload(&mut self, name: &str, profile: &Profile) {
+        self.with(|estimator| estimator.add_workload(name, profile));
     }
 
     fn fork(&self) -> Box<dyn Estimator> {

@@ -2,7 +2,7 @@
 //! Beside the estimator that it holds, it shows what correcting other cells is worth.
 
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{KindId, WorkloadId};
+use arles_core::{Kind, KindId, Profile, WorkloadId};
 use std::collections::BTreeMap;
 
 /// Standard error of a cell that was measured.
@@ -64,6 +64,14 @@ impl Estimator for Unrefined {
         std::iter::once(ask).chain(mirrored).collect()
     }
 
+    fn add_kind(&mut self, kind: &Kind) {
+        self.first.add_kind(kind);
+    }
+
+    fn add_workload(&mut self, name: &str, profile: &Profile) {
+        self.first.add_workload(name, profile);
+    }
+
     fn fork(&self) -> Box<dyn Estimator> {
         Box::new(Self { first: self.first.fork(), measured: self.measured.clone() })
     }
@@ -93,6 +101,7 @@ mod tests {
             rate: 7.0,
             watts: 99.0,
             at: Time::ZERO,
+            job: None,
         });
         assert!(changed.contains(&pair) && changed.contains(&mirror));
         let (own, other) = (estimator.estimate(&mirror).cells, estimator.estimate(&pair).cells);

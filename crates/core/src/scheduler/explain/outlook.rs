@@ -180,6 +180,8 @@ fn ends(s: &Scheduler, kinds: &[usize]) -> Vec<(f64, u64)> {
             Work::Steps(steps) if rate > 0.0 => (steps - job.steps_done).max(0.0) / rate,
             Work::Steps(_) => continue,
             Work::Period(period) => (period - job.attained_gpu_seconds / f64::from(job.spec.gang)).max(0.0),
+            Work::Open(Some(expected)) if rate > 0.0 => (expected - job.served_seconds).max(0.0),
+            Work::Open(_) => continue,
         };
         ends.push((seconds, u64::from(job.spec.gang)));
     }

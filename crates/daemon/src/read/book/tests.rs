@@ -36,6 +36,7 @@ fn completed() -> Book {
         restart_seconds: 0.0,
         kinds: Vec::new(),
         arrived: Time::ZERO,
+        ..JobSpec::default()
     };
     book.record(Time(1), &Entry::Submit(Submission { spec, name: None, key: None }), &Effects::default());
     let completed = Output::Note(Event::Completed { job: JOB });

@@ -159,6 +159,7 @@ impl View<'_> {
         let (steps, period_seconds) = match spec.work {
             Work::Steps(steps) => (Some(steps), None),
             Work::Period(seconds) => (None, Some(seconds)),
+            Work::Open(_) => (None, None),
         };
         let waits = record.reason.as_ref().map(|reason| api::Reason {
             code: reason.code().into(),

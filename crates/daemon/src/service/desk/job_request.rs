@@ -24,6 +24,7 @@ impl Desk {
             },
             kinds: self.kinds_named(&job.kinds)?,
             arrived: Time::ZERO,
+            ..JobSpec::default()
         })
     }
 
