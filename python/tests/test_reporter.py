@@ -4,7 +4,7 @@ import random
 import unittest
 
 import standin  # noqa: F401 (puts the package on the path)
-from arles.reporter import Count, Reporter
+from arles.reporter import Count, Mark, Reporter
 from arles.wire import Answer, Failure
 
 
@@ -18,7 +18,13 @@ class Bench:
         self.stops = []
         self.fail = None
         self.answer = Answer(False, None)
-        self.reporter = Reporter(self.post, lambda: self.count, self.stops.append, every, clock=lambda: self.now)
+        self.mark_wanted = False
+        self.reporter = Reporter(
+            self.post, lambda: self.count, self.stops.append, every, clock=lambda: self.now, ask_mark=self.ask_mark
+        )
+
+    def ask_mark(self):
+        self.mark_wanted = True
 
     def post(self, body, _timeout_seconds):
         self.sent.append((self.now, body))
@@ -26,13 +32,25 @@ class Bench:
             raise self.fail
         return self.answer
 
+    def step(self, steps):
+        """So many steps have just ended, and the training thread notes it if it was asked to."""
+        mark, moved = self.count.mark, steps > 0.0
+        steps += self.count.steps
+        if self.mark_wanted and moved:
+            self.mark_wanted = False
+            mark = Mark(self.now, steps, self.count.origin)
+        self.count = Count(steps, self.count.origin, mark)
+
     def live(self, seconds, step_seconds=0.5, rate=2.0):
         """Asks for a turn far more often than one is due."""
         end = self.now + seconds
         while self.now < end:
             self.reporter.turn()
             self.now += step_seconds
-            self.count = Count(self.count.steps + rate * step_seconds, self.count.origin)
+            self.step(rate * step_seconds)
+
+    def rates(self):
+        return [body["rate"] for _, body in self.sent]
 
     def times(self):
         return [when - 100.0 for when, _ in self.sent]
@@ -93,16 +111,35 @@ class Pace(unittest.TestCase):
 
 
 class Body(unittest.TestCase):
-    def test_rate_is_null_at_first_then_steps_per_second(self):
+    def test_rate_is_null_until_there_are_two_marks_then_steps_per_second(self):
         bench = Bench()
-        bench.live(12.0, rate=3.0)
-        self.assertEqual([body["rate"] for _, body in bench.sent], [None, 3.0, 3.0])
-        self.assertEqual([body["steps"] for _, body in bench.sent], [0.0, 15.0, 30.0])
+        bench.live(17.0, rate=3.0)
+        self.assertEqual(bench.rates(), [None, None, 3.0, 3.0])
+        self.assertEqual([body["steps"] for _, body in bench.sent], [0.0, 15.0, 30.0, 45.0])
         self.assertTrue(all(body["checkpointed"] is False for _, body in bench.sent))
+
+    def test_steps_longer_than_the_reporting_period_have_their_true_rate(self):
+        bench = Bench()
+        for tick in range(1, 601):  # a step every 12 s, a turn every 0.5 s
+            bench.reporter.turn()
+            bench.now += 0.5
+            if tick % 24 == 0:
+                bench.step(1.0)
+        rates = [rate for rate in bench.rates() if rate is not None]
+        self.assertGreater(len(rates), 15)
+        for rate in rates:
+            self.assertAlmostEqual(rate, 1.0 / 12.0)
+
+    def test_no_rate_while_the_count_stands_still(self):
+        bench = Bench()
+        bench.live(20.0)
+        known = len(bench.sent)
+        bench.live(30.0, rate=0.0)
+        self.assertEqual(set(bench.rates()[known + 1 :]), {None})
 
     def test_rate_spans_reports_that_were_lost(self):
         bench = Bench()
-        bench.live(5.0)
+        bench.live(10.0)
         bench.fail = OSError()
         with standin.Log():
             bench.live(10.0)
@@ -112,21 +149,26 @@ class Body(unittest.TestCase):
 
     def test_a_resume_and_a_count_that_falls_are_not_speed(self):
         bench = Bench()
-        bench.live(5.0)
-        bench.count = Count(1e6, 1)
-        bench.live(5.0)
-        bench.count = Count(10.0, 1)
-        bench.live(5.0)
-        self.assertEqual([body["rate"] for _, body in bench.sent], [None, None, None])
+        bench.live(10.0)
+        bench.count = Count(1e6, 1, bench.count.mark)
+        bench.live(10.0)
+        bench.count = Count(10.0, 1, bench.count.mark)
+        bench.live(10.0)
+        self.assertEqual(bench.rates(), [None, None, None, None, 2.0, None], "2.0 was measured before the count fell")
 
     def test_neither_a_moment_nor_a_checkpoint_makes_a_rate(self):
         bench = Bench()
-        bench.live(6.0)
-        bench.reporter.last(checkpointed=False)  # 1 s after the one before
+        bench.live(11.0)
+        bench.reporter.last(checkpointed=False)  # its mark is 5 s after the one before
+        bench.now += 0.5
+        bench.step(1.0)
+        bench.reporter.last(checkpointed=False)  # and this one 1 s
         bench.now += 60.0
         bench.reporter.last(checkpointed=True)
-        self.assertEqual([body["rate"] for _, body in bench.sent], [None, 2.0, None, None])
-        self.assertEqual([body["checkpointed"] for _, body in bench.sent], [False, False, False, True])
+        self.assertEqual(bench.rates(), [None, None, 2.0, 2.0, None, None])
+        self.assertEqual([body["checkpointed"] for _, body in bench.sent], [False] * 5 + [True])
+        bench.live(16.0)
+        self.assertEqual(bench.rates()[6:], [None, None, 2.0, 2.0], "the time of the checkpoint is in no rate")
 
     def test_a_count_that_is_no_number_is_not_sent(self):
         bench = Bench()

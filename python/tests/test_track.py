@@ -4,6 +4,7 @@ import copy
 import pickle
 import random
 import threading
+import time
 import unittest
 
 from standin import CONTINUE, STOP, TOKEN, Daemon, Log, environment, steps_until, under  # first: it puts the package on the path
@@ -123,12 +124,21 @@ class Reports(unittest.TestCase):
     def test_steps_and_rate_arrive(self):
         with Daemon() as daemon, under(daemon, ARLES_TOKEN=TOKEN):
             arles.resume(1000)
-            for _ in arles.track(steps_until(lambda: len(daemon.reports) >= 4), every=FAST):
+            for _ in arles.track(steps_until(lambda: len(daemon.reports) >= 5), every=FAST):
                 pass
-        first, *later = daemon.reports
-        self.assertEqual((first["steps"], first["rate"]), (1000.0, None))
+        first, second, *later = daemon.reports
+        self.assertEqual((first["steps"], first["rate"], second["rate"]), (1000.0, None, None))
         self.assertTrue(all(report["rate"] > 0.0 for report in later[:3]))
         self.assertEqual(sorted(report["steps"] for report in daemon.reports), [report["steps"] for report in daemon.reports])
+
+    def test_steps_longer_than_the_period_are_neither_nothing_nor_twice_as_fast(self):
+        with Daemon() as daemon, under(daemon):
+            for _ in arles.track(range(8), every=0.05):
+                time.sleep(0.2)
+        rates = [report["rate"] for report in daemon.reports if report["rate"] is not None]
+        self.assertTrue(rates)
+        for rate in rates:  # a loaded machine sleeps longer, never shorter
+            self.assertTrue(0.0 < rate < 1.05 / 0.2, rates)
 
     def test_a_job_named_in_the_code_and_resumed_before(self):
         with Daemon() as daemon, environment(ARLES_URL=daemon.url):

@@ -5,9 +5,12 @@ failure in a row the next one waits
 
     max(every, min(5 · 2^(k-1), 300)) seconds
 
-and the first success forgets them all. The rate is (steps - steps at the last report that got through) / (time since); it is null where
-that would mislead: in the first report; across a `resume`, where the difference of counts is not work done; over less than half of `every`;
-and with a checkpoint, whose time is in it.
+and the first success forgets them all.
+
+The rate is measured from one end of a step to another, never from one report to the next: with steps of 12 s and reports every 5 s the
+latter would say 0, 0, 0.2. After every report the training thread is asked to note the time and the count at the end of its next step (a
+`Mark`); the rate is that between the marks of two reports. It is null where there is none to tell: while the count has not moved; across a
+`resume`, where the difference of counts is not work done; over less than half of `every`; and with a checkpoint, whose time is in it.
 
 Must never: raise into the training thread, keep the process alive, or block it longer than `LAST_SECONDS`, and that only at its end.
 """
@@ -34,18 +37,20 @@ BACKOFF_MOST_SECONDS = 300.0
 Post = Callable[[Dict[str, Any], float], Answer]
 
 
+class Mark(NamedTuple):
+    """A moment at which a step had just ended."""
+
+    at: float
+    steps: float
+    origin: int
+
+
 class Count(NamedTuple):
     """How far the job is. Counts of different origins are not comparable: there was a `resume` between them."""
 
     steps: float
     origin: int
-
-
-class Delivered(NamedTuple):
-    """The last report that got through."""
-
-    at: float
-    reached: Count
+    mark: Optional[Mark] = None
 
 
 class Reporter:
@@ -58,6 +63,7 @@ class Reporter:
         stop: Callable[[Optional[float]], None],
         every: float,
         clock: Callable[[], float] = time.monotonic,
+        ask_mark: Callable[[], None] = lambda: None,
     ) -> None:
         self.every = every
         self._post = post
@@ -66,7 +72,9 @@ class Reporter:
         self._clock = clock
         self._next = -math.inf
         self._failures = 0
-        self._delivered: Optional[Delivered] = None
+        self._ask_mark = ask_mark
+        self._delivered: Optional[Count] = None
+        self._since: Optional[Mark] = None
         self._saved: Optional[Count] = None
         self._over = False
         self._closing = False
@@ -168,7 +176,7 @@ class Reporter:
                 self._wake.clear()
             if self._closing and not self._over and self._failures == 0:
                 known = self._delivered
-                if known is None or known.reached != self._count():
+                if known is None or known[:2] != self._count()[:2]:
                     self._send(self._clock(), checkpointed=False, timeout_seconds=LAST_SECONDS)
         except BaseException:  # a thread that dies loudly would print into the job's output
             pass
@@ -182,12 +190,17 @@ class Reporter:
             if not math.isfinite(count.steps):
                 raise Failure("steps", "the count of steps is not a finite number, so it is not reported")
             # what was saved stays saved: a report that comes right behind must not take it back
-            checkpointed = checkpointed or count == self._saved
-            body = {"steps": count.steps, "rate": None if checkpointed else self._rate(now, count), "checkpointed": checkpointed}
-            answer = self._post(body, timeout_seconds)
+            checkpointed = checkpointed or (self._saved is not None and count[:2] == self._saved[:2])
+            rate = None if checkpointed else self._rate(count)
+            answer = self._post({"steps": count.steps, "rate": rate, "checkpointed": checkpointed}, timeout_seconds)
             self._failures = 0
-            self._delivered = Delivered(now, count)
+            self._delivered = count
             self._saved = count if checkpointed else None
+            if checkpointed:
+                self._since = None
+            elif rate is not None or self._since is None or self._since.origin != count.origin:
+                self._since = count.mark
+            self._ask_mark()
             if answer.stop:
                 self._stop(answer.grace_seconds)
             return True
@@ -199,13 +212,14 @@ class Reporter:
         self._failures += 1
         return False
 
-    def _rate(self, now: float, count: Count) -> Optional[float]:
-        known = self._delivered
-        if known is None or known.reached.origin != count.origin or count.steps < known.reached.steps:
+    def _rate(self, count: Count) -> Optional[float]:
+        first, last = self._since, count.mark
+        if first is None or last is None or first.origin != last.origin or last.origin != count.origin:
             return None
-        if now - known.at < self.every / 2.0:
+        seconds = last.at - first.at
+        if seconds < self.every / 2.0 or last.steps <= first.steps:
             return None
-        rate = (count.steps - known.reached.steps) / (now - known.at)
+        rate = (last.steps - first.steps) / seconds
         return rate if math.isfinite(rate) else None
 
     def _warn(self, kind: str, sentence: str) -> None:

@@ -1,7 +1,8 @@
 """Counts steps and ends training when the job must make room.
 
 The training thread adds to a number and looks at one flag, `_attention`; all else happens in the reporter's thread, or on the rare step
-at which the flag is up: the first one, and those after somebody wished to stop (the daemon, or SIGTERM). So a step costs tens of nanoseconds.
+at which the flag is up: the first one, the one after each report (whose end is noted, so that rates are measured between ends of steps), and
+those after somebody wished to stop (the daemon, or SIGTERM). So a step costs tens of nanoseconds.
 
 A wish is acted upon by the training thread, between two steps: `on_stop` sees a model that no half-done step has touched.
 
@@ -23,7 +24,7 @@ from .settings import EVERY_SECONDS, PREEMPTED_EXIT_CODE, Settings, from_environ
 from .sigterm import Sigterm
 
 if TYPE_CHECKING:  # at run time they are imported where reporting is on, and nowhere else
-    from .reporter import Count, Reporter
+    from .reporter import Count, Mark, Reporter
 
 #: With `agree`, the ranks ask one another at every so many steps.
 AGREE_EVERY_STEPS = 10
@@ -70,6 +71,9 @@ class Tracker:
         self._steps: float = 0
         self._origin = 0
         self._counting = threading.Lock()
+        self._mark: Optional[Mark] = None
+        self._mark_wanted = False
+        self._steps_when_asked: float = 0
         self._attention = self._settings is not None
         self._wished = False
         self._until: Optional[float] = None
@@ -186,6 +190,8 @@ class Tracker:
         self._attention = self._agree is not None
         if not self._begun:
             self._begin()
+        if self._mark_wanted:
+            self._note_mark()
         if self._agree is not None and not self._wished:
             # by our own count, not by steps, which `resume` and `report` may have set on one rank alone
             if self._looks % AGREE_EVERY_STEPS == 0:
@@ -225,7 +231,11 @@ class Tracker:
 
             settings = self._settings
             reporter = Reporter(
-                lambda body, timeout_seconds: post(settings, body, timeout_seconds), self._count, self.request_stop, self._every
+                lambda body, timeout_seconds: post(settings, body, timeout_seconds),
+                self._count,
+                self.request_stop,
+                self._every,
+                ask_mark=self._ask_mark,
             )
             reporter.start()
             self._reporter = reporter
@@ -236,7 +246,24 @@ class Tracker:
         from .reporter import Count
 
         with self._counting:
-            return Count(float(self._steps), self._origin)
+            return Count(float(self._steps), self._origin, self._mark)
+
+    def _ask_mark(self) -> None:
+        """The end of the next step is noted. From the reporter's thread."""
+        self._steps_when_asked = self._steps
+        self._mark_wanted = True
+        self._attention = True
+
+    def _note_mark(self) -> None:
+        """Notes the time if a step has ended since the mark was asked for."""
+        from .reporter import Mark
+
+        if self._steps == self._steps_when_asked:
+            self._attention = True  # somebody only looked: `should_stop`, or the start of an epoch
+            return
+        self._mark_wanted = False
+        with self._counting:
+            self._mark = Mark(time.monotonic(), float(self._steps), self._origin)
 
     def close(self) -> None:
         """Sends what has not been reported yet (waiting for at most 2 s), ends the thread and gives SIGTERM back. Twice is once."""
