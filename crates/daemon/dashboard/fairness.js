@@ -1,7 +1,8 @@
 // Who is owed how much, who got it, and whether anybody would rather have another's part.
 //
 // The decision in force comes from /v1/allocation, the past from /v1/audit. Envy E(l,i) is what l's jobs would make of i's GPUs, per entitlement,
-// over what they make of their own: above 1, l would rather have i's. The sharing ratio is a tenant's utility over that of an equal division.
+// over what they make of their own: above 1, l would rather have i's. The sharing ratio is a tenant's utility over that of an equal division. Both are
+// judged by the policy's own entitlements, limits and estimates of that round; what was received since stands apart.
 
 import { get } from "./api.js";
 import { card, count, empty, entry, h, num, percent, piece, plural, render, table, three, tile } from "./base.js";
@@ -36,7 +37,7 @@ function draw(app, tenants, it, past) {
         verdict("Lowest sharing ratio", least, least != null && least < 1 - LEVEL, "every tenant gets at least an equal split's worth",
           "a tenant would be better off with an equal split"),
         tile("Tenants", count(shares.length), `${plural(tenants.reduce((n, t) => n + t.waiting, 0), "job")} waiting, ${count(tenants.reduce((n, t) => n + t.running, 0))} hold GPUs`)),
-      card("Shares against entitlement", legend(past), bars(app, shares, held, past)),
+      card("Shares against entitlement", legend(past), bars(app, shares, held, past), remarks(app, shares)),
       card("Envy", matrix(app, it, shares)),
       card("GPUs by tenant and kind", kinds(app, it, shares))],
   ];
@@ -56,12 +57,18 @@ function bars(app, shares, held, past) {
       piece(past ? "active whole" : "active", s.granted_ratio / most), !past && piece("idle low", has / most),
       h("i", { class: "mark", style: { left: `${(100 * s.entitlement_ratio) / most}%` } }));
   };
-  return table("Shares", ["tenant", "", "#entitled", "#granted", ...(past ? [] : ["#in use"]), "#sharing ratio"],
+  return table("Shares", ["tenant", "", "#entitled", "#granted", past ? "#GPUs received" : "#in use", "#sharing ratio"],
     shares.map((s) => h("tr", { "data-row": "", tabindex: -1, testid: "share-row", "data-tenant": s.tenant, "data-key": s.tenant },
     h("td", null, app.mark(s.tenant)), h("td", { class: "stretch" }, track(s)), num(percent(s.entitlement_ratio)), num(percent(s.granted_ratio)),
-    !past && num(percent(held.get(s.tenant)?.held_ratio)),
+    num(past ? s.received.reduce((a, b) => a + b, 0).toFixed(1) : percent(held.get(s.tenant)?.held_ratio)),
     h("td", { class: s.sharing_ratio != null && s.sharing_ratio < 1 - LEVEL ? "n wrong" : "n",
       title: s.sharing_ratio == null ? "no demand" : null }, s.sharing_ratio?.toFixed(2) ?? "–"))));
+}
+
+/** Why a figure is not what one would expect: policy, estimates or rounding. */
+function remarks(app, shares) {
+  const said = shares.flatMap((s) => s.notes.map((note) => h("li", { testid: "share-note" }, app.mark(s.tenant), ` ${note}`)));
+  return said.length > 0 && h("ul", { class: "note" }, said);
 }
 
 function matrix(app, it, shares) {

@@ -14,11 +14,15 @@ pub struct Share {
     pub gpus: Vec<f64>,
     /// Fraction of the usable GPUs that was granted.
     pub granted_ratio: f64,
-    /// Utility relative to an equal split of the cluster; below 1 the tenant would be better off with its own part. `null` if it had no
-    /// demand.
+    /// GPUs held, by kind: now, or on average over the window. Whole gangs take turns, so it differs from what was granted from round to round.
+    pub received: Vec<f64>,
+    /// Utility relative to an equal split of the cluster, of the tenant's worst-off job class, by the policy's entitlements and the
+    /// estimates of its round; below 1 it would be better off with its own part. `null` if it had no demand.
     pub sharing_ratio: Option<f64>,
-    /// Envy towards each tenant in the order of `tenants`; above 1 it would prefer the other's GPUs. `null` if unknown.
+    /// Envy towards each tenant in the order of `tenants`, judged in the same way; above 1 it would prefer the other's GPUs. `null` if unknown.
     pub envy: Vec<Option<f64>>,
+    /// Where these figures come from if they are not 1: policy, estimates or rounding to whole gangs.
+    pub notes: Vec<String>,
 }
 
 /// A start, stop or move of a job.

@@ -65,6 +65,9 @@ impl Audit {
         if self.read.format() == Format::Table {
             envy(out, &audit)?;
             output::paragraph(out, &summary(&audit))?;
+            for share in audit.shares.iter().filter(|share| !share.notes.is_empty()) {
+                output::prose(out, &format!("{}: {}.", harmless(&share.tenant), share.notes.join("; ")))?;
+            }
         }
         Ok(())
     }
@@ -75,6 +78,7 @@ fn shares(audit: &api::Audit) -> Table {
         Column::left("tenant", "tenant"),
         Column::right("share\n%", "entitlement_ratio"),
         Column::right("granted\n%", "granted_ratio"),
+        Column::right("received\nGPUs", "received"),
         Column::right("sharing\nratio", "sharing_ratio"),
         Column::prose("GPUs by kind", "gpus"),
     ]);
@@ -87,6 +91,7 @@ fn shares(audit: &api::Audit) -> Table {
             Cell::named(&shortened(&name, 20), &name),
             Cell::number(percent(share.entitlement_ratio), share.entitlement_ratio),
             Cell::number(percent(share.granted_ratio), share.granted_ratio),
+            Cell::number(shown(share.received.iter().sum(), 3), share.received.iter().sum()),
             Cell::number(shown(sharing, 3), sharing),
             gpus.join(", ").into(),
         ]);

@@ -11,6 +11,7 @@ mod accounts;
 mod decision;
 mod events;
 mod record;
+mod series;
 #[cfg(test)]
 mod tests;
 
@@ -20,14 +21,15 @@ use crate::store::entry::{Entry, JournalHeader};
 use arles_api::{self as api, JobState};
 use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
 use arles_core::scheduler::{Event, NodeStatus, Order, Reason};
-use arles_core::{Input, JobId, KindId, Output, Round, Tenant, Time};
+use arles_core::{GpuId, Input, JobId, KindId, Output, Round, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub(crate) use accounts::Totals;
-pub(crate) use decision::{AuditPeriod, Decision, TenantShare, shares};
+pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
 pub(crate) use record::{HeldGpus, Record};
+pub(crate) use series::{Bucket, RESOLUTIONS, Series};
 
 /// Starts, stops and moves that are kept.
 const CHANGES: usize = 400;
@@ -111,6 +113,12 @@ pub(crate) struct Book {
     pub(crate) decision: Option<Decision>,
     pub(crate) failure: Option<String>,
     pub(crate) period: AuditPeriod,
+    /// GPUs held, by tenant.
+    #[serde(default)]
+    pub(crate) holding: Vec<Holding>,
+    /// What the cluster did lately.
+    #[serde(default)]
+    pub(crate) series: Series,
     pub(crate) changes: VecDeque<api::Change>,
     /// Rows of history that are not yet written.
     pub(crate) rows: Vec<HistoryRow>,
@@ -165,6 +173,8 @@ impl Book {
             decision: None,
             failure: None,
             period: AuditPeriod::default(),
+            holding: Vec::new(),
+            series: Series::default(),
             changes: VecDeque::new(),
             rows: Vec::new(),
             last_event: 0,
@@ -202,6 +212,10 @@ impl Book {
         effects.touched.iter().for_each(|touched| self.touch(at, touched));
         if let Some(nodes) = &effects.nodes {
             self.note_nodes(at, nodes);
+        }
+        // Last, so that what is counted follows from this entry alone and not from when a daemon was restarted.
+        if matches!(entry, Entry::Input(Input::Tick)) {
+            self.sample(at);
         }
     }
 
@@ -402,10 +416,10 @@ impl Book {
         let (state, after) = (record.state, record.held.clone());
         if before.as_ref().map(|held| &held.gpus) != after.as_ref().map(|held| &held.gpus) {
             if let Some(held) = &before {
-                self.leave(touched.job, tenant, &held.gpus);
+                self.leave(at, touched.job, tenant, &held.gpus);
             }
             if let Some(held) = &after {
-                self.sit(touched.job, tenant, &held.gpus);
+                self.sit(at, touched.job, tenant, &held.gpus);
             }
         }
         if was != state {
@@ -445,35 +459,34 @@ impl Book {
         }
     }
 
-    fn sit(&mut self, job: JobId, tenant: usize, gpus: &[u32]) {
+    fn sit(&mut self, at: Time, job: JobId, tenant: usize, gpus: &[u32]) {
         for &gpu in gpus {
             let seats = &mut self.seats[gpu as usize];
             let Some(free) = seats.iter().position(|&s| s == 0) else { continue };
             seats[free] = job.0;
             let other = seats[1 - free];
-            self.share_out(tenant, other, -1.0);
+            self.share_out(at, gpu, tenant, other, -1.0);
         }
     }
 
-    fn leave(&mut self, job: JobId, tenant: usize, gpus: &[u32]) {
+    fn leave(&mut self, at: Time, job: JobId, tenant: usize, gpus: &[u32]) {
         for &gpu in gpus {
             let seats = &mut self.seats[gpu as usize];
             let Some(own) = seats.iter().position(|&s| s == job.0) else { continue };
             seats[own] = 0;
             let other = seats[1 - own];
-            self.share_out(tenant, other, 1.0);
+            self.share_out(at, gpu, tenant, other, 1.0);
         }
     }
 
     /// Somebody came to (−1) or left (1) a GPU on which `other` may sit: a shared GPU is half each one's.
-    fn share_out(&mut self, tenant: usize, other: u64, sign: f64) {
+    fn share_out(&mut self, at: Time, gpu: u32, tenant: usize, other: u64, sign: f64) {
+        let kind = self.header().cluster.kind_of(GpuId(gpu));
         let partner = self.jobs.get(&JobId(other)).map(|record| record.spec.tenant.index());
-        match partner {
-            Some(partner) => {
-                self.tenants[partner].gpus += sign * 0.5;
-                self.tenants[tenant].gpus -= sign * 0.5;
-            }
-            None => self.tenants[tenant].gpus -= sign,
+        let own = if partner.is_some() { 0.5 } else { 1.0 };
+        for (tenant, gpus) in partner.map(|partner| (partner, sign * 0.5)).into_iter().chain([(tenant, -sign * own)]) {
+            self.tenants[tenant].gpus += gpus;
+            self.hold(at, tenant, kind, gpus);
         }
     }
 }

@@ -178,7 +178,7 @@ impl Site for Lookahead<'_> {
     fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution> {
         let solution = self.solver.solve(problem, policy);
         if let Ok(allocation) = &solution {
-            self.shares = Some(shares(problem, allocation));
+            self.shares = Some(shares(problem, allocation, policy.entitlement));
         }
         Some(solution)
     }

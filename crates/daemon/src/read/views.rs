@@ -9,8 +9,10 @@ mod cluster;
 mod energy;
 mod fairness;
 mod jobs;
+mod judgement;
 mod query;
 mod rates;
+mod series;
 
 pub(crate) use cluster::node_state;
 pub use query::{EnergyBy, JobsQuery, Page};

@@ -42,6 +42,17 @@ pub enum HistoryRow {
         /// Sums over the period, as JSON.
         facts: String,
     },
+    /// What the cluster did in a stretch of time.
+    Point {
+        /// Length of the stretch in seconds.
+        resolution: u64,
+        /// Start of the stretch.
+        at: Time,
+        /// Points of this resolution that are older than this many seconds are dropped.
+        keep: u64,
+        /// Sums over the stretch, as JSON.
+        facts: String,
+    },
 }
 
 /// Which ended jobs to list.
@@ -76,6 +87,13 @@ pub(super) fn write(transaction: &Transaction<'_>, rows: &[HistoryRow]) -> rusql
             HistoryRow::Audit { at, until, facts } => {
                 let sql = "INSERT OR REPLACE INTO audit (at, until, facts) VALUES (?1, ?2, ?3)";
                 transaction.prepare_cached(sql)?.execute(params![at.0 as i64, until.0 as i64, facts])?;
+            }
+            HistoryRow::Point { resolution, at, keep, facts } => {
+                let sql = "INSERT OR REPLACE INTO point (resolution, at, facts) VALUES (?1, ?2, ?3)";
+                transaction.prepare_cached(sql)?.execute(params![*resolution as i64, at.0 as i64, facts])?;
+                let old = at.0.saturating_sub(keep * 1_000_000) as i64;
+                let sql = "DELETE FROM point WHERE resolution = ?1 AND at < ?2";
+                transaction.prepare_cached(sql)?.execute(params![*resolution as i64, old])?;
             }
         }
     }
@@ -175,6 +193,34 @@ impl Store {
                 (row.get(0).map_err(&doing)?, row.get(1).map_err(&doing)?, row.get(2).map_err(&doing)?);
             found.push((Time(at as u64), Time(until as u64), parsed(&text, "an audit")?));
         }
+        Ok(found)
+    }
+
+    /// Points of one resolution that begin in a window, oldest first, the newest `most` of them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn points<T: DeserializeOwned>(
+        &self,
+        resolution: u64,
+        from: Time,
+        to: Time,
+        most: usize,
+    ) -> Done<Vec<(Time, T)>> {
+        let doing = StoreError::sqlite("reading the cluster's history");
+        // The stretch that the window begins in counts.
+        let from = from.0.saturating_sub(resolution * 1_000_000 - 1);
+        let sql =
+            "SELECT at, facts FROM point WHERE resolution = ?1 AND at >= ?2 AND at < ?3 ORDER BY at DESC LIMIT ?4";
+        let mut select = self.connection.prepare_cached(sql).map_err(&doing)?;
+        let values = params![resolution as i64, from as i64, to.0.min(i64::MAX as u64) as i64, most as i64];
+        let mut rows = select.query(values).map_err(&doing)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(&doing)? {
+            let (at, text): (i64, String) = (row.get(0).map_err(&doing)?, row.get(1).map_err(&doing)?);
+            found.push((Time(at as u64), parsed(&text, "a point of the cluster's history")?));
+        }
+        found.reverse();
         Ok(found)
     }
 }

@@ -22,6 +22,10 @@ const STEPS: &[&str] = &["
     CREATE TABLE audit (at INTEGER PRIMARY KEY, until INTEGER NOT NULL, facts TEXT NOT NULL) STRICT;
     CREATE TABLE token (
         name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, tenant TEXT, created INTEGER NOT NULL) STRICT;
+",
+    "
+    CREATE TABLE point (
+        resolution INTEGER NOT NULL, at INTEGER NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (resolution, at)) STRICT, WITHOUT ROWID;
 "];
 
 /// Refuses files that are something else, or newer than this program.

@@ -143,7 +143,7 @@ impl Book {
             record.steps = steps;
         }
         if let Some(held) = held {
-            self.leave(job, tenant, &held.gpus);
+            self.leave(at, job, tenant, &held.gpus);
         }
         self.recount(job, tenant, was, state, reason);
         let line = &mut self.tenants[tenant];

@@ -1,8 +1,9 @@
 //! The decision in force, and fairness over a window.
 
+use super::judgement::Figures;
 use super::{Source, View, window};
 use crate::Refusal;
-use crate::read::book::{AuditPeriod, Book};
+use crate::read::book::{AuditPeriod, Book, TenantShare};
 use arles_api as api;
 use arles_core::Time;
 
@@ -24,6 +25,7 @@ impl View<'_> {
             let tenants: Vec<String> = self.lines(book).map(|(_, line)| line.name.clone()).collect();
             let decision = book.decision.as_ref();
             let usable: f64 = decision.map_or(0.0, |d| d.capacity.iter().sum());
+            let again = book.judged_again().unwrap_or_default();
             let share = |(i, line): (usize, &crate::read::book::TenantTotals)| {
                 let own = decision.and_then(|d| d.shares.iter().find(|share| share.tenant.index() == i));
                 let gpus = own.map_or_else(|| vec![0.0; cluster.kinds().len()], |share| share.gpus.clone());
@@ -31,13 +33,29 @@ impl View<'_> {
                     let at = decision?.shares.iter().position(|share| share.tenant.index() == j)?;
                     own?.envy.get(at).copied()
                 });
+                let envy: Vec<Option<f64>> = envy.collect();
+                let mut received = book.holding.get(i).map_or_else(Vec::new, |holding| holding.gpus.clone());
+                received.resize(gpus.len(), 0.0);
+                let newest = again.iter().find(|share| share.tenant.index() == i).filter(|_| own.is_some());
+                let worst = |share: &TenantShare| share.envy.iter().copied().fold(1.0, f64::max);
+                let figures = Figures {
+                    policy: decision.map(|d| d.policy.as_str()),
+                    sharing: own.map(|share| share.sharing),
+                    envy: strongest(&envy, &tenants),
+                    again: newest.map(|share| (share.sharing, worst(share), decision.map_or(0, |d| d.round.0))),
+                    granted: gpus.iter().sum(),
+                    received: received.iter().sum(),
+                    verb: "holds",
+                };
                 api::Share {
                     tenant: line.name.clone(),
                     entitlement_ratio: entitlement(book, line.weight),
                     granted_ratio: if usable > 0.0 { gpus.iter().sum::<f64>() / usable } else { 0.0 },
+                    notes: figures.notes(),
                     gpus,
+                    received,
                     sharing_ratio: own.map(|share| share.sharing),
-                    envy: envy.collect(),
+                    envy,
                 }
             };
             let seen = |change: &&api::Change| self.who.sees(&change.tenant);
@@ -47,7 +65,7 @@ impl View<'_> {
                 decided_at: decision.map(|d| d.at.seconds()),
                 policy: decision.map_or_else(|| book.policy.clone(), |d| d.policy.clone()),
                 kinds: cluster.kinds().iter().map(|kind| kind.name.clone()).collect(),
-                tenants,
+                tenants: tenants.clone(),
                 capacity: decision.map_or_else(|| vec![0.0; cluster.kinds().len()], |d| d.capacity.clone()),
                 shares: self.lines(book).map(share).collect(),
                 solve_seconds,
@@ -86,6 +104,8 @@ impl View<'_> {
     fn judge(&self, book: &Book, all: &AuditPeriod) -> api::Audit {
         let cluster = &self.header().cluster;
         let k = cluster.kinds().len();
+        let names: Vec<String> = self.lines(book).map(|(_, line)| line.name.clone()).collect();
+        let window = all.from.map_or(0.0, |from| all.until.since(from));
         let share = |(i, line): (usize, &crate::read::book::TenantTotals)| {
             let sums = all.tenants.get(&(i as u32));
             let seconds = sums.map_or(0.0, |sums| sums.seconds);
@@ -97,13 +117,29 @@ impl View<'_> {
                 let (sum, seconds) = *sums?.envy.get(&(j as u32))?;
                 (seconds > 0.0).then(|| sum / seconds)
             });
+            let envy: Vec<Option<f64>> = envy.collect();
+            let sharing = sums.filter(|s| s.seconds > 0.0).map(|s| s.sharing_seconds / s.seconds);
+            let received_seconds = |j: usize| sums.and_then(|s| s.received.get(j)).copied().unwrap_or(0.0);
+            let received: Vec<f64> = (0..k).map(|j| received_seconds(j) / window.max(f64::MIN_POSITIVE)).collect();
+            let figures = Figures {
+                policy: all.policies.first().filter(|_| all.policies.len() == 1).map(String::as_str),
+                sharing,
+                envy: strongest(&envy, &names),
+                again: None,
+                // Both over the whole window: what was granted while it had no demand is nothing.
+                granted: held / window.max(f64::MIN_POSITIVE),
+                received: received.iter().sum(),
+                verb: "received",
+            };
             api::Share {
                 tenant: line.name.clone(),
                 entitlement_ratio: entitlement(book, line.weight),
+                notes: figures.notes(),
                 gpus,
                 granted_ratio: if all.capacity_seconds > 0.0 { held / all.capacity_seconds } else { 0.0 },
-                sharing_ratio: sums.filter(|s| s.seconds > 0.0).map(|s| s.sharing_seconds / s.seconds),
-                envy: envy.collect(),
+                received,
+                sharing_ratio: sharing,
+                envy,
             }
         };
         let shares: Vec<api::Share> = self.lines(book).map(share).collect();
@@ -113,7 +149,7 @@ impl View<'_> {
             to: all.until.seconds(),
             seconds: all.seconds,
             kinds: cluster.kinds().iter().map(|kind| kind.name.clone()).collect(),
-            tenants: self.lines(book).map(|(_, line)| line.name.clone()).collect(),
+            tenants: names.clone(),
             worst_envy: envies.reduce(f64::max),
             least_sharing: shares.iter().filter_map(|share| share.sharing_ratio).reduce(f64::min),
             policies: all.policies.iter().cloned().collect(),
@@ -125,4 +161,10 @@ impl View<'_> {
 /// A weight as a part of all.
 fn entitlement(book: &Book, weight: f64) -> f64 {
     weight / book.tenants.iter().map(|line| line.weight).sum::<f64>().max(f64::MIN_POSITIVE)
+}
+
+/// The strongest envy of a row, and whom it is felt for.
+fn strongest<'t>(envy: &[Option<f64>], tenants: &'t [String]) -> Option<(f64, &'t str)> {
+    let known = envy.iter().zip(tenants).filter_map(|(ratio, name)| Some(((*ratio)?, name.as_str())));
+    known.reduce(|most, other| if other.0 > most.0 { other } else { most })
 }
