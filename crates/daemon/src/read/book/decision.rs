@@ -198,7 +198,7 @@ impl Book {
             shares: shares(problem, allocation),
         });
         let users = problem.users.len();
-        self.tell(
+        self.push_event(
             at,
             "round",
             None,
