@@ -16,7 +16,7 @@ use crate::store::entry::{Key, fingerprint};
 use arles_api::{self as api, JobState};
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_core::job::{self, check_weight};
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use arles_core::{JobId, Tenant, TenantId};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -275,7 +275,7 @@ impl Desk {
             let names = book.tenants.iter().map(|line| line.name.as_str());
             Refusal::unprocessable(
                 "no-such-tenant",
-                unknown("tenant", name, nearest(name, names)),
+                unknown("tenant", name, names),
                 "'arles tenants' lists them; an admin adds one with PUT /v1/tenants/NAME",
             )
         })
@@ -287,9 +287,8 @@ impl Desk {
 }
 
 /// "unknown tenant 'visoin' (did you mean vision?)".
-fn unknown(what: &str, name: &str, nearest: Option<&str>) -> String {
-    let near = nearest.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-    format!("unknown {what} '{}'{near}", name.escape_debug())
+fn unknown<'n>(what: &str, name: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    format!("unknown {what} '{}'{}", name.escape_debug(), suggestion(name, names))
 }
 
 /// Checks a weight of a tenant or a job.
@@ -317,7 +316,7 @@ fn gone() -> Refusal {
 
 fn policy(name: &str) -> Result<&'static PolicyEntry, Refusal> {
     find_policy(name).ok_or_else(|| {
-        let near = nearest(name, POLICIES.iter().map(|entry| entry.name));
-        Refusal::unprocessable("no-such-policy", unknown("policy", name, near), "'arles policies' lists them")
+        let message = unknown("policy", name, POLICIES.iter().map(|entry| entry.name));
+        Refusal::unprocessable("no-such-policy", message, "'arles policies' lists them")
     })
 }
