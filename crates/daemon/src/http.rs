@@ -9,6 +9,7 @@
 mod assets;
 mod authorize;
 mod backend;
+mod call;
 mod openapi;
 mod parameter;
 mod params;
@@ -19,7 +20,8 @@ mod server;
 mod stream;
 mod tls;
 
-pub use backend::{ApiReply, ApiRequest, Backend};
+pub use backend::Backend;
+pub use call::{ApiCall, ApiReply};
 pub use openapi::{markdown, text as openapi};
 pub use parameter::ParameterType;
 pub use params::Params;
@@ -27,7 +29,6 @@ pub use routes::{Body, Content, Parameter, Place, ROUTES, Route, SchemaOf, Targe
 pub use tls::Tls;
 
 use crate::Refusal;
-use crate::service::desk::Desk;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -150,25 +151,12 @@ fn internal(what: &str) -> Refusal {
     }
 }
 
-/// Serves the desk until told to stop; then requests in flight have 5 seconds to finish, and event streams end.
+/// Serves the desk, or another backend, until told to stop; then requests in flight have 5 seconds to finish, and event streams end.
 ///
 /// # Errors
 /// If the options do not go together or the certificate and key are of no use; nothing was served then.
-pub async fn serve(
-    desk: Desk,
-    options: Options,
-    listener: TcpListener,
-    stop: watch::Receiver<bool>,
-) -> Result<(), ServeError> {
-    serve_backend(desk, options, listener, stop).await
-}
-
-/// The same for any backend.
-///
-/// # Errors
-/// As [`serve`].
 #[allow(clippy::needless_pass_by_value)]
-pub async fn serve_backend<B: Backend>(
+pub async fn serve<B: Backend>(
     backend: B,
     options: Options,
     listener: TcpListener,

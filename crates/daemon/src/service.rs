@@ -2,7 +2,7 @@
 //!
 //! - the event loop (`event_loop.rs`) owns scheduler and journal; everything goes through it;
 //! - the engine worker (`engine_worker.rs`) owns the engine: orders go out, reports and surveys come in;
-//! - the workers (`workers.rs`) answer the scheduler's questions: one runs the policy, one estimates;
+//! - the workers (`workers.rs`): the solver runs the policy, the estimator estimates rates;
 //! - the snapshotter (`snapshotter.rs`) serialises snapshots.
 //!
 //! They communicate through channels and share nothing but the book, the clock and the gauges.
@@ -113,22 +113,22 @@ pub(crate) enum ServiceState {
 
 /// What comes into the loop.
 pub(crate) enum Message {
-    /// Somebody wants a change.
+    /// A change requested by a caller.
     Change(Change, Reply),
-    /// Somebody asks about the machine as it is.
-    Question(Box<dyn FnOnce(&StateMachine) + Send>),
-    /// For the scheduler.
+    /// Reads the state machine between two batches.
+    Inspect(Box<dyn FnOnce(&StateMachine) + Send>),
+    /// Inputs for the scheduler.
     Inputs(Vec<Input>),
-    /// The engine was looked at.
-    Sighted(Box<EngineReport>),
-    /// Jobs that are over were dismissed.
-    Dismissed(Vec<(JobId, Option<JobMeter>)>),
-    /// The engine knows now which jobs live.
-    RolledCall(Vec<JobMeter>),
-    /// The engine could not be talked to and now can: tell it everything.
+    /// A survey of the engine, with meters and measurements.
+    EngineReport(Box<EngineReport>),
+    /// The engine removed jobs that are over; their last meters.
+    JobsRemoved(Vec<(JobId, Option<JobMeter>)>),
+    /// The engine has the list of live jobs; last meters of others.
+    JobsSynced(Vec<JobMeter>),
+    /// The engine is reachable again and must be sent all jobs and orders.
     Reconnected,
-    /// A snapshot, written down and cut into pieces.
-    Chores(VecDeque<MaintenanceStep>),
+    /// A serialised snapshot, cut into pieces.
+    Maintenance(VecDeque<MaintenanceStep>),
     /// End.
     Stop,
 }
@@ -143,18 +143,18 @@ pub(crate) struct Shared {
     pub(crate) engine_name: String,
     pub(crate) estimator_name: String,
     inbox: Sender<Message>,
-    condition: AtomicU8,
-    /// The number of the last event, for whoever waits for the next.
-    pub(crate) news: tokio::sync::watch::Sender<u64>,
+    state: AtomicU8,
+    /// Number of the last event; event streams wait on it.
+    pub(crate) last_event: tokio::sync::watch::Sender<u64>,
     /// Room for dry runs.
     pub(crate) forecasts: tokio::sync::Semaphore,
     /// Connections for reading history, as many as were ever needed at once.
     readers: Mutex<Vec<Store>>,
-    /// The connection that keeps tokens; also the mould of readers.
+    /// The connection that keeps tokens; readers are opened from it.
     pub(crate) tokens: Mutex<Store>,
     /// Callers by the hash of their secret.
     callers: RwLock<BTreeMap<String, Caller>>,
-    /// The way to the estimator, for dry runs.
+    /// Sender to the estimator, for dry runs.
     estimator: Mutex<Option<Sender<workers::EstimatorTask>>>,
 }
 
@@ -167,8 +167,8 @@ impl Shared {
         self.book.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn condition(&self) -> ServiceState {
-        match self.condition.load(Ordering::Acquire) {
+    pub(crate) fn state(&self) -> ServiceState {
+        match self.state.load(Ordering::Acquire) {
             0 => ServiceState::Starting,
             1 => ServiceState::Ready,
             2 => ServiceState::Stopping,
@@ -176,15 +176,15 @@ impl Shared {
         }
     }
 
-    pub(crate) fn set_condition(&self, condition: ServiceState) {
-        self.condition.store(condition as u8, Ordering::Release);
+    pub(crate) fn set_state(&self, state: ServiceState) {
+        self.state.store(state as u8, Ordering::Release);
     }
 
     /// Sends something to the loop.
     pub(crate) fn send(&self, message: Message) -> Result<(), Refusal> {
-        let request = matches!(message, Message::Change(..) | Message::Question(_));
+        let request = matches!(message, Message::Change(..) | Message::Inspect(_));
         if request {
-            let state = self.condition();
+            let state = self.state();
             if state != ServiceState::Ready {
                 return Err(state.refusal());
             }
@@ -216,7 +216,7 @@ impl Shared {
     pub(crate) fn estimate_now(&self, ask: RateQuery) -> RateRow {
         let (reply, answer) = mpsc::channel();
         let estimator = self.estimator.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let sent = estimator.is_some_and(|way| way.send(workers::EstimatorTask::Wondered(ask, reply)).is_ok());
+        let sent = estimator.is_some_and(|sender| sender.send(workers::EstimatorTask::Preview(ask, reply)).is_ok());
         let kinds = self.header.cluster.kinds().len();
         sent.then(|| answer.recv_timeout(std::time::Duration::from_secs(5)).ok())
             .flatten()
@@ -271,7 +271,7 @@ impl Service {
         }
         let last = (seq > 0).then_some(book.now.max(machine.scheduler.now()));
         let (inbox, messages) = mpsc::channel();
-        let (news, _) = tokio::sync::watch::channel(book.last_event);
+        let (last_event, _) = tokio::sync::watch::channel(book.last_event);
         let shared = Arc::new(Shared {
             book: RwLock::new(book),
             header,
@@ -281,8 +281,8 @@ impl Service {
             engine_name: parts.engine_name,
             estimator_name: parts.estimator_name,
             inbox,
-            condition: AtomicU8::new(ServiceState::Starting as u8),
-            news,
+            state: AtomicU8::new(ServiceState::Starting as u8),
+            last_event,
             forecasts: tokio::sync::Semaphore::new(FORECASTS),
             readers: Mutex::new(Vec::new()),
             tokens: Mutex::new(store.side_writer()?),
@@ -324,7 +324,7 @@ impl Service {
     /// # Errors
     /// When the journal could not be written.
     pub fn stop(self) -> Result<(), StoreError> {
-        self.shared.set_condition(ServiceState::Stopping);
+        self.shared.set_state(ServiceState::Stopping);
         let _ = self.shared.inbox.send(Message::Stop);
         self.event_loop
             .join()

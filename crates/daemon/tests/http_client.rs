@@ -22,14 +22,14 @@ fn requests_and_refusals_come_back() {
     let server = Server::start(Server::unlimited());
     let client = client(&server, "operator");
     let job: Value = client.get("/v1/jobs/17").unwrap();
-    assert_eq!(job["asked"], "Job(17)");
+    assert_eq!(job["asked"], "getJob 17");
     let request: JobRequest = serde_json::from_value(json!({"workload": "resnet50", "steps": 5.0})).unwrap();
     let made: Value = client.post("/v1/jobs", &request, Some("key-1")).unwrap();
     assert!(made["asked"].as_str().unwrap().contains("key-1"));
     let put: Value = client.put("/v1/policy", &json!({"policy": "fifo"})).unwrap();
     assert!(put["asked"].as_str().unwrap().contains("fifo"));
     let gone: Value = client.delete("/v1/jobs/3").unwrap();
-    assert_eq!(gone["asked"], "Cancel(3)");
+    assert_eq!(gone["asked"], "cancelJob 3");
     assert!(client.text("/openapi.json").unwrap().contains("3.1.0"));
     let ready: Health = client.get("/readyz").unwrap();
     assert!(!ready.ok, "told although its status is 503");
@@ -138,7 +138,7 @@ fn tls_there_and_back() {
     let trusting = Client::new(&url, Some("admin".into()), Some(&ca)).unwrap();
     for id in 1..4 {
         let job: Value = trusting.get(&format!("/v1/jobs/{id}")).unwrap();
-        assert_eq!(job["asked"], format!("Job({id})"));
+        assert_eq!(job["asked"], format!("getJob {id}"));
     }
     let Some((other_folder, other)) = certificate("other") else { return };
     let doubting = Client::new(&url, Some("admin".into()), Some(&other.cert)).unwrap();
@@ -160,7 +160,7 @@ fn keys_that_do_not_fit_are_refused_at_the_start() {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let (_keep, stop) = tokio::sync::watch::channel(false);
             let options = Options { tls: Some(tls), ..Options::default() };
-            let served = arles_daemon::http::serve_backend(fake::Fake::default(), options, listener, stop);
+            let served = arles_daemon::http::serve(fake::Fake::default(), options, listener, stop);
             tokio::time::timeout(Duration::from_secs(2), served)
                 .await
                 .expect("it does not serve")

@@ -4,7 +4,7 @@
 mod fake;
 
 use arles_daemon::access::{Need, Scope};
-use arles_daemon::http::{Options, ROUTES, Verb, serve_backend};
+use arles_daemon::http::{Options, ROUTES, Verb, serve};
 use fake::{Fake, Server};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -48,22 +48,22 @@ fn every_route_lets_in_the_scopes_that_it_names_and_no_others() {
 fn questions_arrive_as_they_were_asked() {
     let server = Server::start(Server::unlimited());
     let asked = |target: &str| server.get(target).json()["asked"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(asked("/v1/jobs/17"), "Job(17)");
+    assert_eq!(asked("/v1/jobs/17"), "getJob 17");
     assert_eq!(
         asked("/v1/jobs?state=running,waiting&tenant=a+b%C3%A4&order=oldest&limit=5&cursor=x"),
-        "Jobs(JobsQuery { states: [Waiting, Running], tenant: Some(\"a bä\"), workload: None, oldest_first: true, \
-         cursor: Some(\"x\"), limit: Some(5) })"
+        "listJobs JobsQuery { states: [Waiting, Running], tenant: Some(\"a bä\"), workload: None, oldest_first: true, \
+         cursor: Some(\"x\"), limit: Some(5) }"
     );
     assert_eq!(
         asked("/v1/energy?by=kind&from=1.5e3"),
-        "Energy(Kind, Some(1500.0), None, Page { cursor: None, limit: None })"
+        "getEnergy (Kind, (Some(1500.0), None), Page { cursor: None, limit: None })"
     );
     let put = server.ask("PUT", "/v1/tenants/a%2Fb", &format!("{ADMIN}{JSON}"), r#"{"weight": 2}"#);
-    assert_eq!(put.json()["asked"], "SetTenant(\"a/b\", TenantRequest { weight: 2.0 })");
+    assert_eq!(put.json()["asked"], "setTenant (\"a/b\", TenantRequest { weight: 2.0 })");
     let headers = format!("{ADMIN}{JSON}Idempotency-Key: k-1\r\n");
     let new = server.ask("POST", "/v1/jobs", &headers, r#"{"workload": "resnet50", "steps": 9}"#);
     assert_eq!((new.status, new.header("location")), (201, Some("/v1/jobs/1")));
-    assert!(new.json()["asked"].as_str().unwrap().starts_with("Submit(Some(\"k-1\"), JobRequest { name: None"));
+    assert!(new.json()["asked"].as_str().unwrap().starts_with("submitJob (Some(\"k-1\"), JobRequest { name: None"));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_panic_is_one_requests_trouble() {
     let twice = format!(
         "GET /v1/kinds HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\nGET /v1/jobs/1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{ADMIN}\r\n"
     );
-    assert!(server.raw(twice.as_bytes()).body.contains("Job(1)"));
+    assert!(server.raw(twice.as_bytes()).body.contains("getJob 1\""));
     let busy = server.get("/v1/tenants");
     assert_eq!((busy.status, busy.header("retry-after")), (503, Some("3")));
 }
@@ -271,8 +271,7 @@ fn options_that_cannot_be_are_refused() {
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind(bind).await.unwrap();
             let (_keep, stop) = tokio::sync::watch::channel(false);
-            let served =
-                tokio::time::timeout(Duration::from_secs(1), serve_backend(Fake::default(), options, listener, stop));
+            let served = tokio::time::timeout(Duration::from_secs(1), serve(Fake::default(), options, listener, stop));
             served.await.expect("it does not serve").unwrap_err().to_string()
         })
     };
@@ -306,7 +305,7 @@ fn an_idle_connection_is_closed() {
     stream.write_all(format!("GET /v1/jobs/1 HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n").as_bytes()).unwrap();
     let mut all = String::new();
     stream.read_to_string(&mut all).unwrap();
-    assert!(all.contains("Job(1)"));
+    assert!(all.contains("getJob 1\""));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::parameter::{ParameterType, Value};
 use super::routes::{Parameter, Place, Route};
 use super::schema_check;
 use crate::Refusal;
-use crate::service::desk::{JobsQuery, Page};
-use arles_core::library::nearest;
+use crate::service::desk::{EnergyBy, JobsQuery, Page};
+use arles_core::library::suggestion;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use percent_encoding::percent_decode_str;
@@ -68,7 +68,7 @@ impl Params {
         let of_query = || route.parameters.iter().filter(|parameter| parameter.place == Place::Query);
         let Some(parameter) = of_query().find(|parameter| parameter.name == name) else {
             let names: Vec<&str> = of_query().map(|parameter| parameter.name).collect();
-            let near = nearest(&name, names.iter().copied()).map_or(String::new(), |n| format!(" (did you mean {n}?)"));
+            let near = suggestion(&name, names.iter().copied());
             let hint = match names.as_slice() {
                 [] => "this path has no parameters".to_owned(),
                 _ => format!("expected one of {}", names.join(", ")),
@@ -150,6 +150,14 @@ impl Params {
             oldest_first: self.choice("order") == Some("oldest"),
             cursor,
             limit,
+        }
+    }
+
+    pub(super) fn energy_by(&self) -> EnergyBy {
+        match self.choice("by") {
+            Some("job") => EnergyBy::Job,
+            Some("kind") => EnergyBy::Kind,
+            _ => EnergyBy::Tenant,
         }
     }
 

@@ -1,9 +1,9 @@
 //! The table of routes: all that the server knows of the API.
 //!
 //! Routing, the reading of parameters, the OpenAPI file, the list in `docs/api.md` and the tests of who may do what come from
-//! [`ROUTES`]. A route is added by a line there, a [`ApiRequest`], and its answer in `backend.rs`.
+//! [`ROUTES`]. A route is added by a row there, whose handler names the function that answers it.
 
-use super::backend::ApiRequest;
+use super::call::ApiCall;
 use super::parameter::ParameterType;
 use super::params::Params;
 use crate::Refusal;
@@ -104,7 +104,7 @@ pub enum Content {
 }
 
 /// What a request leads to.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Debug)]
 pub enum Target {
     /// Whether the process is alive.
     Health,
@@ -118,8 +118,8 @@ pub enum Target {
     Metrics,
     /// The event stream, after this event.
     Events(Option<u64>),
-    /// A request to the desk.
-    Desk(Box<ApiRequest>),
+    /// A call of the desk, answered with JSON.
+    Call(ApiCall),
 }
 
 /// One method on one path.
@@ -147,8 +147,8 @@ pub struct Route {
     pub content: Content,
     /// Statuses of failure besides those that its need, its body and its parameters bring with them.
     pub faults: &'static [u16],
-    /// Parses a request.
-    pub request: fn(&Params) -> Result<Target, Refusal>,
+    /// Parses a request, and says what answers it.
+    pub handler: fn(&Params) -> Result<Target, Refusal>,
 }
 
 /// What a path and a method lead to.

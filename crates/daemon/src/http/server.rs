@@ -4,7 +4,8 @@
 //! way becomes a response with status 500 and a line in the log, and the connection goes on.
 
 use super::authorize::Authorizer;
-use super::backend::{ApiReply, Backend};
+use super::backend::Backend;
+use super::call::ApiReply;
 use super::params::{Params, short};
 use super::routes::{self, Route, RouteMatch, Target};
 use super::{Options, assets, internal, openapi, stream};
@@ -108,7 +109,7 @@ impl<B: Backend> Server<B> {
         *name = who.as_ref().map(|who| who.name.clone());
         let body = if route.body.is_some() { self.read(&head.headers, body).await? } else { Bytes::new() };
         let params = Params::read(route, segment, head.uri.query(), &head.headers, body)?;
-        self.ask(route, who, (route.request)(&params)?).await
+        self.ask(route, who, (route.handler)(&params)?).await
     }
 
     async fn ask(&self, route: &'static Route, who: Option<Caller>, ask: Target) -> Result<HttpResponse, Refusal> {
@@ -122,10 +123,7 @@ impl<B: Backend> Server<B> {
                 Ok(respond(StatusCode::OK, PROMETHEUS, text.into()))
             }
             Target::Events(after) => self.listen(known(route, who)?, after),
-            Target::Desk(question) => {
-                let reply = self.backend.answer(known(route, who)?, *question).await?;
-                Ok(replied(reply))
-            }
+            Target::Call(call) => Ok(replied(self.backend.answer(known(route, who)?, route, call).await?)),
         }
     }
 

@@ -15,7 +15,7 @@ mod series;
 #[cfg(test)]
 mod tests;
 
-use crate::service::state_machine::{ChangedJob, Effects};
+use crate::service::state_machine::{Effects, JobUpdate};
 use crate::store::HistoryRow;
 use crate::store::entry::{Entry, JournalHeader};
 use arles_api::{self as api, JobState};
@@ -192,24 +192,24 @@ impl Book {
     pub(crate) fn record(&mut self, at: Time, entry: &Entry, effects: &Effects) {
         self.now = self.now.max(at);
         match entry {
-            Entry::Submit(submission) => self.submitted(at, submission),
+            Entry::Submit(submission) => self.add_job(at, submission),
             Entry::Input(input) => self.input(at, input, effects),
             Entry::Meters(meters) => self.metered(at, meters),
             Entry::Dismissed(job, meter) => {
                 meter.iter().for_each(|meter| self.last_meter(meter));
-                self.finalise(*job);
+                self.close_record(*job);
             }
             Entry::RollCall(meters) => meters.iter().for_each(|meter| self.last_meter(meter)),
             Entry::Measured(observations) => observations.iter().for_each(|seen| self.measured(seen)),
         }
         for output in &effects.outputs {
             match output {
-                Output::Order(order) => self.ordered(order),
-                Output::Note(event) => self.noted(at, event),
+                Output::Order(order) => self.count_order(order),
+                Output::Note(event) => self.note_event(at, event),
                 Output::Solve(_) | Output::Estimate(_) | Output::Cluster(_) => {}
             }
         }
-        effects.touched.iter().for_each(|touched| self.touch(at, touched));
+        effects.changed_jobs.iter().for_each(|update| self.update_job(at, update));
         if let Some(nodes) = &effects.nodes {
             self.note_nodes(at, nodes);
         }
@@ -242,7 +242,7 @@ impl Book {
         }
     }
 
-    fn ordered(&mut self, order: &Order) {
+    fn count_order(&mut self, order: &Order) {
         match order {
             Order::Start(start) => {
                 let Some(record) = edit(&mut self.jobs, &start.job) else { return };
@@ -251,7 +251,7 @@ impl Book {
                     record.starts += 1;
                     self.counts.starts += 1;
                     let to = self.place_in_words(start.kind, start.gpus.len());
-                    self.change(start.job, "start", None, Some(to));
+                    self.push_change(start.job, "start", None, Some(to));
                 }
             }
             Order::Stop { job, fence } => {
@@ -261,7 +261,7 @@ impl Book {
                     let from = record.held.as_ref().map(|held| (held.kind, held.gpus.len()));
                     self.counts.stops += 1;
                     let from = from.map(|(kind, gpus)| self.place_in_words(kind, gpus));
-                    self.change(*job, "stop", from, None);
+                    self.push_change(*job, "stop", from, None);
                 }
             }
         }
@@ -272,7 +272,7 @@ impl Book {
     }
 
     /// Remembers a change; a stop and a start of the same job one after the other are one move.
-    fn change(&mut self, job: JobId, what: &str, from: Option<String>, to: Option<String>) {
+    fn push_change(&mut self, job: JobId, what: &str, from: Option<String>, to: Option<String>) {
         let Some(record) = edit(&mut self.jobs, &job) else { return };
         let tenant = self.tenants[record.spec.tenant.index()].name.clone();
         let stopped = |change: &&mut api::Change| change.job == job.0 && change.what == "stop";
@@ -287,25 +287,30 @@ impl Book {
         self.changes.truncate(CHANGES);
     }
 
-    fn noted(&mut self, at: Time, event: &Event) {
+    fn note_event(&mut self, at: Time, event: &Event) {
         match event {
-            Event::Completed { job } => self.over(at, *job, JobState::Completed, None),
-            Event::GaveUp { job, why } => self.over(at, *job, JobState::Failed, Some(why.clone())),
-            Event::Rejected { job, why } => self.over(at, *job, JobState::Failed, Some(why.clone())),
-            Event::Cancelled { job } => self.over(at, *job, JobState::Cancelled, None),
+            Event::Completed { job } => self.end_job(at, *job, JobState::Completed, None),
+            Event::GaveUp { job, why } => self.end_job(at, *job, JobState::Failed, Some(why.clone())),
+            Event::Rejected { job, why } => self.end_job(at, *job, JobState::Failed, Some(why.clone())),
+            Event::Cancelled { job } => self.end_job(at, *job, JobState::Cancelled, None),
             Event::Requeued { job, why } => {
                 self.counts.requeued += 1;
-                self.tell(at, "requeued", Some(*job), format!("job {} was requeued: {why}", job.0));
+                self.push_event(at, "requeued", Some(*job), format!("job {} was requeued: {why}", job.0));
             }
             Event::NodeLost { node } => {
                 self.counts.nodes_lost += 1;
                 let name = self.header().cluster.node(*node).name.clone();
-                self.tell(at, "node", None, format!("{name} did not answer within its lease; its jobs are requeued"));
+                self.push_event(
+                    at,
+                    "node",
+                    None,
+                    format!("{name} did not answer within its lease; its jobs are requeued"),
+                );
             }
             Event::NoAllocation { round, why } => {
                 self.counts.no_allocation += 1;
                 self.failure = Some(why.clone());
-                self.tell(
+                self.push_event(
                     at,
                     "trouble",
                     None,
@@ -313,7 +318,7 @@ impl Book {
                 );
             }
             Event::BadPlan { round, why } => {
-                self.tell(
+                self.push_event(
                     at,
                     "trouble",
                     None,
@@ -322,7 +327,7 @@ impl Book {
             }
             Event::PolicySwitched { from, to } => {
                 self.policy.clone_from(to);
-                self.tell(at, "policy", None, format!("policy switched from {from} to {to}"));
+                self.push_event(at, "policy", None, format!("policy switched from {from} to {to}"));
             }
             Event::TenantSet { name, weight } => {
                 match self.tenants.iter_mut().find(|line| line.name == *name) {
@@ -332,12 +337,14 @@ impl Book {
                         self.tenants.push(line);
                     }
                 }
-                self.tell(at, "tenant", None, format!("tenant {name} now has weight {weight}"));
+                self.push_event(at, "tenant", None, format!("tenant {name} now has weight {weight}"));
             }
-            Event::ClusterChanged { node, what } => self.tell(at, "node", None, format!("{node} {what}")),
-            Event::Held { job } => self.tell(at, "held", Some(*job), format!("job {} is held", job.0)),
-            Event::Released { job } => self.tell(at, "released", Some(*job), format!("job {} is released", job.0)),
-            Event::Refused { why } => self.tell(at, "trouble", None, why.clone()),
+            Event::ClusterChanged { node, what } => self.push_event(at, "node", None, format!("{node} {what}")),
+            Event::Held { job } => self.push_event(at, "held", Some(*job), format!("job {} is held", job.0)),
+            Event::Released { job } => {
+                self.push_event(at, "released", Some(*job), format!("job {} is released", job.0))
+            }
+            Event::Refused { why } => self.push_event(at, "trouble", None, why.clone()),
         }
     }
 
@@ -347,7 +354,7 @@ impl Book {
                 if self.nodes[i].up != nodes[i].up {
                     let name = self.header().cluster.nodes()[i].name.clone();
                     let text = if nodes[i].up { "is up" } else { "is down" };
-                    self.tell(at, "node", None, format!("{name} {text}"));
+                    self.push_event(at, "node", None, format!("{name} {text}"));
                 }
             }
         }
@@ -367,7 +374,7 @@ impl Book {
     }
 
     /// Jobs that ended and whose last meter is not read.
-    pub(crate) fn not_dismissed(&self) -> impl Iterator<Item = JobId> + '_ {
+    pub(crate) fn not_removed(&self) -> impl Iterator<Item = JobId> + '_ {
         let open = |job: &JobId| self.jobs.get(job).is_some_and(|record| !record.metered);
         self.closing.iter().copied().filter(open)
     }
@@ -403,38 +410,33 @@ impl Book {
         *self.estimates.get(ask)?.cells.get(kind.index())?
     }
 
-    fn touch(&mut self, at: Time, touched: &ChangedJob) {
-        let Some(job_status) = &touched.now else { return };
-        let Some(record) = edit(&mut self.jobs, &touched.job) else { return };
+    fn update_job(&mut self, at: Time, update: &JobUpdate) {
+        let job = update.job;
+        let Some(record) = edit(&mut self.jobs, &job) else { return };
         if record.state.over() {
             return;
         }
         let (was, tenant) = (record.state, record.spec.tenant.index());
         let before = record.held.take();
         let reason = record.reason_code();
-        record.follow(at, job_status);
+        record.follow(at, update);
         let (state, after) = (record.state, record.held.clone());
         if before.as_ref().map(|held| &held.gpus) != after.as_ref().map(|held| &held.gpus) {
             if let Some(held) = &before {
-                self.leave(at, touched.job, tenant, &held.gpus);
+                self.vacate(at, job, tenant, &held.gpus);
             }
             if let Some(held) = &after {
-                self.sit(at, touched.job, tenant, &held.gpus);
+                self.occupy(at, job, tenant, &held.gpus);
             }
         }
         if was != state {
-            self.recount(touched.job, tenant, was, state, reason);
+            self.recount(job, tenant, was, state, reason);
             match state {
                 JobState::Running => {
-                    self.tell(at, "started", Some(touched.job), format!("job {} started", touched.job.0));
+                    self.push_event(at, "started", Some(job), format!("job {} started", job.0));
                 }
                 JobState::Waiting => {
-                    self.tell(
-                        at,
-                        "stopped",
-                        Some(touched.job),
-                        format!("job {} stopped and is waiting again", touched.job.0),
-                    );
+                    self.push_event(at, "stopped", Some(job), format!("job {} stopped and is waiting again", job.0));
                 }
                 _ => {}
             }
@@ -459,7 +461,7 @@ impl Book {
         }
     }
 
-    fn sit(&mut self, at: Time, job: JobId, tenant: usize, gpus: &[u32]) {
+    fn occupy(&mut self, at: Time, job: JobId, tenant: usize, gpus: &[u32]) {
         for &gpu in gpus {
             let seats = &mut self.seats[gpu as usize];
             let Some(free) = seats.iter().position(|&s| s == 0) else { continue };
@@ -469,7 +471,7 @@ impl Book {
         }
     }
 
-    fn leave(&mut self, at: Time, job: JobId, tenant: usize, gpus: &[u32]) {
+    fn vacate(&mut self, at: Time, job: JobId, tenant: usize, gpus: &[u32]) {
         for &gpu in gpus {
             let seats = &mut self.seats[gpu as usize];
             let Some(own) = seats.iter().position(|&s| s == job.0) else { continue };

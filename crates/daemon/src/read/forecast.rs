@@ -82,7 +82,7 @@ impl<'a> Lookahead<'a> {
     }
 
     /// Gives the copy an input and does everything that follows from it.
-    fn tell(&mut self, input: Input) {
+    fn input(&mut self, input: Input) {
         let mut answers = VecDeque::from([input]);
         self.settle(&mut answers);
     }
@@ -143,15 +143,15 @@ impl<'a> Lookahead<'a> {
         for (at, job, fence) in ends {
             self.now = self.now.max(at);
             self.gangs.remove(&job);
-            self.tell(Input::Reported(GangReport::new(job, fence, GangEvent::Finished)));
+            self.input(Input::Reported(GangReport::new(job, fence, GangEvent::Finished)));
         }
         self.now = tick;
-        self.look();
-        self.tell(Input::Tick);
+        self.survey();
+        self.input(Input::Tick);
     }
 
     /// Nodes stay as they are, and gangs are where they were put.
-    fn look(&mut self) {
+    fn survey(&mut self) {
         let sights = self.scheduler.node_statuses().zip(0..);
         let nodes = sights
             .filter(|(sight, _)| sight.reachable)
@@ -165,7 +165,7 @@ impl<'a> Lookahead<'a> {
         };
         let survey =
             Survey { at: self.scheduler.now(), nodes: nodes.collect(), gangs: self.gangs.iter().map(seen).collect() };
-        self.tell(Input::Surveyed(survey));
+        self.input(Input::Surveyed(survey));
     }
 
     fn in_words(&self, gang: &Gang) -> String {
@@ -222,7 +222,7 @@ pub(crate) fn job(machine: StateMachine, mut spec: JobSpec, peek: Peek<'_>) -> a
     let mut ahead = Lookahead::new(machine.scheduler, peek);
     let id = JobId(machine.next_job);
     (spec.id, spec.arrived) = (id, ahead.now);
-    ahead.tell(Input::Submit(spec.clone()));
+    ahead.input(Input::Submit(spec.clone()));
     let mut forecast = api::Forecast {
         refusal: None,
         starts_at: None,
@@ -273,7 +273,7 @@ pub(crate) fn policy(
     let mut stays = Lookahead::new(machine.scheduler.clone(), peek);
     let mut switched = Lookahead::new(machine.scheduler.clone(), peek);
     let from = machine.scheduler.policy().name.to_owned();
-    switched.tell(Input::Policy(to.name.to_owned()));
+    switched.input(Input::Policy(to.name.to_owned()));
     for _ in 0..SETTLING {
         stays.round();
         switched.round();

@@ -172,7 +172,7 @@ impl<'a> View<'a> {
             policy: book.policy.clone(),
             estimator: estimator.into(),
             gpus: header.cluster.gpus() as u32,
-            live_jobs: self.lines(book).map(|(_, line)| line.live.iter().sum::<u64>()).sum(),
+            live_jobs: self.visible_tenants(book).map(|(_, line)| line.live.iter().sum::<u64>()).sum(),
             scope: self.who.scope.name().into(),
             tenant: self.who.tenant.clone(),
             last_event: book.last_event,
@@ -181,7 +181,10 @@ impl<'a> View<'a> {
     }
 
     /// The tenants that the caller may see, with their numbers.
-    fn lines<'b>(&self, book: &'b Book) -> impl Iterator<Item = (usize, &'b crate::read::book::TenantTotals)> {
+    fn visible_tenants<'b>(
+        &self,
+        book: &'b Book,
+    ) -> impl Iterator<Item = (usize, &'b crate::read::book::TenantTotals)> {
         book.tenants.iter().enumerate().filter(|(_, line)| self.who.sees(&line.name))
     }
 

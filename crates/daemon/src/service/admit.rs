@@ -21,7 +21,7 @@ pub(crate) enum Change {
 }
 
 impl EventLoop {
-    /// The entry that a change becomes, the job it is about, and whether it is news; no entry where all is as wanted already.
+    /// The entry that a change becomes, the job it is about, and whether it changes anything; no entry if it does not.
     pub(super) fn admit(&mut self, now: Time, change: Change) -> Result<(Option<Entry>, JobId, bool), Refusal> {
         match change {
             Change::Submit { spec, name, key } => self.admit_job(now, spec, name, key),

@@ -16,7 +16,7 @@ use crate::store::entry::{Key, fingerprint};
 use arles_api::{self as api, JobState};
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_core::job::{self, check_weight};
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use arles_core::{JobId, Tenant, TenantId};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -83,7 +83,7 @@ impl Desk {
         read: impl FnOnce(&StateMachine) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.shared.send(Message::Question(Box::new(move |machine| {
+        self.shared.send(Message::Inspect(Box::new(move |machine| {
             let _ = reply.send(read(machine));
         })))?;
         answer.await.map_err(|_| gone())
@@ -102,8 +102,8 @@ impl Desk {
         let request = fingerprint(&job);
         let spec = self.job_spec(who, &job)?;
         let key = key.map(|word| Key { owner: who.name.clone(), word, request });
-        let (id, fresh) = self.change(Change::Submit { spec, name: job.name, key }).await?;
-        Ok((self.view(who).job(id.0)?, fresh))
+        let (id, created) = self.change(Change::Submit { spec, name: job.name, key }).await?;
+        Ok((self.view(who).job(id.0)?, created))
     }
 
     /// Cancels a job.
@@ -123,13 +123,13 @@ impl Desk {
     ///
     /// # Errors
     /// When the caller sees no such job, or it has ended.
-    pub fn progress(&self, who: &Caller, job: u64, said: api::Progress) -> Result<api::Instruction, Refusal> {
+    pub fn progress(&self, who: &Caller, job: u64, progress: api::Progress) -> Result<api::Instruction, Refusal> {
         let state = self.view(who).job(job)?.state;
         if state.over() {
             return Err(job_over(job));
         }
         if let Some(record) = crate::read::book::edit(&mut self.shared.book_mut().jobs, &JobId(job)) {
-            record.said = Some(said);
+            record.progress = Some(progress);
         }
         let stop = state == JobState::Stopping;
         Ok(api::Instruction {
@@ -230,14 +230,14 @@ impl Desk {
 
     /// Waits until there is an event with a number above `after`.
     pub async fn wait_for_event(&self, after: u64) {
-        let mut news = self.shared.news.subscribe();
-        let _ = news.wait_for(|last| *last > after).await;
+        let mut last_event = self.shared.last_event.subscribe();
+        let _ = last_event.wait_for(|last| *last > after).await;
     }
 
     /// Whether the process is alive.
     #[must_use]
     pub fn health(&self) -> api::Health {
-        let broken = self.shared.condition() == ServiceState::Broken;
+        let broken = self.shared.state() == ServiceState::Broken;
         let trouble = broken.then(|| ServiceState::Broken.message().to_owned()).into_iter().collect();
         api::Health { ok: !broken, trouble }
     }
@@ -245,7 +245,7 @@ impl Desk {
     /// Whether requests are accepted and the engine responds.
     #[must_use]
     pub fn ready(&self) -> api::Health {
-        let state = self.shared.condition();
+        let state = self.shared.state();
         let mut trouble = Vec::new();
         if state != ServiceState::Ready {
             trouble.push(state.message().to_owned());
@@ -275,7 +275,7 @@ impl Desk {
             let names = book.tenants.iter().map(|line| line.name.as_str());
             Refusal::unprocessable(
                 "no-such-tenant",
-                unknown("tenant", name, nearest(name, names)),
+                unknown("tenant", name, names),
                 "'arles tenants' lists them; an admin adds one with PUT /v1/tenants/NAME",
             )
         })
@@ -287,9 +287,8 @@ impl Desk {
 }
 
 /// "unknown tenant 'visoin' (did you mean vision?)".
-fn unknown(what: &str, name: &str, nearest: Option<&str>) -> String {
-    let near = nearest.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-    format!("unknown {what} '{}'{near}", name.escape_debug())
+fn unknown<'n>(what: &str, name: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    format!("unknown {what} '{}'{}", name.escape_debug(), suggestion(name, names))
 }
 
 /// Checks a weight of a tenant or a job.
@@ -317,7 +316,7 @@ fn gone() -> Refusal {
 
 fn policy(name: &str) -> Result<&'static PolicyEntry, Refusal> {
     find_policy(name).ok_or_else(|| {
-        let near = nearest(name, POLICIES.iter().map(|entry| entry.name));
-        Refusal::unprocessable("no-such-policy", unknown("policy", name, near), "'arles policies' lists them")
+        let message = unknown("policy", name, POLICIES.iter().map(|entry| entry.name));
+        Refusal::unprocessable("no-such-policy", message, "'arles policies' lists them")
     })
 }

@@ -1,6 +1,6 @@
 //! The engine worker: the thread that owns the engine.
 //!
-//! Deeds are done in the order they were sent. An engine that cannot be talked to costs nothing but time: what it was told is told
+//! Tasks are done in the order they were sent. An engine that cannot be reached costs nothing but time: what it was sent is sent
 //! again when it is back, and what became of orders shows in the next survey.
 
 use super::{Message, Shared};
@@ -13,28 +13,28 @@ use std::time::{Duration, Instant};
 
 /// What the engine worker does.
 pub(crate) enum EngineTask {
-    /// Say who lives.
-    RollCall(Vec<LiveJob>),
-    /// Make a job known.
-    Enrol(LiveJob),
-    /// Forget one.
-    Dismiss(JobId),
-    /// Do as ordered.
+    /// Send the list of live jobs.
+    SyncJobs(Vec<LiveJob>),
+    /// Add a job.
+    AddJob(LiveJob),
+    /// Remove a job that is over.
+    RemoveJob(JobId),
+    /// Apply an order.
     Order(Order),
-    /// Look at everything; the time is the scheduler's, as of the question.
+    /// Survey the cluster; the time is the scheduler's, as of the request.
     Survey(Time),
 }
 
-/// Longest pause between two questions for news.
-const LISTEN: Duration = Duration::from_millis(50);
+/// Longest pause between two polls.
+const POLL_MAX: Duration = Duration::from_millis(50);
 /// Shortest.
-const BREATH: Duration = Duration::from_millis(1);
-/// Pause after the engine could not be talked to.
+const POLL_MIN: Duration = Duration::from_millis(1);
+/// Pause after the engine could not be reached.
 const RETRY: Duration = Duration::from_millis(500);
 
 pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<EngineTask> {
     let (sender, inbox) = mpsc::channel();
-    let mut worker = EngineWorker { engine, shared, inputs: Vec::new(), dismissed: Vec::new(), lost: false };
+    let mut worker = EngineWorker { engine, shared, inputs: Vec::new(), removed: Vec::new(), disconnected: false };
     let run = move || worker.run(&inbox);
     std::thread::Builder::new().name("engine".into()).spawn(run).expect("a thread can be started");
     sender
@@ -43,11 +43,11 @@ pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<Engi
 struct EngineWorker {
     engine: Box<dyn Engine>,
     shared: Arc<Shared>,
-    /// What has come of deeds and is not yet told.
+    /// Replies to orders that are not yet sent to the loop.
     inputs: Vec<Input>,
-    dismissed: Vec<(JobId, Option<JobMeter>)>,
-    /// Whether the engine must be told everything anew.
-    lost: bool,
+    removed: Vec<(JobId, Option<JobMeter>)>,
+    /// Whether the engine must be sent all jobs and orders again.
+    disconnected: bool,
 }
 
 impl EngineWorker {
@@ -55,26 +55,26 @@ impl EngineWorker {
         loop {
             let pause = self.pause();
             match inbox.recv_timeout(pause) {
-                Ok(deed) => {
+                Ok(task) => {
                     let more = std::iter::from_fn(|| inbox.try_recv().ok());
-                    std::iter::once(deed).chain(more).for_each(|deed| self.do_it(deed));
+                    std::iter::once(task).chain(more).for_each(|task| self.perform(task));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.listen();
-            if self.tell().is_err() {
+            self.poll();
+            if self.send_replies().is_err() {
                 return;
             }
         }
     }
 
     fn pause(&self) -> Duration {
-        if self.lost {
+        if self.disconnected {
             return RETRY;
         }
-        let next = self.engine.next_event().map_or(LISTEN, |next| self.shared.clock.until(next));
-        next.clamp(BREATH, LISTEN)
+        let next = self.engine.next_event().map_or(POLL_MAX, |next| self.shared.clock.until(next));
+        next.clamp(POLL_MIN, POLL_MAX)
     }
 
     /// One call of the engine, timed; whatever goes wrong with it is noted.
@@ -91,7 +91,7 @@ impl EngineWorker {
             Err(error) => {
                 gauges.engine_up.set(0);
                 gauges.engine_errors.add(1);
-                if !std::mem::replace(&mut self.lost, true) {
+                if !std::mem::replace(&mut self.disconnected, true) {
                     tracing::warn!(%error, "the engine does not respond; retrying");
                 }
                 None
@@ -99,22 +99,22 @@ impl EngineWorker {
         }
     }
 
-    fn do_it(&mut self, deed: EngineTask) {
-        match deed {
-            EngineTask::RollCall(live) => {
+    fn perform(&mut self, task: EngineTask) {
+        match task {
+            EngineTask::SyncJobs(live) => {
                 if let Some(meters) = self.call(|engine, now| engine.sync_jobs(now, &live)) {
-                    self.lost = false;
-                    let _ = self.shared.send(Message::RolledCall(meters));
+                    self.disconnected = false;
+                    let _ = self.shared.send(Message::JobsSynced(meters));
                 }
             }
-            // Whatever is not done now is part of the next roll call.
-            _ if self.lost => {}
-            EngineTask::Enrol(job) => {
+            // Whatever is not done now is part of the next sync of jobs.
+            _ if self.disconnected => {}
+            EngineTask::AddJob(job) => {
                 self.call(|engine, now| engine.add_job(now, &job));
             }
-            EngineTask::Dismiss(job) => {
+            EngineTask::RemoveJob(job) => {
                 if let Some(meter) = self.call(|engine, now| engine.remove_job(now, job)) {
-                    self.dismissed.push((job, meter));
+                    self.removed.push((job, meter));
                 }
             }
             EngineTask::Order(order) => match self.call(|engine, now| engine.apply(now, &order)) {
@@ -125,29 +125,29 @@ impl EngineWorker {
             EngineTask::Survey(asked_at) => {
                 if let Some(report) = self.call(|engine, now| engine.survey(now, asked_at)) {
                     // Replies to orders that were done before the look come before it.
-                    let _ = self.tell();
-                    let _ = self.shared.send(Message::Sighted(Box::new(report)));
+                    let _ = self.send_replies();
+                    let _ = self.shared.send(Message::EngineReport(Box::new(report)));
                 }
             }
         }
     }
 
-    fn listen(&mut self) {
-        let was_lost = self.lost;
+    fn poll(&mut self) {
+        let was_disconnected = self.disconnected;
         let Some(reports) = self.call(|engine, now| engine.poll(now)) else { return };
         self.inputs.extend(reports.into_iter().map(Input::Reported));
-        if was_lost {
+        if was_disconnected {
             tracing::info!("the engine responds again; sending it all live jobs and open orders");
             let _ = self.shared.send(Message::Reconnected);
         }
     }
 
-    fn tell(&mut self) -> Result<(), crate::Refusal> {
+    fn send_replies(&mut self) -> Result<(), crate::Refusal> {
         if !self.inputs.is_empty() {
             self.shared.send(Message::Inputs(std::mem::take(&mut self.inputs)))?;
         }
-        if !self.dismissed.is_empty() {
-            self.shared.send(Message::Dismissed(std::mem::take(&mut self.dismissed)))?;
+        if !self.removed.is_empty() {
+            self.shared.send(Message::JobsRemoved(std::mem::take(&mut self.removed)))?;
         }
         Ok(())
     }

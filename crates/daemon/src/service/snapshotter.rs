@@ -1,6 +1,6 @@
 //! Snapshots: the whole state now and then, so that a restart need not do everything again.
 //!
-//! Here the state is written down; the loop puts it into the journal piece by piece ([`MaintenanceStep`](crate::store::MaintenanceStep)), so that nobody
+//! Here the state is serialised; the loop puts it into the journal piece by piece ([`MaintenanceStep`](crate::store::MaintenanceStep)), so that nobody
 //! competes with it for the file. In between, the write-ahead log is folded into the file.
 
 use super::{Message, Shared};
@@ -15,22 +15,22 @@ use std::time::Duration;
 const FOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// A copy of everything as of an entry.
-pub(crate) struct Work {
+pub(crate) struct SnapshotRequest {
     pub(crate) machine: StateMachine,
     pub(crate) book: Book,
     pub(crate) seq: u64,
 }
 
-pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<Work> {
-    let (sender, inbox) = mpsc::channel::<Work>();
+pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<SnapshotRequest> {
+    let (sender, inbox) = mpsc::channel::<SnapshotRequest>();
     let run = move || {
         loop {
             match inbox.recv_timeout(FOLD_EVERY) {
-                Ok(work) => {
-                    let bytes = written(&work.machine, &work.book);
-                    let chores = pieces(work.seq, bytes, shared.options.keep_journal);
-                    drop(work);
-                    if shared.send(Message::Chores(chores)).is_err() {
+                Ok(request) => {
+                    let bytes = serialise(&request.machine, &request.book);
+                    let steps = pieces(request.seq, bytes, shared.options.keep_journal);
+                    drop(request);
+                    if shared.send(Message::Maintenance(steps)).is_err() {
                         return;
                     }
                 }
@@ -46,7 +46,7 @@ pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<Work> {
     sender
 }
 
-/// The state as it is kept.
-pub(super) fn written(machine: &StateMachine, book: &Book) -> Vec<u8> {
+/// The state as JSON.
+pub(super) fn serialise(machine: &StateMachine, book: &Book) -> Vec<u8> {
     serde_json::to_vec(&SavedRef { machine, book }).expect("plain data")
 }

@@ -18,9 +18,11 @@ use std::sync::Arc;
 /// Idempotency keys that are remembered.
 const KEYS: usize = 100_000;
 
-/// A job as the scheduler sees it after an entry.
+/// A job that an entry may have changed, as the scheduler sees it after the entry. A copy, because the book takes it in after the
+/// sync, when later entries of the batch have changed the scheduler again.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobUpdate {
+    pub(crate) job: JobId,
     pub(crate) state: JobState,
     pub(crate) held: Option<HeldGpus>,
     pub(crate) steps_done: f64,
@@ -29,19 +31,12 @@ pub(crate) struct JobUpdate {
     pub(crate) estimated_rate: Option<f64>,
 }
 
-/// A job that an entry may have changed.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct ChangedJob {
-    pub(crate) job: JobId,
-    /// `None` if the scheduler has forgotten it.
-    pub(crate) now: Option<JobUpdate>,
-}
-
 /// What followed from an entry.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) outputs: Vec<Output>,
-    pub(crate) touched: Vec<ChangedJob>,
+    /// Live jobs that the entry may have changed.
+    pub(crate) changed_jobs: Vec<JobUpdate>,
     pub(crate) round: Round,
     /// The problem that an allocation answered.
     pub(crate) answered: Option<Arc<Problem>>,
@@ -49,7 +44,7 @@ pub(crate) struct Effects {
     pub(crate) nodes: Option<Vec<NodeStatus>>,
 }
 
-/// What was already asked for under an idempotency key.
+/// Requests that were already made under an idempotency key.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Keys {
     /// Oldest first.
@@ -85,9 +80,9 @@ pub(crate) struct StateMachine {
     pub(crate) scheduler: Scheduler,
     pub(crate) keys: Keys,
     pub(crate) next_job: u64,
-    /// The question that is open, so that its answer can be understood.
+    /// The problem that the solver has not answered yet: an allocation is read against it.
     #[serde(skip)]
-    asked: Option<Arc<Problem>>,
+    open_problem: Option<Arc<Problem>>,
 }
 
 /// All that a snapshot holds.
@@ -123,7 +118,7 @@ impl StateMachine {
         })?;
         let (cluster, tenants) = (header.cluster.clone(), header.tenants.clone());
         let scheduler = Scheduler::new(cluster, tenants, policy, header.settings);
-        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, asked: None })
+        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, open_problem: None })
     }
 
     /// The state as of the last entry of a journal.
@@ -139,7 +134,7 @@ impl StateMachine {
             None => (0, Self::new(header)?, Book::new(header)),
             Some((seq, Saved { mut machine, mut book })) => {
                 machine.keys.index();
-                machine.asked = machine.open_question();
+                machine.open_problem = machine.problem_in_flight();
                 book.header = Some(Arc::clone(header));
                 book.nodes = machine.scheduler.node_statuses().collect();
                 (seq, machine, book)
@@ -178,7 +173,7 @@ impl StateMachine {
         Ok(Recovered { machine, book, seq, replayed, differing })
     }
 
-    fn open_question(&self) -> Option<Arc<Problem>> {
+    fn problem_in_flight(&self) -> Option<Arc<Problem>> {
         self.scheduler.again().into_iter().find_map(|output| match output {
             Output::Solve(problem) => Some(problem),
             _ => None,
@@ -201,26 +196,26 @@ impl StateMachine {
             }
         };
         let answered = match input {
-            Input::Allocated(round, _) => self.asked.take_if(|problem| problem.round == *round),
+            Input::Allocated(round, _) => self.open_problem.take_if(|problem| problem.round == *round),
             _ => None,
         };
-        let looks = matches!(input, Input::Surveyed(_) | Input::Tick);
+        let nodes_may_change = matches!(input, Input::Surveyed(_) | Input::Tick);
         let mut jobs = input.jobs();
         let outputs = self.scheduler.step(at, input);
         for output in &outputs {
             jobs.extend(output.job());
             if let Output::Solve(problem) = output {
-                self.asked = Some(Arc::clone(problem));
+                self.open_problem = Some(Arc::clone(problem));
             }
         }
         jobs.sort_unstable();
         jobs.dedup();
-        let touched = jobs.into_iter().map(|job| ChangedJob { job, now: self.glimpse(job) }).collect();
-        let nodes = looks.then(|| self.scheduler.node_statuses().collect());
-        Effects { outputs, touched, round: self.scheduler.round(), answered, nodes }
+        let changed_jobs = jobs.into_iter().filter_map(|job| self.job_update(job)).collect();
+        let nodes = nodes_may_change.then(|| self.scheduler.node_statuses().collect());
+        Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, nodes }
     }
 
-    fn glimpse(&self, job: JobId) -> Option<JobUpdate> {
+    fn job_update(&self, job: JobId) -> Option<JobUpdate> {
         let job_status = self.scheduler.job_status(job)?;
         let held = job_status.gang.map(|gang| HeldGpus {
             kind: gang.kind,
@@ -228,6 +223,7 @@ impl StateMachine {
             spread: gang.spread,
         });
         Some(JobUpdate {
+            job,
             state: match job_status.phase {
                 JobPhase::Waiting => JobState::Waiting,
                 JobPhase::Starting => JobState::Starting,

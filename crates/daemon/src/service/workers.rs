@@ -1,5 +1,4 @@
-//! Those who answer the scheduler's questions, each on a thread of its own: the loop never waits for a program to be solved or a
-//! network to be asked.
+//! Solver and estimator, each on a thread of its own: the loop never waits for a program to be solved or a network to be evaluated.
 
 use super::{Message, Shared};
 use arles_core::Input;
@@ -11,23 +10,23 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Instant;
 
-/// A problem, and who is to solve it.
-pub(crate) struct Question {
+/// A problem, and the policy that solves it.
+pub(crate) struct SolveRequest {
     pub(crate) problem: Arc<Problem>,
     pub(crate) policy: &'static PolicyEntry,
 }
 
 /// Runs the policy in force. It may keep what it needs from one answer to the next.
-pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<Question> {
-    let (sender, inbox) = mpsc::channel::<Question>();
+pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<SolveRequest> {
+    let (sender, inbox) = mpsc::channel::<SolveRequest>();
     let run = move || {
         let mut solver = Solver::default();
-        while let Ok(mut question) = inbox.recv() {
-            // Only the newest question is open.
+        while let Ok(mut request) = inbox.recv() {
+            // Only the newest problem is open.
             while let Ok(newer) = inbox.try_recv() {
-                question = newer;
+                request = newer;
             }
-            let Question { problem, policy } = question;
+            let SolveRequest { problem, policy } = request;
             let began = Instant::now();
             let answer = solver.solve(&problem, policy);
             let took = began.elapsed();
@@ -42,31 +41,31 @@ pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<Question> {
     sender
 }
 
-/// What the estimator has to think about.
+/// What the estimator worker does.
 pub(crate) enum EstimatorTask {
-    /// Rows are asked for.
-    Asked(Vec<RateQuery>),
-    /// Something was measured.
-    Seen(Vec<Observation>),
-    /// Somebody wonders; the scheduler is not told.
-    Wondered(RateQuery, Sender<RateRow>),
+    /// Rows that the scheduler asked for.
+    Estimate(Vec<RateQuery>),
+    /// Measurements.
+    Observe(Vec<Observation>),
+    /// A row for a dry run; the scheduler is not told.
+    Preview(RateQuery, Sender<RateRow>),
 }
 
-/// Asks the estimator. It first hears again what was measured before the start.
+/// Runs the estimator. It first observes again what was measured before the start.
 pub(super) fn start_estimator(estimator: Box<dyn Estimator>, shared: Arc<Shared>) -> Sender<EstimatorTask> {
     let (sender, inbox) = mpsc::channel::<EstimatorTask>();
     let run = move || {
-        let mut refiner = recall(estimator, &shared);
+        let mut refiner = restore_refiner(estimator, &shared);
         while let Ok(task) = inbox.recv() {
-            let mut asked = BTreeSet::new();
+            let mut queries = BTreeSet::new();
             for task in std::iter::once(task).chain(std::iter::from_fn(|| inbox.try_recv().ok())) {
                 match task {
-                    EstimatorTask::Asked(queries) => asked.extend(queries),
-                    EstimatorTask::Seen(seen) => seen.iter().for_each(|observation| refiner.observe(observation)),
-                    EstimatorTask::Wondered(query, reply) => drop(reply.send(refiner.peek(&query))),
+                    EstimatorTask::Estimate(more) => queries.extend(more),
+                    EstimatorTask::Observe(seen) => seen.iter().for_each(|observation| refiner.observe(observation)),
+                    EstimatorTask::Preview(query, reply) => drop(reply.send(refiner.peek(&query))),
                 }
             }
-            let mut rows: Vec<RateRow> = asked.iter().map(|query| refiner.answer(query)).collect();
+            let mut rows: Vec<RateRow> = queries.iter().map(|query| refiner.answer(query)).collect();
             rows.extend(refiner.refresh());
             if !rows.is_empty() && shared.send(Message::Inputs(vec![Input::Estimated(rows)])).is_err() {
                 return;
@@ -77,8 +76,8 @@ pub(super) fn start_estimator(estimator: Box<dyn Estimator>, shared: Arc<Shared>
     sender
 }
 
-/// An estimator that has heard what was measured before the start, and knows what the scheduler was told.
-fn recall(mut estimator: Box<dyn Estimator>, shared: &Shared) -> Refiner {
+/// The estimator with everything that was measured before the start, and the rows that the scheduler has.
+fn restore_refiner(mut estimator: Box<dyn Estimator>, shared: &Shared) -> Refiner {
     let book = shared.book();
     for (&(ask, kind, spread), cell) in &book.measured {
         let (rate, watts) = (cell.mean_rate, cell.mean_watts);

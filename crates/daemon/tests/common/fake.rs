@@ -9,7 +9,7 @@ use arles_api as api;
 use arles_api::{Event, Health};
 use arles_daemon::Refusal;
 use arles_daemon::access::{Caller, Scope};
-use arles_daemon::http::{ApiReply, ApiRequest, Backend, Options, serve_backend};
+use arles_daemon::http::{ApiCall, ApiReply, Backend, Options, Route, serve};
 use serde_json::json;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -42,18 +42,19 @@ impl Backend for Fake {
         Some(Caller { name: format!("a-{scope}-token"), scope, tenant })
     }
 
-    async fn answer(&self, who: Caller, question: ApiRequest) -> Result<ApiReply, Refusal> {
-        match question {
-            ApiRequest::Kinds => panic!("on purpose"),
-            ApiRequest::Workloads => tokio::time::sleep(Duration::from_millis(300)).await,
-            ApiRequest::Tenants => return Err(Refusal::unavailable("busy", "busy", "wait").retry_after(2.5)),
-            ApiRequest::Submit(..) => {
-                let reply = ApiReply::json(&json!({"asked": format!("{question:?}")}))?.status(201);
+    async fn answer(&self, who: Caller, route: &'static Route, call: ApiCall) -> Result<ApiReply, Refusal> {
+        let asked = format!("{} {call:?}", route.id);
+        match route.id {
+            "listKinds" => panic!("on purpose"),
+            "listWorkloads" => tokio::time::sleep(Duration::from_millis(300)).await,
+            "listTenants" => return Err(Refusal::unavailable("busy", "busy", "wait").retry_after(2.5)),
+            "submitJob" => {
+                let reply = ApiReply::json(&json!({"asked": asked}))?.status(201);
                 return Ok(ApiReply { location: Some("/v1/jobs/1".into()), ..reply });
             }
             _ => {}
         }
-        ApiReply::json(&json!({"who": who.name, "asked": format!("{question:?}")}))
+        ApiReply::json(&json!({"who": who.name, "asked": asked}))
     }
 
     fn health(&self) -> Health {
@@ -111,7 +112,7 @@ impl Server {
         let at = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let fake = Fake::default();
-        let task = runtime.spawn(serve_backend(fake.clone(), options, listener, stopped));
+        let task = runtime.spawn(serve(fake.clone(), options, listener, stopped));
         Self { at, fake, stop, runtime: Some(runtime), task: Some(task) }
     }
 

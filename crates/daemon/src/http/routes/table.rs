@@ -1,11 +1,12 @@
 //! The routes.
 
 use super::{Body, Content, Parameter, Place, Route, Target, Verb, of};
-use crate::access::Need;
+use crate::Refusal;
+use crate::access::{Caller, Need};
 use crate::http::assets;
-use crate::http::backend::ApiRequest;
+use crate::http::call::{ApiReply, read, read_blocking, run, run_raw};
 use crate::http::parameter::ParameterType;
-use crate::service::desk::EnergyBy;
+use crate::service::desk::Desk;
 use arles_api as api;
 
 /// Whole numbers that every JSON reader keeps exactly.
@@ -90,16 +91,21 @@ const READ: Route = Route {
     statuses: &[200],
     content: Content::AnyJson,
     faults: &[],
-    request: |_| Ok(Target::OpenApi),
+    handler: |_| Ok(Target::OpenApi),
 };
 
-macro_rules! desk {
-    ($question:expr) => {
-        Ok(Target::Desk(Box::new($question)))
-    };
+/// Where a new job is, besides the job itself; 200 if an earlier request with the same key submitted it.
+async fn submit(desk: Desk, who: Caller, (key, job): (Option<String>, api::JobRequest)) -> Result<ApiReply, Refusal> {
+    let (job, created) = desk.submit(&who, key, job).await?;
+    let location = Some(format!("/v1/jobs/{}", job.id));
+    Ok(ApiReply { location, ..ApiReply::json(&job)?.status(if created { 201 } else { 200 }) })
 }
 
 /// Routing, OpenAPI, the reference and the tests of access are made from this table.
+#[allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method of one View<'a> is not a function of every View<'_>"
+)]
 pub const ROUTES: &[Route] = &[
     Route {
         id: "getHealth",
@@ -108,7 +114,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Whether the process is alive",
         description: "200 if so; 503 with the same JSON and the failed checks if not.",
         content: Content::Json(of::<api::Health>),
-        request: |_| Ok(Target::Health),
+        handler: |_| Ok(Target::Health),
         ..READ
     },
     Route {
@@ -118,7 +124,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Whether the server accepts requests",
         description: "200 if so; 503 with the same JSON and the failed checks if not.",
         content: Content::Json(of::<api::Health>),
-        request: |_| Ok(Target::Ready),
+        handler: |_| Ok(Target::Ready),
         ..READ
     },
     Route {
@@ -136,7 +142,7 @@ pub const ROUTES: &[Route] = &[
         summary: "The dashboard",
         description: "A static page; its data is fetched from this API with a token.",
         content: Content::Text(&["text/html; charset=utf-8"]),
-        request: |_| Ok(Target::Asset("index.html")),
+        handler: |_| Ok(Target::Asset("index.html")),
         ..READ
     },
     Route {
@@ -148,7 +154,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[FILE],
         content: Content::Text(assets::TYPES),
         faults: &[404],
-        request: |params| Ok(Target::Asset(params.choice("file").unwrap_or("index.html"))),
+        handler: |params| Ok(Target::Asset(params.choice("file").unwrap_or("index.html"))),
         ..READ
     },
     Route {
@@ -158,7 +164,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Prometheus metrics",
         description: "Prometheus text format 0.0.4.",
         content: Content::Text(&[PLAIN]),
-        request: |_| Ok(Target::Metrics),
+        handler: |_| Ok(Target::Metrics),
         ..READ
     },
     Route {
@@ -167,7 +173,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Server status and the caller's scope",
         description: "Version, clock, policy, cluster size, and the scope of the caller's token.",
         content: Content::Json(of::<api::Server>),
-        request: |_| desk!(ApiRequest::Server),
+        handler: |_| read((), |view, ()| Ok(view.server())),
         ..READ
     },
     Route {
@@ -177,7 +183,7 @@ pub const ROUTES: &[Route] = &[
         description: "Paginated. A tenant's token sees its own jobs.",
         parameters: &[STATE, TENANT, WORKLOAD, ORDER, LIMIT, CURSOR],
         content: Content::Json(of::<api::Jobs>),
-        request: |params| desk!(ApiRequest::Jobs(params.jobs())),
+        handler: |params| read_blocking(params.jobs(), |view, query| view.jobs(&query)),
         ..READ
     },
     Route {
@@ -192,7 +198,7 @@ pub const ROUTES: &[Route] = &[
         statuses: &[201, 200],
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::Submit(params.text("Idempotency-Key"), params.json()?)),
+        handler: |params| run_raw((params.text("Idempotency-Key"), params.json()?), submit),
     },
     Route {
         id: "getJob",
@@ -202,7 +208,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[JOB],
         content: Content::Json(of::<api::Job>),
         faults: &[404],
-        request: |params| desk!(ApiRequest::Job(params.id())),
+        handler: |params| read(params.id(), |view, id| view.job(id)),
         ..READ
     },
     Route {
@@ -215,7 +221,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[JOB],
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::Cancel(params.id())),
+        handler: |params| run(params.id(), |desk, who, id| async move { desk.cancel(&who, id).await }),
         ..READ
     },
     Route {
@@ -226,7 +232,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[JOB],
         content: Content::Json(of::<api::Explanation>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::Explain(params.id())),
+        handler: |params| run(params.id(), |desk, who, id| async move { desk.explain(&who, id).await }),
         ..READ
     },
     Route {
@@ -243,7 +249,12 @@ pub const ROUTES: &[Route] = &[
         }),
         content: Content::Json(of::<api::Instruction>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::Progress(params.id(), params.json()?)),
+        handler: |params| {
+            run(
+                (params.id(), params.json()?),
+                |desk, who, (id, progress)| async move { desk.progress(&who, id, progress) },
+            )
+        },
         ..READ
     },
     Route {
@@ -253,7 +264,7 @@ pub const ROUTES: &[Route] = &[
         description: "Oldest first, paginated.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Queue>),
-        request: |params| desk!(ApiRequest::Queue(params.page())),
+        handler: |params| read_blocking(params.page(), |view, page| view.queue(&page)),
         ..READ
     },
     Route {
@@ -263,7 +274,7 @@ pub const ROUTES: &[Route] = &[
         description: "By number of their first GPU, paginated.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Nodes>),
-        request: |params| desk!(ApiRequest::Nodes(params.page())),
+        handler: |params| read_blocking(params.page(), |view, page| view.nodes(&page)),
         ..READ
     },
     Route {
@@ -272,7 +283,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Get all GPUs",
         description: "In columns: entry n of each column is GPU n.",
         content: Content::Json(of::<api::Gpus>),
-        request: |_| desk!(ApiRequest::Gpus),
+        handler: |_| read_blocking((), |view, ()| Ok(view.gpus())),
         ..READ
     },
     Route {
@@ -281,7 +292,7 @@ pub const ROUTES: &[Route] = &[
         summary: "List GPU kinds",
         description: "Total, busy and unavailable GPUs, and power draw, by kind.",
         content: Content::Json(of::<api::Kinds>),
-        request: |_| desk!(ApiRequest::Kinds),
+        handler: |_| read((), |view, ()| Ok(view.kinds())),
         ..READ
     },
     Route {
@@ -290,7 +301,7 @@ pub const ROUTES: &[Route] = &[
         summary: "List workloads",
         description: "Names that a job's `workload` accepts.",
         content: Content::Json(of::<api::Workloads>),
-        request: |_| desk!(ApiRequest::Workloads),
+        handler: |_| read_blocking((), |view, ()| Ok(view.workloads())),
         ..READ
     },
     Route {
@@ -299,7 +310,7 @@ pub const ROUTES: &[Route] = &[
         summary: "List tenants",
         description: "Weights, shares, jobs and energy. A tenant's token sees itself only.",
         content: Content::Json(of::<api::Tenants>),
-        request: |_| desk!(ApiRequest::Tenants),
+        handler: |_| read((), |view, ()| Ok(view.tenants())),
         ..READ
     },
     Route {
@@ -313,7 +324,11 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::TenantRequest>, example: r#"{"weight": 2.0}"# }),
         content: Content::Json(of::<api::Tenant>),
         faults: &[409],
-        request: |params| desk!(ApiRequest::SetTenant(params.name(), params.json()?)),
+        handler: |params| {
+            run((params.name(), params.json()?), |desk, who, (name, request)| async move {
+                desk.set_tenant(&who, &name, request).await
+            })
+        },
         ..READ
     },
     Route {
@@ -322,7 +337,7 @@ pub const ROUTES: &[Route] = &[
         summary: "List policies",
         description: "What each guarantees, and which one is current.",
         content: Content::Json(of::<api::Policies>),
-        request: |_| desk!(ApiRequest::Policies),
+        handler: |_| read((), |view, ()| Ok(view.policies())),
         ..READ
     },
     Route {
@@ -335,7 +350,7 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::PolicyRequest>, example: r#"{"policy": "max-min-fairness"}"# }),
         content: Content::Json(of::<api::Policy>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::SetPolicy(params.json()?)),
+        handler: |params| run(params.json()?, |desk, who, request| async move { desk.set_policy(&who, request).await }),
         ..READ
     },
     Route {
@@ -346,7 +361,11 @@ pub const ROUTES: &[Route] = &[
         parameters: &[WORKLOAD, LIMIT, CURSOR],
         content: Content::Json(of::<api::Estimates>),
         faults: &[404],
-        request: |params| desk!(ApiRequest::Estimates(params.text("workload"), params.page())),
+        handler: |params| {
+            read_blocking((params.text("workload"), params.page()), |view, (workload, page)| {
+                view.estimates(workload.as_deref(), &page)
+            })
+        },
         ..READ
     },
     Route {
@@ -355,7 +374,7 @@ pub const ROUTES: &[Route] = &[
         summary: "Get the current allocation",
         description: "GPUs granted by tenant and kind, fairness, and recent changes.",
         content: Content::Json(of::<api::Allocation>),
-        request: |_| desk!(ApiRequest::Allocation),
+        handler: |_| read_blocking((), |view, ()| Ok(view.allocation())),
         ..READ
     },
     Route {
@@ -366,7 +385,9 @@ pub const ROUTES: &[Route] = &[
         parameters: &[FROM, TO],
         content: Content::Json(of::<api::Audit>),
         faults: &[422],
-        request: |params| desk!(ApiRequest::Audit(params.number("from"), params.number("to"))),
+        handler: |params| {
+            read_blocking((params.number("from"), params.number("to")), |view, (from, to)| view.audit(from, to))
+        },
         ..READ
     },
     Route {
@@ -377,13 +398,11 @@ pub const ROUTES: &[Route] = &[
         parameters: &[BY, FROM, TO, LIMIT, CURSOR],
         content: Content::Json(of::<api::EnergyAccount>),
         faults: &[422],
-        request: |params| {
-            let by = match params.choice("by") {
-                Some("job") => EnergyBy::Job,
-                Some("kind") => EnergyBy::Kind,
-                _ => EnergyBy::Tenant,
-            };
-            desk!(ApiRequest::Energy(by, params.number("from"), params.number("to"), params.page()))
+        handler: |params| {
+            let window = (params.number("from"), params.number("to"));
+            read_blocking((params.energy_by(), window, params.page()), |view, (by, (from, to), page)| {
+                view.energy(by, from, to, &page)
+            })
         },
         ..READ
     },
@@ -396,7 +415,7 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::JobRequest>, example: JOB_EXAMPLE }),
         content: Content::Json(of::<api::Forecast>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::ForecastJob(params.json()?)),
+        handler: |params| run(params.json()?, |desk, who, job| async move { desk.forecast_job(&who, job).await }),
         ..READ
     },
     Route {
@@ -409,7 +428,7 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::PolicyRequest>, example: r#"{"policy": "oef-coop"}"# }),
         content: Content::Json(of::<api::PolicyForecast>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::ForecastPolicy(params.json()?)),
+        handler: |params| run(params.json()?, |desk, _, request| async move { desk.forecast_policy(request).await }),
         ..READ
     },
     Route {
@@ -421,7 +440,7 @@ pub const ROUTES: &[Route] = &[
                       A comment is sent every 15 seconds.",
         parameters: &[AFTER, LAST_EVENT],
         content: Content::Text(&["text/event-stream"]),
-        request: |params| Ok(Target::Events(params.integer("Last-Event-ID").or_else(|| params.integer("after")))),
+        handler: |params| Ok(Target::Events(params.integer("Last-Event-ID").or_else(|| params.integer("after")))),
         ..READ
     },
     Route {
@@ -431,7 +450,7 @@ pub const ROUTES: &[Route] = &[
         summary: "List tokens",
         description: "Without their secrets, which are not stored.",
         content: Content::Json(of::<api::Tokens>),
-        request: |_| desk!(ApiRequest::Tokens),
+        handler: |_| run((), |desk, _, ()| async move { desk.tokens() }),
         ..READ
     },
     Route {
@@ -448,7 +467,11 @@ pub const ROUTES: &[Route] = &[
         statuses: &[201],
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::MakeToken(params.json()?)),
+        handler: |params| {
+            run_raw(params.json()?, |desk, _, request| async move {
+                Ok(ApiReply::json(&desk.make_token(request)?)?.status(201))
+            })
+        },
         ..READ
     },
     Route {
@@ -461,7 +484,7 @@ pub const ROUTES: &[Route] = &[
         parameters: &[TOKEN],
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
-        request: |params| desk!(ApiRequest::DropToken(params.name())),
+        handler: |params| run(params.name(), |desk, who, name| async move { desk.drop_token(&who, &name) }),
         ..READ
     },
 ];

@@ -199,7 +199,7 @@ impl Book {
             held: Arc::new(if few { (0..problem.users.len()).flat_map(held).collect() } else { Vec::new() }),
         });
         let users = problem.users.len();
-        self.tell(
+        self.push_event(
             at,
             "round",
             None,

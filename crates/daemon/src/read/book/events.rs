@@ -9,7 +9,7 @@ const REMEMBERED: usize = 20_000;
 
 impl Book {
     /// Tells everybody.
-    pub(super) fn tell(&mut self, at: Time, what: &str, job: Option<JobId>, text: String) {
+    pub(super) fn push_event(&mut self, at: Time, what: &str, job: Option<JobId>, text: String) {
         self.last_event += 1;
         let tenant = job.and_then(|job| self.jobs.get(&job)).map(|r| self.tenants[r.spec.tenant.index()].name.clone());
         let event = api::Event {

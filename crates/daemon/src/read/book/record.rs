@@ -53,7 +53,7 @@ pub(crate) struct Record {
     pub(crate) metered: bool,
     /// Last progress report of its own code.
     #[serde(skip)]
-    pub(crate) said: Option<Progress>,
+    pub(crate) progress: Option<Progress>,
 }
 
 impl Record {
@@ -78,7 +78,7 @@ impl Record {
             last_stop: 0,
             reading: None,
             metered: false,
-            said: None,
+            progress: None,
         }
     }
 
@@ -113,7 +113,7 @@ impl Record {
 }
 
 impl Book {
-    pub(super) fn submitted(&mut self, at: Time, submission: &Submission) {
+    pub(super) fn add_job(&mut self, at: Time, submission: &Submission) {
         let (id, tenant) = (submission.spec.id, submission.spec.tenant.index());
         self.counts.submitted += 1;
         self.jobs.insert(id, Arc::new(Record::new(submission)));
@@ -123,10 +123,10 @@ impl Book {
         let workload = &self.header().workloads[submission.spec.workload.index()];
         let text =
             format!("job {} of {}: {workload} on {} GPU(s)", id.0, self.tenants[tenant].name, submission.spec.gang);
-        self.tell(at, "submitted", Some(id), text);
+        self.push_event(at, "submitted", Some(id), text);
     }
 
-    pub(super) fn over(&mut self, at: Time, job: JobId, state: JobState, why: Option<String>) {
+    pub(super) fn end_job(&mut self, at: Time, job: JobId, state: JobState, why: Option<String>) {
         let Some(record) = edit(&mut self.jobs, &job) else { return };
         let (was, tenant) = (record.state, record.spec.tenant.index());
         if was.over() {
@@ -143,7 +143,7 @@ impl Book {
             record.steps = steps;
         }
         if let Some(held) = held {
-            self.leave(at, job, tenant, &held.gpus);
+            self.vacate(at, job, tenant, &held.gpus);
         }
         self.recount(job, tenant, was, state, reason);
         let line = &mut self.tenants[tenant];
@@ -153,7 +153,7 @@ impl Book {
             _ => (&mut line.failed, format!("job {} failed: {}", job.0, why.unwrap_or_default())),
         };
         *count += 1;
-        self.tell(at, state.name(), Some(job), text);
+        self.push_event(at, state.name(), Some(job), text);
         self.closing.insert(job);
         self.put_into_history(job);
     }
@@ -174,7 +174,7 @@ impl Book {
     }
 
     /// No meter of this job will be read any more: closes its record.
-    pub(super) fn finalise(&mut self, job: JobId) {
+    pub(super) fn close_record(&mut self, job: JobId) {
         if let Some(record) = edit(&mut self.jobs, &job)
             && record.state.over()
         {

@@ -48,7 +48,7 @@ impl View<'_> {
         self.book(|book| {
             let mut gpus = api::Gpus {
                 kinds: cluster.kinds().iter().map(|kind| kind.name.clone()).collect(),
-                tenants: self.lines(book).map(|(_, line)| line.name.clone()).collect(),
+                tenants: self.visible_tenants(book).map(|(_, line)| line.name.clone()).collect(),
                 kind: Vec::with_capacity(n),
                 state: Vec::with_capacity(n),
                 job: Vec::with_capacity(n),
@@ -58,7 +58,7 @@ impl View<'_> {
             };
             // Number of each tenant among those that the caller may see.
             let mut shown = vec![None; book.tenants.len()];
-            for (number, (i, _)) in self.lines(book).enumerate() {
+            for (number, (i, _)) in self.visible_tenants(book).enumerate() {
                 shown[i] = Some(number as i32);
             }
             for g in 0..n {
@@ -134,7 +134,7 @@ impl View<'_> {
                     energy: energy_of(&charge),
                 }
             };
-            api::Tenants { tenants: self.lines(book).map(tenant).collect() }
+            api::Tenants { tenants: self.visible_tenants(book).map(tenant).collect() }
         })
     }
 }

@@ -38,7 +38,10 @@ impl View<'_> {
                 .map(|kind| kind.used.active_joules + kind.used.idle_joules + kind.unused_joules)
                 .sum(),
             Some(_) => self.book(|book| {
-                self.lines(book).filter_map(|(i, _)| totals.tenants.get(i)).map(|(charge, _)| own(charge)).sum()
+                self.visible_tenants(book)
+                    .filter_map(|(i, _)| totals.tenants.get(i))
+                    .map(|(charge, _)| own(charge))
+                    .sum()
             }),
         };
         let word = match by {
@@ -71,7 +74,7 @@ impl View<'_> {
             let (charge, gpu_seconds) = totals.tenants.get(i).copied().unwrap_or((Charge::default(), 0.0));
             api::EnergyRow { name: line.name.clone(), energy: energy_of(&charge), unused_joules: 0.0, gpu_seconds }
         };
-        self.lines(book).map(row).collect()
+        self.visible_tenants(book).map(row).collect()
     }
 
     /// Kinds belong to nobody: a tenant sees none of them.

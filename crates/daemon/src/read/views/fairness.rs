@@ -22,14 +22,14 @@ impl View<'_> {
             Source::Archive(_) => None,
         };
         self.book(|book| {
-            let tenants: Vec<String> = self.lines(book).map(|(_, line)| line.name.clone()).collect();
+            let tenants: Vec<String> = self.visible_tenants(book).map(|(_, line)| line.name.clone()).collect();
             let decision = book.decision.as_ref();
             let usable: f64 = decision.map_or(0.0, |d| d.capacity.iter().sum());
             let again = book.judged_again().unwrap_or_default();
             let share = |(i, line): (usize, &crate::read::book::TenantTotals)| {
                 let own = decision.and_then(|d| d.shares.iter().find(|share| share.tenant.index() == i));
                 let gpus = own.map_or_else(|| vec![0.0; cluster.kinds().len()], |share| share.gpus.clone());
-                let envy = self.lines(book).map(|(j, _)| {
+                let envy = self.visible_tenants(book).map(|(j, _)| {
                     let at = decision?.shares.iter().position(|share| share.tenant.index() == j)?;
                     own?.envy.get(at).copied()
                 });
@@ -67,7 +67,7 @@ impl View<'_> {
                 kinds: cluster.kinds().iter().map(|kind| kind.name.clone()).collect(),
                 tenants: tenants.clone(),
                 capacity: decision.map_or_else(|| vec![0.0; cluster.kinds().len()], |d| d.capacity.clone()),
-                shares: self.lines(book).map(share).collect(),
+                shares: self.visible_tenants(book).map(share).collect(),
                 solve_seconds,
                 failure: book.failure.as_ref().map(|why| self.trouble(why)),
                 changes: book.changes.iter().filter(seen).cloned().collect(),
@@ -104,7 +104,7 @@ impl View<'_> {
     fn judge(&self, book: &Book, all: &AuditPeriod) -> api::Audit {
         let cluster = &self.header().cluster;
         let k = cluster.kinds().len();
-        let names: Vec<String> = self.lines(book).map(|(_, line)| line.name.clone()).collect();
+        let names: Vec<String> = self.visible_tenants(book).map(|(_, line)| line.name.clone()).collect();
         let window = all.from.map_or(0.0, |from| all.until.since(from));
         let share = |(i, line): (usize, &crate::read::book::TenantTotals)| {
             let sums = all.tenants.get(&(i as u32));
@@ -113,7 +113,7 @@ impl View<'_> {
             let gpus: Vec<f64> =
                 (0..k).map(|j| mean(sums.and_then(|s| s.gpu_seconds.get(j)).copied().unwrap_or(0.0))).collect();
             let held: f64 = sums.map_or(0.0, |s| s.gpu_seconds.iter().sum());
-            let envy = self.lines(book).map(|(j, _)| {
+            let envy = self.visible_tenants(book).map(|(j, _)| {
                 let (sum, seconds) = *sums?.envy.get(&(j as u32))?;
                 (seconds > 0.0).then(|| sum / seconds)
             });
@@ -142,7 +142,7 @@ impl View<'_> {
                 envy,
             }
         };
-        let shares: Vec<api::Share> = self.lines(book).map(share).collect();
+        let shares: Vec<api::Share> = self.visible_tenants(book).map(share).collect();
         let envies = shares.iter().flat_map(|share| share.envy.iter().flatten().copied());
         api::Audit {
             from: all.from.unwrap_or(book.now).seconds(),

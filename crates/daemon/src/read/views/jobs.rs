@@ -84,7 +84,7 @@ impl View<'_> {
     fn live(&self, book: &Book) -> Vec<api::StateCount> {
         let count = |&state: &JobState| api::StateCount {
             state,
-            jobs: self.lines(book).map(|(_, line)| line.live[state as usize]).sum(),
+            jobs: self.visible_tenants(book).map(|(_, line)| line.live[state as usize]).sum(),
         };
         JobState::ALL[..4].iter().map(count).collect()
     }
@@ -125,7 +125,7 @@ impl View<'_> {
         let header = self.header();
         let reason = match verdict {
             Some(Verdict::Unknown) => return Ok(self.explain_past(&job)),
-            Some(verdict) => told(verdict),
+            Some(verdict) => reason_of(verdict),
             None => job.reason.clone().unwrap_or_else(|| {
                 let text = format!("is {}", job.state.name());
                 api::Reason { code: job.state.name().into(), text, seconds: None }
@@ -200,7 +200,7 @@ impl View<'_> {
             failures: record.failures,
             gpu_seconds: record.gpu_seconds,
             energy: energy_of(&record.charge),
-            reported: record.said,
+            reported: record.progress,
         }
     }
 
@@ -227,7 +227,7 @@ impl View<'_> {
 }
 
 /// A verdict as the API reports it.
-fn told(verdict: &Verdict) -> api::Reason {
+fn reason_of(verdict: &Verdict) -> api::Reason {
     let (code, text, seconds) = match verdict {
         Verdict::Waits(reason) => (reason.code(), reason.to_string(), reason.seconds()),
         Verdict::Runs { .. } => ("runs", verdict.to_string(), None),

@@ -45,7 +45,8 @@ impl View<'_> {
             let fresh = open.seconds > 0.0 && open.from < to && last.is_none_or(|last| last < open.from);
             let buckets = kept.iter().map(|(_, bucket)| bucket).chain(fresh.then_some(open));
             let kinds = book.header().cluster.kinds();
-            let tenants: Vec<(usize, String)> = self.lines(book).map(|(i, line)| (i, line.name.clone())).collect();
+            let tenants: Vec<(usize, String)> =
+                self.visible_tenants(book).map(|(i, line)| (i, line.name.clone())).collect();
             let point = |bucket: &Bucket| {
                 let mean = |sum: f64| sum / bucket.seconds;
                 let by_kind =

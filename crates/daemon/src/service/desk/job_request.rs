@@ -4,7 +4,6 @@ use super::{Desk, unknown, weight};
 use crate::Refusal;
 use crate::access::Caller;
 use arles_api as api;
-use arles_core::library::nearest;
 use arles_core::{JobId, JobSpec, KindId, Library, TenantId, Time, Work, WorkloadId};
 
 impl Desk {
@@ -49,8 +48,8 @@ impl Desk {
         let known = Library::builtin().workload(name).map_or(name, |workload| workload.name.as_str());
         let at = workloads.iter().position(|workload| workload == known);
         at.map(|i| WorkloadId(i as u32)).ok_or_else(|| {
-            let near = nearest(name, workloads.iter().map(String::as_str));
-            Refusal::unprocessable("no-such-workload", unknown("workload", name, near), "'arles workloads' lists them")
+            let message = unknown("workload", name, workloads.iter().map(String::as_str));
+            Refusal::unprocessable("no-such-workload", message, "'arles workloads' lists them")
         })
     }
 
