@@ -7,6 +7,7 @@
 pub mod allocate;
 pub mod audit;
 pub mod cluster;
+pub mod delimited;
 pub mod drive;
 pub mod engine;
 pub mod estimate;

@@ -102,7 +102,7 @@ impl Scene {
             unused_off: self.unused_off,
             users: self.jobs.iter().map(draw).collect(),
             pairs: power,
-            couples: Vec::new(),
+            sharing_now: Vec::new(),
         };
         let problem = Problem::new(Round(1), capacity, (0..n).map(user).collect(), rates).expect("sound");
         problem.with_pairs(pairs).expect("sound").with_power(power).expect("sound")

@@ -9,54 +9,30 @@
 //! Families (seeded; the numbers are those of `question` below):
 //!
 //! * Resource `j` of `k` has speed `s_j = 1 … 6`, rising by equal ratios, and draws `40 + 20 s_j` idle and up to `60 + 60 s_j`
-//!   more when busy. There are 0.8 units per demand (`single`: 0.6), more slow ones than fast ones.
+//!   more when busy. There are 0.6 units per demand, more slow ones than fast ones.
 //! * A demand gains from speed with a power `θ ∈ [0.5, 1]`, its rate is `s_j^θ` times a private factor in `[0.8, 1.25]`, and
-//!   it keeps a unit busy by `u ∈ [0.25, 0.95]`. It asks for `0.15 … 0.9` times the rate of a middling resource, and may hold as many
-//!   slots as it needs on a middling resource plus two, at most `D`.
+//!   it keeps a unit busy by `u ∈ [0.25, 0.95]`. It asks for `0.15 … 0.9` times the rate of a middling resource.
 //! * Two on a unit each run at `1 − 0.8 u` of the other (with a private factor in `[0.85, 1.15]`), and the unit is busy by
 //!   `min(1, u_a + u_b)`. A part is the rate over what is asked for, at most 1.
 //! * Being short costs 3,000 for a whole demand, being unserved 300 on top.
-//! * *grouped*: so many classes with equal counts. *distinct*: every demand its own class. *single*: distinct with D = 1;
-//!   *singlegrouped*: grouped with D = 1.
+//! * *grouped*: so many classes with equal counts. *distinct*: every demand its own class.
 
 use arles_lp::InputError;
-use arles_lp::cover::{self, Alone, Class, Cover, Effort, Pair, Slot, Solution};
+use arles_lp::cover::{self, Alone, Class, Cover, Effort, Pair, Solution};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Name, classes, demands, resources, most slots, and what HiGHS is asked for.
-const ROWS: [(&str, usize, usize, usize, u32, Ask); 17] = [
-    ("single", 100, 100, 3, 1, Ask::All),
-    ("single", 500, 500, 6, 1, Ask::All),
-    ("singlegrouped", 12, 500, 6, 1, Ask::All),
-    ("singlegrouped", 12, 5_000, 6, 1, Ask::All),
-    ("singlegrouped", 26, 20_000, 6, 1, Ask::All),
-    ("singlegrouped", 26, 100_000, 6, 1, Ask::All),
-    ("grouped", 8, 100, 3, 3, Ask::Patterns),
-    ("grouped", 12, 500, 6, 3, Ask::Patterns),
-    ("grouped", 12, 5_000, 6, 3, Ask::Patterns),
-    ("grouped", 26, 5_000, 6, 4, Ask::Patterns),
-    ("grouped", 12, 100_000, 6, 3, Ask::Patterns),
-    ("distinct", 20, 20, 3, 3, Ask::All),
-    ("distinct", 20, 20, 6, 4, Ask::All),
-    ("distinct", 100, 100, 3, 3, Ask::All),
-    ("distinct", 100, 100, 6, 4, Ask::All),
-    ("distinct", 500, 500, 3, 3, Ask::Nothing),
-    ("distinct", 500, 500, 6, 4, Ask::Nothing),
+/// Name, classes, demands, resources.
+const ROWS: [(&str, usize, usize, usize); 6] = [
+    ("distinct", 100, 100, 3),
+    ("distinct", 500, 500, 6),
+    ("grouped", 12, 500, 6),
+    ("grouped", 12, 5_000, 6),
+    ("grouped", 26, 20_000, 6),
+    ("grouped", 26, 100_000, 6),
 ];
-
-/// What the rivals are asked: nothing; the whole program, as far as every class has one demand or one slot each; or the
-/// program over the patterns of least cost, [`PATTERNS`] per class.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Ask {
-    Nothing,
-    All,
-    Patterns,
-}
-
-const PATTERNS: usize = 60;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -66,40 +42,33 @@ fn main() {
     let words: Vec<&String> = arguments.iter().skip(1).filter(|a| a.chars().all(char::is_alphanumeric)).collect();
     println!("                                               ours                                         HiGHS");
     println!(
-        "family        classes demands  k D  columns   seconds       cost      bound    gap   \
+        "family        classes demands  k  columns   seconds       cost      bound    gap   \
          seconds       cost      bound   over LP   ours above its cost / its bound"
     );
-    for (name, classes, demands, k, most, ask) in ROWS {
+    for (name, classes, demands, k) in ROWS {
         let title = format!("{name}{demands}x{k}");
         if words.iter().any(|word| title.contains(*word)) || words.is_empty() {
-            let python = python.as_deref().filter(|_| ask != Ask::Nothing);
-            row(name, &question(classes, demands, k, most, 1), ask, python, limit);
+            row(name, &question(classes, demands, k, 1), python.as_deref(), limit);
         }
     }
 }
 
-fn row(name: &str, question: &Cover, ask: Ask, python: Option<&str>, limit: f64) {
+fn row(name: &str, question: &Cover, python: Option<&str>, limit: f64) {
     let effort = effort(question);
     let (answer, seconds) = timed(|| cover::solve(question, &effort));
     cover::check(question, &answer).expect("an answer that the checker accepts");
     let demands: u32 = question.classes.iter().map(|class| class.count).sum();
     let columns = question.alone.iter().flatten().count() + question.pairs.len();
     print!(
-        "{name:14} {:6} {demands:7} {:2} {} {columns:8} {seconds:9.3} {:10.1} {:10.1} {:5.2}%{}",
+        "{name:14} {:6} {demands:7} {:2} {columns:8} {seconds:9.3} {:10.1} {:10.1} {:5.2}%{}",
         question.classes.len(),
         question.capacity.len(),
-        question.classes.iter().map(|class| class.most).max().unwrap_or(0),
         answer.cost,
         answer.bound,
         100.0 * answer.gap(),
         if answer.complete { "!" } else { " " },
     );
-    let program = match ask {
-        Ask::Nothing => None,
-        Ask::All => Some(Program::all(question)),
-        Ask::Patterns => Some(Program::patterns(question, &answer)),
-    };
-    match python.zip(program.as_ref()).and_then(|(python, program)| highs(python, program, limit)) {
+    match python.and_then(|python| highs(python, &Program::new(question), limit)) {
         Some([seconds, cost, bound, lp]) => print!(
             " {seconds:9.2} {cost:10.1} {bound:10.1} {:7.2}% {:+14.2}% {:+7.2}%",
             100.0 * (cost / lp - 1.0),
@@ -111,8 +80,8 @@ fn row(name: &str, question: &Cover, ask: Ask, python: Option<&str>, limit: f64)
     println!();
     let spent = answer.spent;
     println!(
-        "    {} programs, {} columns and {} cuts in the last, {} ruins, {} nodes",
-        spent.programs, spent.columns, spent.cuts, spent.ruins, spent.nodes
+        "    {} programs, {} columns in the last, {} ruins, {} nodes",
+        spent.programs, spent.columns, spent.ruins, spent.nodes
     );
 }
 
@@ -120,9 +89,7 @@ fn row(name: &str, question: &Cover, ask: Ask, python: Option<&str>, limit: f64)
 fn effort(question: &Cover) -> Effort {
     let classes = question.classes.len();
     let ruins = 2_000 * classes.clamp(50, 220) as u32;
-    // One step costs as much as there are columns.
-    let steps = if classes > 200 { 16 } else { 40 };
-    Effort { ruins, steps, ..Effort::default() }
+    Effort { ruins, ..Effort::default() }
 }
 
 /// Seconds of the processor that this thread has had, where the system says so.
@@ -151,7 +118,7 @@ fn noise(parts: [usize; 4]) -> f64 {
 }
 
 /// One instance, as the head of this file says.
-fn question(classes: usize, demands: usize, k: usize, most: u32, seed: usize) -> Cover {
+fn question(classes: usize, demands: usize, k: usize, seed: usize) -> Cover {
     let between = |low: f64, high: f64, at: [usize; 3]| low + (high - low) * noise([seed, at[0], at[1], at[2]]);
     let speed = |j: usize| 6f64.powf(j as f64 / (k as f64 - 1.0).max(1.0));
     let rate = |l: usize, j: usize| speed(j).powf(between(0.5, 1.0, [1, l, 0])) * between(0.8, 1.25, [2, l, j]);
@@ -160,16 +127,13 @@ fn question(classes: usize, demands: usize, k: usize, most: u32, seed: usize) ->
     let watts = |j: usize, u: f64| 40.0 + 20.0 * speed(j) + (60.0 + 60.0 * speed(j)) * u.min(1.0);
     let mut question = Cover::default();
     let weights: Vec<f64> = (0..k).map(|j| 1.0 / (1.0 + j as f64).sqrt()).collect();
-    let each = if most == 1 { 0.6 } else { 0.8 };
     for weight in &weights {
-        let units = each * demands as f64 * weight / weights.iter().sum::<f64>();
+        let units = 0.6 * demands as f64 * weight / weights.iter().sum::<f64>();
         question.capacity.push(units.round().max(1.0) as u32);
     }
     for l in 0..classes {
-        let needs = (asks[l] / rate(l, k / 2)).ceil() as u32;
         let count = (demands / classes + usize::from(l < demands % classes)) as u32;
-        let most = (needs + 2).min(most);
-        question.classes.push(Class { count, most, size: 1, short_price: 3_000.0, unserved_price: 300.0 });
+        question.classes.push(Class { count, size: 1, short_price: 3_000.0, unserved_price: 300.0 });
         for j in 0..k {
             let part = f64::min(rate(l, j) / asks[l], 1.0);
             question.alone.push(Some(Alone { cost: watts(j, busy(l)), part }));
@@ -192,8 +156,8 @@ fn question(classes: usize, demands: usize, k: usize, most: u32, seed: usize) ->
 
 /// Columns and their coefficients.
 type Terms = Vec<(usize, f64)>;
-/// A column and whom it serves: the class, as which slot, by how much.
-type Served = (usize, Vec<(usize, Slot, f64)>);
+/// A column and whom it serves: the class, by how much.
+type Served = (usize, Vec<(usize, f64)>);
 
 /// An integer program, row by row.
 #[derive(Default)]
@@ -219,13 +183,13 @@ impl Program {
             if let Some(slot) = slot {
                 let x = self.column(slot.cost, true);
                 capacity[at % k].push((x, f64::from(question.classes[at / k].size)));
-                columns.push((x, vec![(at / k, Slot::Alone(at % k), slot.part)]));
+                columns.push((x, vec![(at / k, slot.part)]));
             }
         }
-        for (at, pair) in question.pairs.iter().enumerate() {
+        for pair in &question.pairs {
             let x = self.column(pair.cost, true);
             capacity[pair.resource].push((x, 1.0));
-            let sides = vec![(pair.a, Slot::First(at), pair.part_a), (pair.b, Slot::Second(at), pair.part_b)];
+            let sides = vec![(pair.a, pair.part_a), (pair.b, pair.part_b)];
             columns.push((x, sides));
         }
         for (terms, &units) in capacity.into_iter().zip(&question.capacity) {
@@ -234,15 +198,15 @@ impl Program {
         columns
     }
 
-    /// All of it: exact if every class has one demand, or one slot each (then what is short is its own column).
-    fn all(question: &Cover) -> Self {
+    /// All of it; what is short is its own column.
+    fn new(question: &Cover) -> Self {
         let mut program = Self::default();
         let n = question.classes.len();
         let columns = program.columns(question);
         let mut covers = vec![Vec::new(); n];
         let mut slots = vec![Vec::new(); n];
         for (x, sides) in &columns {
-            for &(l, _, part) in sides {
+            for &(l, part) in sides {
                 covers[l].push((*x, part));
                 slots[l].push((*x, 1.0));
             }
@@ -253,60 +217,10 @@ impl Program {
             let count = f64::from(class.count);
             covers[l].push((short, 1.0));
             program.rows.push((count, f64::INFINITY, merged(&covers[l])));
-            program.rows.push((f64::NEG_INFINITY, count * f64::from(class.most), merged(&slots[l])));
+            program.rows.push((f64::NEG_INFINITY, count, merged(&slots[l])));
             slots[l].push((unserved, 1.0));
             program.rows.push((count, f64::INFINITY, merged(&slots[l])));
         }
-        program
-    }
-
-    /// Over patterns: slots of the columns, the cheapest that cover, and those of our answer.
-    fn patterns(question: &Cover, answer: &Solution) -> Self {
-        let mut program = Self::default();
-        let columns = program.columns(question);
-        let mut supply: Vec<(usize, Slot, Terms)> = Vec::new();
-        let mut of_class: Vec<Vec<(f64, f64, usize)>> = vec![Vec::new(); question.classes.len()];
-        for (x, sides) in &columns {
-            let all: f64 = sides.iter().map(|side| side.2).sum();
-            for &(l, slot, part) in sides {
-                of_class[l].push((program.costs[*x] * part / all, part, supply.len()));
-                supply.push((l, slot, vec![(*x, 1.0)]));
-            }
-        }
-        for (l, class) in question.classes.iter().enumerate() {
-            let mut found: Vec<(f64, f64, Vec<usize>)> = vec![(0.0, 0.0, vec![])];
-            let mut full: Vec<(f64, f64, Vec<usize>)> = Vec::new();
-            for _ in 0..class.most {
-                let mut next = Vec::new();
-                for (cost, sum, slots) in &found {
-                    for &(price, part, s) in of_class[l].iter().filter(|x| slots.last().is_none_or(|last| x.2 >= *last))
-                    {
-                        let made = (cost + price, sum + part, [slots.as_slice(), &[s]].concat());
-                        if made.1 >= 1.0 - 1e-12 { full.push(made) } else { next.push(made) }
-                    }
-                }
-                next.sort_by(|x, y| (x.0 / x.1).total_cmp(&(y.0 / y.1)));
-                next.truncate(400);
-                found = next;
-            }
-            full.sort_by(|x, y| x.0.total_cmp(&y.0));
-            full.truncate(PATTERNS);
-            let ours = answer.patterns.iter().filter(|pattern| pattern.class == l);
-            let position = |slot: &Slot| supply.iter().position(|s| (s.0, s.1) == (l, *slot));
-            let mut lists: Vec<Vec<usize>> = ours.map(|p| p.slots.iter().filter_map(position).collect()).collect();
-            lists.extend(full.into_iter().map(|x| x.2));
-            lists.push(vec![]);
-            let mut row = Vec::new();
-            for list in lists {
-                let sum: f64 = list.iter().filter_map(|s| of_class[l].iter().find(|x| x.2 == *s)).map(|x| x.1).sum();
-                let unserved = if list.is_empty() { class.unserved_price } else { 0.0 };
-                let y = program.column(class.short_price * f64::max(0.0, 1.0 - sum) + unserved, true);
-                list.iter().for_each(|&s| supply[s].2.push((y, -1.0)));
-                row.push((y, 1.0));
-            }
-            program.rows.push((f64::from(class.count), f64::from(class.count), row));
-        }
-        supply.into_iter().for_each(|(_, _, terms)| program.rows.push((0.0, f64::INFINITY, merged(&terms))));
         program
     }
 }

@@ -1,28 +1,24 @@
 //! Covering demands by whole units: which unit serves which demand, alone or two at a time, at the least cost.
 //!
 //! A class `l` has `n_l` demands that are alike. One unit of a resource `j` may serve one demand alone, or a *pair* of
-//! two different demands; either way every demand served has a *slot* that covers a part `p ∈ (0, 1]` of its demand. A class
+//! two different demands; either way every demand served has one *slot*, which covers a part `p ∈ (0, 1]` of it. A class
 //! of size `u_l > 1` takes `u_l` units for a slot, and is never in a pair. All numbers of units are whole:
 //!
 //! ```text
-//! minimise  Σ_e c_e x_e + Σ_demands h(pattern) − Σ saving_lj · min(held_lj, slots of l on j)
-//! Σ_{e on j} u_e x_e ≤ m_j        a demand's pattern has at most D_l slots        x whole
-//! h(P) = short_price_l · max(0, 1 − Σ_{s∈P} p_s) + unserved_price_l · [P is empty]
+//! minimise  Σ_e c_e x_e + Σ_demands h − Σ saving_lj · min(held_lj, slots of l on j)
+//! Σ_{e on j} u_e x_e ≤ m_j        a demand has at most one slot        x whole
+//! h = short_price_l · (1 − p) with a slot,  short_price_l + unserved_price_l without
 //! ```
 //!
-//! A demand may hold slots of any mixture of columns, the same one twice included; every slot that is paid for is held by a
-//! demand. The two slots of one unit go to two demands, also where both are of one class.
+//! Every slot that is paid for is held by a demand. The two slots of one unit go to two demands, also where both are of one class.
 //!
 //! # How it is solved
 //!
-//! 1. *Dual prices.* A linear program over slots, by column generation (`cover/master.rs`). It relaxes the patterns that a
-//!    demand holds, unless these are single slots. Where classes are large the convex envelope of `h` over the patterns of a
-//!    class is added as cuts (`cover/cut.rs`); where most demands differ, a dual ascent finds its first columns, and improves
-//!    its prices afterwards (`cover/ascent.rs`). Their lower bound is computed from the problem (`cover/bound.rs`): several
-//!    percent above that of the program over slots.
-//! 2. *Primal heuristics.* Large classes take the whole parts of the linear solution (`cover/round.rs`). A large-neighbourhood
+//! 1. *Dual prices.* A linear program over slots, by column generation (`cover/master.rs`). Where most demands differ, a dual ascent
+//!    finds its first columns (`cover/ascent.rs`). The lower bound of the prices is computed from the problem (`cover/bound.rs`).
+//! 2. *Primal heuristics.* Demands take the whole parts of the linear solution (`cover/round.rs`). A large-neighbourhood
 //!    search removes a few units and rebuilds them where reduced costs are least (`cover/reduced_costs.rs`, `cover/search.rs`).
-//! 3. *Enumeration.* A solution costs the bound plus terms that are not negative: what patterns cost beyond the cheapest, and
+//! 3. *Enumeration.* A solution costs the bound plus terms that are not negative: what slots cost beyond the cheapest, and
 //!    units left idle. Branches end where these reach the incumbent (`cover/exact.rs`): small problems are solved to the end.
 //!
 //! What must never happen here: a cost or bound in a [`Solution`] that [`check`] and [`bound`] do not find again from the
@@ -31,10 +27,10 @@
 mod ascent;
 mod bound;
 mod columns;
-mod cost_to_go;
-mod cut;
+
 mod exact;
 mod master;
+mod pattern_cost;
 mod reduced_costs;
 mod round;
 mod search;
@@ -57,8 +53,6 @@ use state::State;
 pub struct Class {
     /// n: how many there are.
     pub count: u32,
-    /// D: how many slots one demand may hold; at least 1.
-    pub most: u32,
     /// u: units that one slot takes; at least 1. Only classes of size 1 are in pairs.
     pub size: u32,
     /// What a demand costs of which nothing is covered; in proportion if some of it is.
@@ -125,10 +119,8 @@ pub struct Cover {
 /// How much work to spend. All of it is counted, none of it timed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effort {
-    /// Linear programs, where classes are large.
+    /// Linear programs.
     pub programs: u32,
-    /// Steps of prices, where they are not.
-    pub steps: u32,
     /// Iterations of the search: times that it removes and rebuilds a part of the solution.
     pub ruins: u32,
     /// Nodes of the enumeration.
@@ -139,7 +131,7 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { programs: 30, steps: 40, ruins: 100_000, nodes: 200_000, gap: 1e-4 }
+        Self { programs: 30, ruins: 100_000, nodes: 200_000, gap: 1e-4 }
     }
 }
 
@@ -159,7 +151,7 @@ pub enum Slot {
 pub struct Pattern {
     /// The class whose demand is served this way.
     pub class: usize,
-    /// Sorted; a slot that is held twice is listed twice. Empty where the demands get nothing.
+    /// One; none where the demands get nothing.
     pub slots: Vec<Slot>,
     /// How many demands hold these.
     pub demands: u32,
@@ -201,8 +193,6 @@ pub struct Spent {
     pub nodes: u32,
     /// Columns in the last program.
     pub columns: usize,
-    /// Cuts in the last program.
-    pub cuts: usize,
 }
 
 impl Solution {
@@ -230,7 +220,6 @@ impl Cover {
         for (index, class) in self.classes.iter().enumerate() {
             check_number("short price of class", index, class.short_price, Domain::NonNegative)?;
             check_number("unserved price of class", index, class.unserved_price, Domain::NonNegative)?;
-            check_number("most slots of class", index, f64::from(class.most), Domain::AtLeastOne)?;
             check_number("size of class", index, f64::from(class.size), Domain::AtLeastOne)?;
         }
         for (index, slot) in self.alone.iter().enumerate() {
@@ -282,17 +271,15 @@ impl Cover {
     }
 }
 
-/// Passes in which prices climb class by class.
-const CLIMBS: u32 = 10;
-/// Passes before the first linear program, and how many of the best columns of each class it begins with.
+/// Passes in which prices climb class by class before the first linear program, and how many of the best columns of each class it begins with.
 const FIRST_CLIMBS: u32 = 8;
 const SEEDS: usize = 8;
-/// The fraction by which a bound is expected to rise still.
-const HOPE: f64 = 0.03;
 /// With more demands than this, the search looks only at those that rounding left short, and at a sample of others.
 const MANY: usize = 3_000;
 /// With more than this many demands per class, the linear solution decides how most of them are served.
 const LARGE: usize = 4;
+/// How warm the search is at its start: what is good already must not be lost.
+const HEAT: f64 = 0.1;
 /// With more demands than this enumeration is not tried.
 const FEW: usize = 150;
 
@@ -303,22 +290,15 @@ pub fn solve(cover: &Cover, effort: &Effort) -> Result<Solution, InputError> {
     let mut state = State::new(cover, &columns);
     let demands = state.class_of.len();
     let large = demands > LARGE * cover.classes.len();
-    let single = cover.classes.iter().all(|class| class.most == 1);
     let mut spent = Spent::default();
-    let start = Start { columns: &columns, effort, single };
-    let prices = if large { start.large(&mut state, &mut spent) } else { start.distinct(&mut state, &mut spent) };
+    let prices = start(&mut state, &columns, effort, large, &mut spent);
     let proved = bound(cover, &prices);
     let enough = proved + effort.gap * proved.abs();
     let mut costs = ReducedCosts::new(cover, &columns, &prices);
     costs.list_candidates(cover, search::RELATED, f64::INFINITY);
-    // A start that is good already must not be lost to a high temperature.
-    let heat = if single || large { 0.1 } else { 1.0 };
-    improve(&mut state, &costs, (effort.ruins, heat), enough, &mut spent);
+    improve(&mut state, &costs, effort.ruins, enough, &mut spent);
     let mut complete = false;
-    if demands <= FEW
-        && state.cost > enough
-        && cover.classes.iter().all(|class| class.most as usize <= cost_to_go::MOST_SLOTS)
-    {
+    if demands <= FEW && state.cost > enough {
         complete = finish(&mut state, &columns, &prices, effort, &mut spent);
     }
     let mut solution = state.solution();
@@ -329,79 +309,35 @@ pub fn solve(cover: &Cover, effort: &Effort) -> Result<Solution, InputError> {
     Ok(solution)
 }
 
-/// How prices and a first solution come about.
-struct Start<'a, 'w> {
-    columns: &'a Columns,
-    effort: &'w Effort,
-    /// Whether no demand may have more than one slot.
-    single: bool,
-}
-
-impl<'a> Start<'a, '_> {
-    /// Where classes are large: by the linear program, and from the whole parts of its solution.
-    fn large(&self, state: &mut State<'a>, spent: &mut Spent) -> Prices {
-        let mut master = Master::new(state.cover, self.columns, true);
+/// Prices, and a first solution: the whole parts of that of the linear program. Where most demands differ, which columns it begins
+/// with is found by an ascent, whose prices may turn out to be the better ones.
+fn start<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, large: bool, spent: &mut Spent) -> Prices {
+    let cover = state.cover;
+    let mut master = Master::new(cover, columns);
+    let mut climbed = None;
+    if large {
         master.seed();
-        master.solve(self.effort, true);
-        if self.single {
-            round::nearest(state, &master.x);
-        } else {
-            round::round(state, &master.x);
-        }
-        spent.programs = master.programs;
-        (spent.columns, spent.cuts) = master.size();
-        master.prices
-    }
-
-    /// Where most demands differ: by an ascent, and a linear program on the way.
-    fn distinct(&self, state: &mut State<'a>, spent: &mut Spent) -> Prices {
-        let cover = state.cover;
-        let mut ascent = Ascent::new(cover, self.columns);
+    } else {
+        let mut ascent = Ascent::new(cover, columns);
         ascent.climb(FIRST_CLIMBS);
-        let mut master = Master::new(cover, self.columns, false);
-        let mut costs = ReducedCosts::new(cover, self.columns, &ascent.prices());
+        let prices = ascent.prices();
+        let mut costs = ReducedCosts::new(cover, columns, &prices);
         costs.list_candidates(cover, SEEDS, f64::INFINITY);
         costs.candidates.iter().flatten().for_each(|candidate| master.admit(candidate.column as usize));
-        master.solve(self.effort, false);
-        if self.single {
-            round::nearest(state, &master.x);
-        }
-        spent.programs = master.programs;
-        (spent.columns, spent.cuts) = master.size();
-        if master.bound > ascent.value {
-            ascent.restart(&master.prices);
-        }
-        let known = if self.single && master.bound < ascent.value { ascent.prices() } else { master.prices };
-        self.climb(state, &mut ascent, known)
+        climbed = Some((ascent.value, prices));
     }
-
-    /// Better prices than those known, and a first solution.
-    fn climb(&self, state: &mut State<'a>, ascent: &mut Ascent<'a>, known: Prices) -> Prices {
-        let proved = bound(state.cover, &known);
-        // With one slot each, the linear program knows all patterns.
-        if self.single || state.cost <= proved + self.effort.gap * proved.abs() {
-            return known;
-        }
-        ascent.climb(CLIMBS);
-        let costs = ReducedCosts::new(state.cover, self.columns, &ascent.prices());
-        let lacking: Vec<u32> = (0..state.class_of.len() as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-        search::Search::new(state, &costs).build(&lacking);
-        let target = state.cost.min(ascent.value + HOPE * ascent.value.abs());
-        ascent.follow(self.effort.steps, target);
-        let better = ascent.prices();
-        // Climbing starts from other prices of stays.
-        if bound(state.cover, &better) > proved { better } else { known }
+    master.solve(effort, large);
+    round::nearest(state, &master.x);
+    spent.programs = master.programs;
+    spent.columns = master.size();
+    match climbed {
+        Some((value, prices)) if master.bound < value => prices,
+        _ => master.prices,
     }
 }
 
 /// Searches from the current state.
-fn improve<'a>(
-    state: &mut State<'a>,
-    costs: &ReducedCosts<'a>,
-    (ruins, heat): (u32, f64),
-    enough: f64,
-    spent: &mut Spent,
-) {
+fn improve<'a>(state: &mut State<'a>, costs: &ReducedCosts<'a>, ruins: u32, enough: f64, spent: &mut Spent) {
     let demands = state.class_of.len();
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
     let mut search = search::Search::new(state, costs);
@@ -414,7 +350,7 @@ fn improve<'a>(
         spent.ruins = search.run(&active, ruins, 0.0, enough);
     } else {
         let active: Vec<u32> = (0..demands as u32).collect();
-        spent.ruins = search.run(&active, ruins, heat, enough);
+        spent.ruins = search.run(&active, ruins, HEAT, enough);
     }
 }
 

@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod advisers;
 mod checks;
+mod counts;
 mod driver;
 mod link;
 mod plan;
-mod tally;
 
 pub use checks::Violation;
-pub use tally::{Fault, Tally};
+pub use counts::{Fault, FaultCounts};
 
 /// How a seed went.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,7 +38,7 @@ pub struct Outcome {
     /// The first rule that was broken, if any.
     pub violation: Option<Violation>,
     /// Faults that happened.
-    pub tally: Tally,
+    pub counts: FaultCounts,
     /// Jobs that completed, were given up and were cancelled.
     pub ends: [u64; 3],
     /// Virtual time until all was done.
@@ -98,7 +98,7 @@ fn run(seed: u64, verbose: bool) -> (Outcome, Vec<u8>) {
         seed,
         policy: plan.policy.name,
         violation: run.checks.found.clone(),
-        tally: run.tally.clone(),
+        counts: run.counts.clone(),
         ends: run.checks.ends(),
         seconds: run.now.seconds(),
         hash: run.log.hash.value(),
@@ -134,7 +134,7 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let passed = self.0.iter().filter(|outcome| outcome.violation.is_none()).count();
         let ends = |i: usize| self.0.iter().map(|outcome| outcome.ends[i]).sum::<u64>();
-        let faults: u64 = self.0.iter().flat_map(|o| Fault::ALL.iter().map(|&fault| o.tally.of(fault))).sum();
+        let faults: u64 = self.0.iter().flat_map(|o| Fault::ALL.iter().map(|&fault| o.counts.of(fault))).sum();
         let hours = self.0.iter().map(|outcome| outcome.seconds).sum::<f64>() / 3600.0;
         write!(
             f,

@@ -30,15 +30,15 @@ impl Default for Noise {
     }
 }
 
-/// Whoever measures what runs.
-pub struct Gauge {
+/// Takes measurements of the gangs that run.
+pub struct Sampler {
     noise: Noise,
     rng: Rng,
     /// Rounds in which a cell could have been measured.
     rounds: BTreeMap<(RateQuery, KindId, bool), u64>,
 }
 
-impl Gauge {
+impl Sampler {
     /// One that has measured nothing yet.
     #[must_use]
     pub fn new(noise: Noise) -> Self {
@@ -49,8 +49,8 @@ impl Gauge {
     pub fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Observation> {
         let mut seen: BTreeSet<(RateQuery, KindId, bool)> = BTreeSet::new();
         let mut found = Vec::new();
-        for steady in world.steady(since) {
-            let cell = (steady.ask, steady.kind, steady.spread);
+        for gang in world.steady_gangs(since) {
+            let cell = (gang.ask, gang.kind, gang.spread);
             if !seen.insert(cell) {
                 continue;
             }
@@ -60,11 +60,11 @@ impl Gauge {
                 continue;
             }
             found.push(Observation {
-                ask: steady.ask,
-                kind: steady.kind,
-                spread: steady.spread,
-                rate: steady.rate * (self.noise.rate_sd * self.rng.normal()).exp(),
-                watts: steady.watts * (self.noise.watts_sd * self.rng.normal()).exp(),
+                ask: gang.ask,
+                kind: gang.kind,
+                spread: gang.spread,
+                rate: gang.rate * (self.noise.rate_sd * self.rng.normal()).exp(),
+                watts: gang.watts * (self.noise.watts_sd * self.rng.normal()).exp(),
                 at: now,
                 job: None,
             });
@@ -72,6 +72,9 @@ impl Gauge {
         found
     }
 }
+
+/// The name that the engines' crate still uses.
+pub use Sampler as Gauge;
 
 /// Which estimator takes part in a run, and how well it is informed.
 pub struct EstimatorSetup {
@@ -87,14 +90,14 @@ pub struct EstimatorSetup {
 pub(crate) struct Learner {
     name: String,
     refiner: Refiner,
-    gauge: Gauge,
+    sampler: Sampler,
     observations: u64,
 }
 
 impl Learner {
     pub(crate) fn new(setup: EstimatorSetup) -> Self {
         let EstimatorSetup { name, estimator, noise } = setup;
-        Self { name, refiner: Refiner::new(estimator), gauge: Gauge::new(noise), observations: 0 }
+        Self { name, refiner: Refiner::new(estimator), sampler: Sampler::new(noise), observations: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -111,7 +114,7 @@ impl Learner {
 
     /// Measures what has run undisturbed since `since`; returns the rows that are different now.
     pub(crate) fn measure(&mut self, now: Time, since: Time, world: &World) -> Vec<RateRow> {
-        for observation in self.gauge.look(now, since, world) {
+        for observation in self.sampler.look(now, since, world) {
             self.observations += 1;
             self.refiner.observe(&observation);
         }

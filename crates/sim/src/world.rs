@@ -19,7 +19,9 @@ mod roster;
 #[cfg(test)]
 mod tests;
 
-pub use observe::Steady;
+/// The name that the engines' crate still uses.
+pub use SimJob as Life;
+pub use observe::SteadyGang;
 
 /// Costs of stopping and starting that are not a number of the job.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -42,7 +44,7 @@ impl Default for WorldOptions {
 
 /// Everything the world remembers of a job.
 #[derive(Clone, Debug)]
-pub struct Life {
+pub struct SimJob {
     /// The job as submitted.
     pub spec: JobSpec,
     /// Steps done, all of them, safe or not.
@@ -132,7 +134,7 @@ pub struct World {
     cluster: Cluster,
     truth: Arc<Truth>,
     world_options: WorldOptions,
-    jobs: BTreeMap<JobId, Life>,
+    jobs: BTreeMap<JobId, SimJob>,
     /// Jobs with a gang, or with the record of one that ended: few, where `jobs` may be very many.
     seated: BTreeSet<JobId>,
     /// Up to two jobs on each GPU.
@@ -233,24 +235,24 @@ impl World {
 
     fn start(&mut self, now: Time, start: &Start) -> Result<Option<GangReport>, String> {
         let told = GangReport::new(start.job, start.fence, GangEvent::Started);
-        let Some(life) = self.jobs.get_mut(&start.job) else {
+        let Some(sim_job) = self.jobs.get_mut(&start.job) else {
             return Err(format!("job {} is not known here", start.job.0));
         };
-        if life.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
+        if sim_job.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
             return Ok(Some(told));
         }
-        if start.fence <= life.fence {
+        if start.fence <= sim_job.fence {
             return Err(format!("gang {} of job {} was stopped, refused or followed", start.fence.0, start.job.0));
         }
         // Whatever is said from here on is final: a copy of this order that comes later must not be done.
-        life.fence = start.fence;
-        if let Some(gang) = life.gang.take_if(|gang| gang.ended.is_none()) {
+        sim_job.fence = start.fence;
+        if let Some(gang) = sim_job.gang.take_if(|gang| gang.ended.is_none()) {
             let (job, running, ordered) = (start.job, gang.fence, start.fence);
-            life.gang = Some(gang);
+            sim_job.gang = Some(gang);
             self.incidents.push(Incident::Twice { job, running, ordered });
             return Err(format!("job {} has another gang here", start.job.0));
         }
-        life.gang = None;
+        sim_job.gang = None;
         self.seated.remove(&start.job);
         if let Some(why) = self.why_not(start) {
             return Err(why);
@@ -266,12 +268,12 @@ impl World {
     /// Why a gang cannot be where it is ordered, whoever else is there.
     fn why_not(&self, start: &Start) -> Option<String> {
         let (job, kinds, gpus) = (start.job.0, self.cluster.kinds().len(), self.cluster.gpus());
-        let life = &self.jobs[&start.job];
+        let sim_job = &self.jobs[&start.job];
         if start.kind.index() >= kinds {
             return Some(format!("job {job} was ordered onto {}, and there are {kinds} kinds here", start.kind));
         }
-        if start.gpus.is_empty() || start.gpus.len() != life.spec.gang as usize {
-            let (gang, ordered) = (life.spec.gang, start.gpus.len());
+        if start.gpus.is_empty() || start.gpus.len() != sim_job.spec.gang as usize {
+            let (gang, ordered) = (sim_job.spec.gang, start.gpus.len());
             return Some(format!("job {job} needs a gang of {gang} and was ordered onto {ordered} GPUs"));
         }
         for (i, &gpu) in start.gpus.iter().enumerate() {
@@ -288,10 +290,10 @@ impl World {
                 return Some(format!("{gpu} is on a node that is down"));
             }
         }
-        if !self.truth.knows(life.spec.workload) {
-            return Some(format!("{} of job {job} is not known here", life.spec.workload));
+        if !self.truth.knows(sim_job.spec.workload) {
+            return Some(format!("{} of job {job} is not known here", sim_job.spec.workload));
         }
-        let fits = life.paces[start.kind.index()].is_some();
+        let fits = sim_job.paces[start.kind.index()].is_some();
         (!fits).then(|| format!("job {job} does not fit in the memory of {}", self.cluster.kind(start.kind).name))
     }
 
@@ -322,14 +324,14 @@ impl World {
             let seats = &mut self.on_gpu[gpu.index()];
             *seats.iter_mut().find(|s| s.is_none()).expect("looked at before") = Some(start.job);
         }
-        let life = self.jobs.get_mut(&start.job).expect("looked at before");
+        let sim_job = self.jobs.get_mut(&start.job).expect("looked at before");
         // Whoever comes with steps has state to restore.
-        let again = life.started.is_some() || life.steps > 0.0;
-        life.started.get_or_insert(now);
-        life.restarts += u32::from(again);
-        life.migrations += u32::from(again && life.last_gpus != start.gpus);
-        let productive_from = if again { now.after(life.spec.restart_seconds) } else { now };
-        life.gang = Some(Running {
+        let again = sim_job.started.is_some() || sim_job.steps > 0.0;
+        sim_job.started.get_or_insert(now);
+        sim_job.restarts += u32::from(again);
+        sim_job.migrations += u32::from(again && sim_job.last_gpus != start.gpus);
+        let productive_from = if again { now.after(sim_job.spec.restart_seconds) } else { now };
+        sim_job.gang = Some(Running {
             fence: start.fence,
             kind: start.kind,
             gpus: start.gpus.clone(),
@@ -337,7 +339,7 @@ impl World {
             partner,
             productive_from,
             settled: now,
-            safe_steps: life.steps,
+            safe_steps: sim_job.steps,
             safe_at: now,
             rate: 0.0,
             watts: 0.0,
@@ -358,30 +360,30 @@ impl World {
 
     /// Sets a gang's rate and power by what it runs beside, and plans its end.
     fn set_pace(&mut self, now: Time, job: JobId) {
-        let life = &self.jobs[&job];
-        let gang = life.gang.as_ref().expect("only gangs have a pace");
+        let sim_job = &self.jobs[&job];
+        let gang = sim_job.gang.as_ref().expect("only gangs have a pace");
         let idle = self.cluster.kind(gang.kind).idle_watts;
         let pair = gang.partner.and_then(|p| {
             let partner = self.jobs.get(&p)?;
-            self.truth.together(life.spec.workload, partner.spec.workload, gang.kind)
+            self.truth.together(sim_job.spec.workload, partner.spec.workload, gang.kind)
         });
         let (rate, active_watts) = match pair {
             // Each of the two stands for its part of the GPU's active power.
             Some(pair) => (pair.first_rate, (pair.watts - idle).max(0.0) / 2.0),
             None => {
-                let pace = life.paces[gang.kind.index()].expect("it fits")[usize::from(gang.spread)];
+                let pace = sim_job.paces[gang.kind.index()].expect("it fits")[usize::from(gang.spread)];
                 (pace.rate, (pace.watts - idle).max(0.0) * gang.gpus.len() as f64)
             }
         };
         let rate = rate * gang.health;
-        let left = match life.spec.work {
-            Work::Steps(steps) => (steps - life.steps).max(0.0) / rate,
-            Work::Period(seconds) => (seconds - life.served_seconds).max(0.0),
-            Work::Open(expected) => (expected.unwrap_or(3600.0) - life.served_seconds).max(0.0),
+        let left = match sim_job.spec.work {
+            Work::Steps(steps) => (steps - sim_job.steps).max(0.0) / rate,
+            Work::Period(seconds) => (seconds - sim_job.served_seconds).max(0.0),
+            Work::Open(expected) => (expected.unwrap_or(3600.0) - sim_job.served_seconds).max(0.0),
         };
         let from = now.max(gang.productive_from);
-        let life = self.jobs.get_mut(&job).expect("looked at above");
-        let gang = life.gang.as_mut().expect("looked at above");
+        let sim_job = self.jobs.get_mut(&job).expect("looked at above");
+        let gang = sim_job.gang.as_mut().expect("looked at above");
         self.watts += active_watts - gang.watts;
         gang.rate = rate;
         gang.watts = active_watts;
@@ -398,12 +400,12 @@ impl World {
 
     fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<GangReport> {
         let told = |event| Some(GangReport::new(job, fence, event));
-        let life = self.jobs.get_mut(&job)?;
-        life.fence = life.fence.max(fence);
-        let safe_steps = life.gang.as_ref().map_or(life.steps, |gang| gang.safe_steps);
-        let Some(gang) = life.gang.as_mut().filter(|g| g.fence == fence) else {
+        let sim_job = self.jobs.get_mut(&job)?;
+        sim_job.fence = sim_job.fence.max(fence);
+        let safe_steps = sim_job.gang.as_ref().map_or(sim_job.steps, |gang| gang.safe_steps);
+        let Some(gang) = sim_job.gang.as_mut().filter(|g| g.fence == fence) else {
             // Not here, and from now on never: that is worth telling, since its start may still be on its way.
-            return told(life.outcome_of(fence).unwrap_or(GangEvent::Stopped(safe_steps)));
+            return told(sim_job.outcome_of(fence).unwrap_or(GangEvent::Stopped(safe_steps)));
         };
         if let Some(state) = gang.ended.take() {
             let fate = match state {
@@ -411,8 +413,8 @@ impl World {
                 GangState::Failed(why) => GangEvent::Failed(safe_steps, why),
                 GangState::Running => GangEvent::Stopped(safe_steps),
             };
-            life.gang = None;
-            life.outcome = Some((fence, fate.clone()));
+            sim_job.gang = None;
+            sim_job.outcome = Some((fence, fate.clone()));
             self.seated.remove(&job);
             return told(fate);
         }
@@ -471,8 +473,8 @@ impl World {
         let both = residents.map(|r| r.unwrap_or(Resident { job, activity: 0.0, restarting: false }));
         let jobs = &mut self.jobs;
         meter::divide(draw, &both[..1 + usize::from(partner.is_some())], |id, charge| {
-            if let Some(life) = jobs.get_mut(&id) {
-                life.charge.add(&charge);
+            if let Some(sim_job) = jobs.get_mut(&id) {
+                sim_job.charge.add(&charge);
             }
         });
     }
@@ -480,31 +482,31 @@ impl World {
     /// One gang's steps until `now`; returns how busy it was and its active energy.
     fn progress(&mut self, now: Time, job: JobId) -> (Resident, f64) {
         let restart_activity = self.world_options.restart_activity;
-        let life = self.jobs.get_mut(&job).expect("a resident lives");
-        let gang = life.gang.as_mut().expect("a resident has a gang");
+        let sim_job = self.jobs.get_mut(&job).expect("a resident lives");
+        let gang = sim_job.gang.as_mut().expect("a resident has a gang");
         let seconds = now.since(gang.settled);
         // Loading, restoring or saving: it holds its GPUs and makes no steps.
         let moving = gang.stopping || now <= gang.productive_from;
         let productive = if moving { 0.0 } else { seconds };
-        life.steps += gang.rate * productive;
-        if let Work::Steps(total) = life.spec.work {
-            life.steps = life.steps.min(total);
+        sim_job.steps += gang.rate * productive;
+        if let Work::Steps(total) = sim_job.spec.work {
+            sim_job.steps = sim_job.steps.min(total);
         }
-        life.served_seconds += productive;
-        life.gpu_seconds += seconds * f64::from(life.spec.gang);
+        sim_job.served_seconds += productive;
+        sim_job.gpu_seconds += seconds * f64::from(sim_job.spec.gang);
         // A tolerance, since the promise may be exactly the rate it has.
-        if life.spec.floor.is_none_or(|floor| gang.rate >= floor * (1.0 - 1e-9)) {
-            life.kept_seconds += productive;
+        if sim_job.spec.floor.is_none_or(|floor| gang.rate >= floor * (1.0 - 1e-9)) {
+            sim_job.kept_seconds += productive;
         }
         let every = self.world_options.checkpoint_every_seconds;
         let since_safe = now.since(gang.safe_at);
         if every > 0.0 && since_safe >= every {
             let unsafe_seconds = since_safe % every;
-            gang.safe_steps = (life.steps - gang.rate * unsafe_seconds).max(gang.safe_steps);
+            gang.safe_steps = (sim_job.steps - gang.rate * unsafe_seconds).max(gang.safe_steps);
             gang.safe_at = Time(now.0 - Time::from_seconds(unsafe_seconds).0.min(now.0));
         }
         gang.settled = now;
-        let alone = life.paces[gang.kind.index()].map_or(1.0, |p| p[0].rate);
+        let alone = sim_job.paces[gang.kind.index()].map_or(1.0, |p| p[0].rate);
         let (active, activity) = match moving {
             true => (gang.watts * restart_activity * seconds, restart_activity),
             false => (gang.watts * seconds, gang.rate / alone),
@@ -515,9 +517,9 @@ impl World {
     /// Takes a gang off its GPUs; returns the job's steps.
     fn release(&mut self, now: Time, job: JobId) -> f64 {
         self.settle(now, job);
-        let life = self.jobs.get_mut(&job).expect("it holds something");
-        let steps = life.steps;
-        let gang = life.gang.take().expect("it holds something");
+        let sim_job = self.jobs.get_mut(&job).expect("it holds something");
+        let steps = sim_job.steps;
+        let gang = sim_job.gang.take().expect("it holds something");
         self.seated.remove(&job);
         if gang.ended.is_none() {
             self.unseat(now, job, &gang);
@@ -550,11 +552,11 @@ impl World {
     /// A gang ends by itself: its GPUs are free, its record stays until somebody orders it to stop.
     fn end(&mut self, now: Time, job: JobId, state: GangState) {
         self.settle(now, job);
-        let life = self.jobs.get_mut(&job).expect("it holds something");
-        if let (GangState::Finished, Work::Steps(total)) = (&state, life.spec.work) {
-            life.steps = total;
+        let sim_job = self.jobs.get_mut(&job).expect("it holds something");
+        if let (GangState::Finished, Work::Steps(total)) = (&state, sim_job.spec.work) {
+            sim_job.steps = total;
         }
-        let gang = life.gang.as_mut().expect("it holds something");
+        let gang = sim_job.gang.as_mut().expect("it holds something");
         gang.ended = Some(state);
         gang.version = 0;
         let gang = gang.clone();

@@ -3,7 +3,7 @@
 //! `cargo xtask chaos` runs more of them: `ARLES_CHAOS_SEEDS` seeds from `ARLES_CHAOS_FROM` on, with the log of each where
 //! `ARLES_CHAOS_VERBOSE` is set.
 
-use arles_sim::faults::{self, Fault, Summary, Tally};
+use arles_sim::faults::{self, Fault, FaultCounts, Summary};
 
 const SEEDS: u64 = 200;
 
@@ -16,19 +16,19 @@ fn rules_hold_whatever_goes_wrong() {
     let (seeds, from) = (number("ARLES_CHAOS_SEEDS").unwrap_or(SEEDS), number("ARLES_CHAOS_FROM").unwrap_or(0));
     let verbose = std::env::var_os("ARLES_CHAOS_VERBOSE").is_some();
     let outcomes = faults::check_all(from..from.saturating_add(seeds), verbose);
-    let mut tally = Tally::default();
+    let mut counts = FaultCounts::default();
     for outcome in &outcomes {
         outcome.log.iter().for_each(|line| println!("{line}"));
-        tally.add(&outcome.tally);
+        counts.add(&outcome.counts);
     }
-    print!("{tally}");
+    print!("{counts}");
     let failed: Vec<String> =
         outcomes.iter().filter(|outcome| outcome.violation.is_some()).map(ToString::to_string).collect();
     assert!(failed.is_empty(), "{} of {seeds} seeds failed\n{}", failed.len(), failed.join("\n"));
     println!("{}", Summary(&outcomes));
     // A few seeds cannot have every fault.
     if seeds >= SEEDS {
-        let missing: Vec<&str> = Fault::ALL.iter().filter(|&&f| tally.of(f) == 0).map(|f| f.name()).collect();
+        let missing: Vec<&str> = Fault::ALL.iter().filter(|&&f| counts.of(f) == 0).map(|f| f.name()).collect();
         assert!(missing.is_empty(), "faults that never struck: {}", missing.join(", "));
     }
 }

@@ -59,7 +59,7 @@ const LEAST_STANDARD_ERROR: f64 = 0.05;
 /// Time that a trial takes from a job.
 const TRIAL_SECONDS: f64 = 600.0;
 /// Work that an answer is worth.
-const EFFORT: Effort = Effort { programs: 30, steps: 40, ruins: 20_000, nodes: 100_000, gap: 1e-3 };
+const EFFORT: Effort = Effort { programs: 30, ruins: 20_000, nodes: 100_000, gap: 1e-3 };
 
 impl Policy for Gogh {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
@@ -92,7 +92,6 @@ fn question(problem: &Problem, tariff: &Tariff<'_>) -> Cover {
         let waited = problem.now.since(user.arrived) / IMPATIENT_AFTER_SECONDS;
         question.classes.push(Class {
             count: user.jobs,
-            most: 1,
             size: user.gang,
             short_price: promise * if promised { 1.0 } else { SLOW_UNPROMISED },
             unserved_price: promise * (1.0 + waited) * if promised { WAITING } else { WAITING_UNPROMISED },

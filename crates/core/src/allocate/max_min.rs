@@ -68,11 +68,11 @@ const CORNER: f64 = 1e-9;
 
 impl Policy for MaxMin {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
-        let rows = Rows::new(problem, self.aware);
+        let rows = MergedUsers::new(problem, self.aware);
         if rows.beta.is_empty() {
             return Allocation::check(problem, Proposal::default());
         }
-        let Rows { w, beta, caps, .. } = &rows;
+        let MergedUsers { w, beta, caps, .. } = &rows;
         let question = maxmin::MaxMin { w, beta, caps, capacity: &problem.capacity };
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let Climb { x, certificate, prices } = climb(&mut workspace, &question)?;
@@ -152,7 +152,7 @@ struct Member {
 /// The rows of the program. Users with the same speed-ups and the same cap for what they are measured against have one
 /// row together and divide its GPUs in proportion to β: exact, since each could have the other's part scaled. For the
 /// agnostic policy that is nearly everybody.
-struct Rows {
+struct MergedUsers {
     w: Vec<f64>,
     beta: Vec<f64>,
     caps: Vec<f64>,
@@ -161,7 +161,7 @@ struct Rows {
     members: Vec<Member>,
 }
 
-impl Rows {
+impl MergedUsers {
     fn new(problem: &Problem, aware: bool) -> Self {
         let k = problem.kinds();
         let gpus: f64 = problem.capacity.iter().sum();

@@ -16,7 +16,8 @@ pub struct Power {
     /// By pair.
     pub pairs: Vec<PairPower>,
     /// Users whose jobs share a GPU of a kind now, the lesser first; sorted, each once.
-    pub couples: Vec<(u32, u32, KindId)>,
+    #[serde(rename = "couples")]
+    pub sharing_now: Vec<(u32, u32, KindId)>,
 }
 
 /// Power of one user, by kind.
@@ -63,7 +64,7 @@ impl Power {
             unused_off: true,
             users: problem.users.iter().map(user).collect(),
             pairs: vec![PairPower { watts: 1.0, standard_error: 0.0 }; problem.pairs.len()],
-            couples: Vec::new(),
+            sharing_now: Vec::new(),
         }
     }
 
@@ -100,7 +101,7 @@ impl Power {
                 pair.watts, pair.standard_error
             ));
         }
-        if !self.couples.is_sorted_by(|a, b| a < b) {
+        if !self.sharing_now.is_sorted_by(|a, b| a < b) {
             return Err("couples are out of order or listed twice; expected them sorted, each once".into());
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! One GPU of kind j in the hands of user l is worth v_lj. Single-GPU jobs of two users may share a GPU where that is known to
 //! pay; together they are worth v_c, each the part of its own v that it keeps. With x_lj GPUs held alone and y_c GPUs
-//! shared by the couple c = {l, l'} on kind j:
+//! shared by the pair c = {l, l'} on kind j:
 //!
 //!   maximise  Σ v_lj x_lj + Σ v_c y_c − M Σ_l s_l
 //!   s.t.      Σ_l x_lj + Σ_{c on j} y_c ≤ m_j                       capacity
@@ -14,8 +14,8 @@
 //! before everything else, and where not all can be kept as much of them as possible is. The objective says so: a
 //! large negative number is a broken promise. Nobody without a floor has a row for it.
 //!
-//! Couples that do less together than they would by taking turns, r_l/alone_l + r_l'/alone_l' ≤ 1, are left out: they cannot
-//! help. The others are brought in as the prices ask for them (column generation): a couple is worth a column while
+//! Pairs that do less together than they would by taking turns, r_l/alone_l + r_l'/alone_l' ≤ 1, are left out: they cannot
+//! help. The others are brought in as the prices ask for them (column generation): a pair is worth a column while
 //! v_c + z_l f_lc + z_l' f_l'c > π_j + u_l + u_l'. For any π, u, z ≥ 0 with z ≤ M and u large enough for all columns,
 //!
 //!   Σ m_j π_j + Σ d_l u_l − Σ n_l z_l
@@ -26,12 +26,12 @@ use super::program::Served;
 use super::{AllocateError, Allocation, Certificate, Grant, Members, Problem, Proposal, kind_id, user_index};
 use arles_lp::{Budget, Clarabel, ColumnId, Model, ModelError, Solver};
 
-/// Reduced value at which a couple is worth a column, relative to the largest value.
+/// Reduced value at which a pair is worth a column, relative to the largest value.
 const WORTH_A_COLUMN: f64 = 1e-7;
-/// Times that couples are brought in, at most.
+/// Times that pairs are brought in, at most.
 const MOST_PASSES: u32 = 25;
-/// Couples that are brought in at a time, for each user.
-const COUPLES_PER_USER: usize = 2;
+/// Pairs that are brought in at a time, for each user.
+const PAIRS_PER_USER: usize = 2;
 /// GPUs below this part of what there is are the solver's rounding.
 const DUST: f64 = 1e-9;
 /// A GPU counts for at most this many times all of a user's promises: more makes the program ill-conditioned.
@@ -60,15 +60,15 @@ pub(super) struct Sum<'p> {
 
 /// Two users on one GPU.
 #[derive(Clone, Copy)]
-struct Couple {
+struct UserPair {
     users: [usize; 2],
     kind: usize,
     value: f64,
     kept: [f64; 2],
 }
 
-/// What the solver said.
-struct Answer {
+/// Primal and dual values that the solver found, in the letters above.
+struct LpSolution {
     x: Vec<f64>,
     y: Vec<f64>,
     pi: Vec<f64>,
@@ -105,50 +105,50 @@ impl<'p> Sum<'p> {
         if self.served.users.is_empty() {
             return Allocation::check(self.problem, Proposal::default());
         }
-        let mut couples = Vec::new();
-        let answer = self.solve(&mut couples)?;
-        let (x, y) = self.repaired(&couples, &answer);
-        let lower = self.largest * self.value(&x, &couples, &y);
-        let upper = (self.largest * self.bound(&answer)).max(lower);
+        let mut pairs = Vec::new();
+        let solution = self.solve(&mut pairs)?;
+        let (x, y) = self.repaired(&pairs, &solution);
+        let lower = self.largest * self.value(&x, &pairs, &y);
+        let upper = (self.largest * self.bound(&solution)).max(lower);
         let proposal = Proposal {
-            grants: self.grants(&x, &couples, &y),
+            grants: self.grants(&x, &pairs, &y),
             objective: Some(lower),
             certificate: Some(Certificate { lower, upper }),
-            prices: self.prices(&answer),
+            prices: self.prices(&solution),
         };
         Allocation::check(self.problem, proposal)
     }
 
     /// What one more GPU of each kind is worth. A cap that is only there because of how many GPUs there are grows by two with
     /// each of them.
-    fn prices(&self, answer: &Answer) -> Vec<f64> {
+    fn prices(&self, solution: &LpSolution) -> Vec<f64> {
         let capped = (0..self.most.len()).filter(|&l| self.most[l] < self.served.caps[l]);
-        let grown: f64 = capped.map(|l| 2.0 * answer.u[l]).sum();
-        answer.pi.iter().map(|pi| (pi + grown) * self.largest).collect()
+        let grown: f64 = capped.map(|l| 2.0 * solution.u[l]).sum();
+        solution.pi.iter().map(|pi| (pi + grown) * self.largest).collect()
     }
 
-    /// Solves, bringing in `couples` until none is missing.
-    fn solve(&self, couples: &mut Vec<Couple>) -> Result<Answer, AllocateError> {
+    /// Solves, bringing in `pairs` until none is missing.
+    fn solve(&self, pairs: &mut Vec<UserPair>) -> Result<LpSolution, AllocateError> {
         let failed = |error: ModelError| AllocateError::NoAnswer { status: error.to_string() };
-        let mut answer = self.solve_once(couples).map_err(failed)?;
+        let mut solution = self.solve_once(pairs).map_err(failed)?;
         for _ in 0..MOST_PASSES {
-            let mut missing: Vec<(f64, Couple)> = (self.couples())
-                .map(|couple| (self.reduced(&couple, &answer), couple))
+            let mut missing: Vec<(f64, UserPair)> = (self.user_pairs())
+                .map(|pair| (self.reduced(&pair, &solution), pair))
                 .filter(|(gain, _)| *gain > WORTH_A_COLUMN)
                 .collect();
             if missing.is_empty() {
                 break;
             }
             missing.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1.users, a.1.kind).cmp(&(b.1.users, b.1.kind))));
-            missing.truncate(COUPLES_PER_USER * self.served.users.len());
-            couples.extend(missing.into_iter().map(|(_, couple)| couple));
-            answer = self.solve_once(couples).map_err(failed)?;
+            missing.truncate(PAIRS_PER_USER * self.served.users.len());
+            pairs.extend(missing.into_iter().map(|(_, pair)| pair));
+            solution = self.solve_once(pairs).map_err(failed)?;
         }
-        Ok(answer)
+        Ok(solution)
     }
 
-    /// Solves over the given couples.
-    fn solve_once(&self, couples: &[Couple]) -> Result<Answer, ModelError> {
+    /// Solves over the given pairs.
+    fn solve_once(&self, pairs: &[UserPair]) -> Result<LpSolution, ModelError> {
         let (n, k) = (self.served.users.len(), self.problem.kinds());
         let mut model = Model::maximise();
         let (mut kinds, mut users, mut floors) = (vec![Vec::new(); k], vec![Vec::new(); n], vec![Vec::new(); n]);
@@ -160,12 +160,12 @@ impl<'p> Sum<'p> {
             users[at / k].push((column, 1.0));
             floors[at / k].push((column, self.f[at]));
         }
-        let mut shared = Vec::with_capacity(couples.len());
-        for couple in couples {
-            let column = model.add_column(0.0, f64::INFINITY, couple.value)?;
+        let mut shared = Vec::with_capacity(pairs.len());
+        for pair in pairs {
+            let column = model.add_column(0.0, f64::INFINITY, pair.value)?;
             shared.push(column);
-            kinds[couple.kind].push((column, 1.0));
-            for (&user, &kept) in couple.users.iter().zip(&couple.kept) {
+            kinds[pair.kind].push((column, 1.0));
+            for (&user, &kept) in pair.users.iter().zip(&pair.kept) {
                 users[user].push((column, 1.0));
                 floors[user].push((column, kept));
             }
@@ -184,7 +184,7 @@ impl<'p> Sum<'p> {
         let outcome = Clarabel.solve(&model, Budget::default());
         let sound = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
         let at = |column: ColumnId| sound(outcome.x[column.index()]);
-        Ok(Answer {
+        Ok(LpSolution {
             x: alone.iter().map(|column| column.map_or(0.0, at)).collect(),
             y: shared.iter().map(|&column| at(column)).collect(),
             pi: outcome.row_duals[..k].iter().map(|&dual| sound(dual)).collect(),
@@ -193,16 +193,16 @@ impl<'p> Sum<'p> {
         })
     }
 
-    /// All couples that may pay, over kinds that are there.
-    fn couples(&self) -> impl Iterator<Item = Couple> + '_ {
+    /// All pairs that may pay, over kinds that are there.
+    fn user_pairs(&self) -> impl Iterator<Item = UserPair> + '_ {
         let n = if self.problem.pairs.is_empty() { 0 } else { self.served.users.len() };
         let single = move |&l: &usize| self.problem.users[self.served.users[l]].gang == 1;
         let partners = move |a: usize| (a..n).filter(single).map(move |b| [a, b]);
-        let kinds = move |users| (0..self.problem.kinds()).filter_map(move |kind| self.couple(users, kind));
+        let kinds = move |users| (0..self.problem.kinds()).filter_map(move |kind| self.user_pair(users, kind));
         (0..n).filter(single).flat_map(partners).flat_map(kinds)
     }
 
-    fn couple(&self, users: [usize; 2], kind: usize) -> Option<Couple> {
+    fn user_pair(&self, users: [usize; 2], kind: usize) -> Option<UserPair> {
         let [a, b] = users.map(|l| self.served.users[l]);
         let [first, second] = [a, b].map(|u| &self.problem.users[u]);
         if a == b && first.jobs < 2 {
@@ -220,26 +220,26 @@ impl<'p> Sum<'p> {
             return None;
         }
         let value = self.v[at[0]] * parts[0] + self.v[at[1]] * parts[1];
-        Some(Couple { users, kind, value, kept: [self.f[at[0]] * parts[0], self.f[at[1]] * parts[1]] })
+        Some(UserPair { users, kind, value, kept: [self.f[at[0]] * parts[0], self.f[at[1]] * parts[1]] })
     }
 
-    fn reduced(&self, couple: &Couple, answer: &Answer) -> f64 {
-        let each = |i: usize| answer.z[couple.users[i]] * couple.kept[i] - answer.u[couple.users[i]];
-        couple.value + each(0) + each(1) - answer.pi[couple.kind]
+    fn reduced(&self, pair: &UserPair, solution: &LpSolution) -> f64 {
+        let each = |i: usize| solution.z[pair.users[i]] * pair.kept[i] - solution.u[pair.users[i]];
+        pair.value + each(0) + each(1) - solution.pi[pair.kind]
     }
 
-    /// The answer without the solver's rounding: nothing negligible, nothing oversold; and what is left over given away.
-    fn repaired(&self, couples: &[Couple], answer: &Answer) -> (Vec<f64>, Vec<f64>) {
+    /// The solution without the solver's rounding: nothing negligible, nothing oversold; and what is left over given away.
+    fn repaired(&self, pairs: &[UserPair], solution: &LpSolution) -> (Vec<f64>, Vec<f64>) {
         let k = self.problem.kinds();
         let all: f64 = self.problem.capacity.iter().sum();
         let clean = |gpus: &f64| if *gpus > DUST * all { *gpus } else { 0.0 };
-        let mut x: Vec<f64> = answer.x.iter().map(clean).collect();
-        let mut y: Vec<f64> = answer.y.iter().map(clean).collect();
+        let mut x: Vec<f64> = solution.x.iter().map(clean).collect();
+        let mut y: Vec<f64> = solution.y.iter().map(clean).collect();
         let mut used: Vec<f64> = (0..k).map(|j| x.iter().skip(j).step_by(k).sum()).collect();
         let mut held: Vec<f64> = x.chunks_exact(k).map(|row| row.iter().sum()).collect();
-        for (couple, y) in couples.iter().zip(&y) {
-            used[couple.kind] += y;
-            couple.users.iter().for_each(|&l| held[l] += y);
+        for (pair, y) in pairs.iter().zip(&y) {
+            used[pair.kind] += y;
+            pair.users.iter().for_each(|&l| held[l] += y);
         }
         let fit = |most: f64, have: f64| if have > most { most / have } else { 1.0 };
         let by_kind: Vec<f64> = used.iter().zip(&self.problem.capacity).map(|(have, most)| fit(*most, *have)).collect();
@@ -248,40 +248,40 @@ impl<'p> Sum<'p> {
             *x *= by_kind[at % k].min(by_user[at / k]);
         }
         let (mut busy, mut shared) = (vec![0.0; k], vec![0.0; held.len()]);
-        for (couple, y) in couples.iter().zip(&mut y) {
-            *y *= by_kind[couple.kind].min(by_user[couple.users[0]]).min(by_user[couple.users[1]]);
-            busy[couple.kind] += *y;
-            couple.users.iter().for_each(|&l| shared[l] += *y);
+        for (pair, y) in pairs.iter().zip(&mut y) {
+            *y *= by_kind[pair.kind].min(by_user[pair.users[0]]).min(by_user[pair.users[1]]);
+            busy[pair.kind] += *y;
+            pair.users.iter().for_each(|&l| shared[l] += *y);
         }
         self.served.top_up_beside(self.problem, &mut x, &busy, &shared);
         (x, y)
     }
 
     /// The objective, over the largest v.
-    fn value(&self, x: &[f64], couples: &[Couple], y: &[f64]) -> f64 {
+    fn value(&self, x: &[f64], pairs: &[UserPair], y: &[f64]) -> f64 {
         let k = self.problem.kinds();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let mut kept: Vec<f64> = x.chunks_exact(k).zip(self.f.chunks_exact(k)).map(|(x, f)| dot(x, f)).collect();
         let mut value = dot(x, &self.v);
-        for (couple, y) in couples.iter().zip(y) {
-            value += couple.value * y;
-            couple.users.iter().zip(couple.kept).for_each(|(&l, part)| kept[l] += part * y);
+        for (pair, y) in pairs.iter().zip(y) {
+            value += pair.value * y;
+            pair.users.iter().zip(pair.kept).for_each(|(&l, part)| kept[l] += part * y);
         }
         let unkept: f64 = self.promises.iter().zip(&kept).map(|(n, kept)| (n - kept).max(0.0)).sum();
         value - self.price * unkept
     }
 
     /// No sum is above this, whatever π, u and z are: u is raised until no column is worth more than it costs.
-    fn bound(&self, answer: &Answer) -> f64 {
+    fn bound(&self, solution: &LpSolution) -> f64 {
         let k = self.problem.kinds();
-        let pi = &answer.pi;
-        let z: Vec<f64> = answer.z.iter().map(|z| z.min(self.price)).collect();
+        let pi = &solution.pi;
+        let z: Vec<f64> = solution.z.iter().map(|z| z.min(self.price)).collect();
         let worth = |l: usize, j: usize| self.v[l * k + j] + z[l] * self.f[l * k + j] - pi[j];
         let mut u: Vec<f64> =
-            (answer.u.iter().enumerate()).map(|(l, &u)| (0..k).map(|j| worth(l, j)).fold(u, f64::max)).collect();
-        for couple in self.couples() {
-            let [a, b] = couple.users;
-            let gain = couple.value + z[a] * couple.kept[0] + z[b] * couple.kept[1] - pi[couple.kind];
+            (solution.u.iter().enumerate()).map(|(l, &u)| (0..k).map(|j| worth(l, j)).fold(u, f64::max)).collect();
+        for pair in self.user_pairs() {
+            let [a, b] = pair.users;
+            let gain = pair.value + z[a] * pair.kept[0] + z[b] * pair.kept[1] - pi[pair.kind];
             let lacking = (gain - u[a] - u[b]).max(0.0);
             u[a] += 0.5 * lacking;
             u[b] += 0.5 * lacking;
@@ -290,11 +290,11 @@ impl<'p> Sum<'p> {
         dot(pi, &self.problem.capacity) + dot(&u, &self.most) - dot(&z, &self.promises)
     }
 
-    fn grants(&self, x: &[f64], couples: &[Couple], y: &[f64]) -> Vec<Grant> {
+    fn grants(&self, x: &[f64], pairs: &[UserPair], y: &[f64]) -> Vec<Grant> {
         let mut grants = self.served.grants(self.problem, x);
-        for (couple, &gangs) in couples.iter().zip(y).filter(|(_, y)| **y > 0.0) {
-            let [first, second] = couple.users.map(|l| user_index(self.served.users[l]));
-            let kind = kind_id(couple.kind);
+        for (pair, &gangs) in pairs.iter().zip(y).filter(|(_, y)| **y > 0.0) {
+            let [first, second] = pair.users.map(|l| user_index(self.served.users[l]));
+            let kind = kind_id(pair.kind);
             grants.push(Grant { kind, members: Members::Two(first, second), gangs });
         }
         grants

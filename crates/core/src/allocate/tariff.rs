@@ -98,7 +98,7 @@ impl<'p> Tariff<'p> {
         }
         // Who shares a GPU already saves the restart of the one who would have to come.
         let settled =
-            self.power.couples.binary_search(&(user_index(u.min(v)), user_index(u.max(v)), rates.kind)).is_ok();
+            self.power.sharing_now.binary_search(&(user_index(u.min(v)), user_index(u.max(v)), rates.kind)).is_ok();
         let saved = if settled { self.saving(u, j).min(self.saving(v, j)) } else { 0.0 };
         let kept = [self.kept(u, first, standard_error), self.kept(v, second, standard_error)];
         Some(Offer { cost: (cost - saved).max(LEAST_COST * cost), kept })

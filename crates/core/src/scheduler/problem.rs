@@ -110,26 +110,26 @@ impl Scheduler {
             unused_off: self.settings.unused_off,
             users: problem.users.iter().map(user).collect(),
             pairs: problem.pairs.iter().map(pair).collect(),
-            couples: self.couples(problem),
+            sharing_now: self.sharing_now(problem),
         }
     }
 
     /// Users of `problem` whose jobs share a GPU.
-    fn couples(&self, problem: &Problem) -> Vec<(u32, u32, KindId)> {
+    fn sharing_now(&self, problem: &Problem) -> Vec<(u32, u32, KindId)> {
         let user = |slot| {
             let class = self.jobs.get(slot).class;
             problem.users.binary_search_by_key(&class, |user| user.class).ok().map(|u| u as u32)
         };
-        let mut couples = Vec::new();
+        let mut pairs = Vec::new();
         for gpu in (0..self.cluster.gpus() as u32).map(GpuId) {
             let mut seated = self.seats.on(gpu).filter_map(user);
             if let (Some(u), Some(v)) = (seated.next(), seated.next()) {
-                couples.push((u.min(v), u.max(v), self.cluster.kind_of(gpu)));
+                pairs.push((u.min(v), u.max(v), self.cluster.kind_of(gpu)));
             }
         }
-        couples.sort_unstable();
-        couples.dedup();
-        couples
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
     }
 }
 

@@ -5,12 +5,11 @@
 //! what remains, `V_b = c + λ_j − ζ_a − ζ_b − V_a`. Adding up what everybody pays, any solution costs
 //!
 //! ```text
-//!   Σ_demands (Σ_{s∈P} V_s + h(P))  −  Σ_j λ_j (units used of j)  −  Σ (saving·min(held, slots) − ζ·slots)
-//! ≥ Σ_a n_a S_a  −  Σ_j λ_j m_j  −  Σ (saving − ζ) held          S_a = min over patterns P of at most D_a slots: Σ V_s + h(P)
+//!   Σ_demands (V + h)  −  Σ_j λ_j (units used of j)  −  Σ (saving·min(held, slots) − ζ·slots)
+//! ≥ Σ_a n_a S_a  −  Σ_j λ_j m_j  −  Σ (saving − ζ) held          S_a = min( h(∅), min_s V_s + h(s) )
 //! ```
 //!
-//! whatever the prices. `S_a` is computed over whole patterns, which is what makes this more than the bound of a program
-//! over slots.
+//! whatever the prices.
 
 use super::Cover;
 
@@ -60,45 +59,8 @@ pub fn bound(cover: &Cover, prices: &Prices) -> f64 {
         }
     }
     for (a, class) in cover.classes.iter().enumerate().filter(|(_, class)| class.count > 0) {
-        total += f64::from(class.count) * cheapest(cover, a, std::mem::take(&mut slots[a]));
+        let costs = slots[a].iter().map(|&(price, part)| price + cover.shortage(a, part, 1));
+        total += f64::from(class.count) * costs.fold(cover.shortage(a, 0.0, 0), f64::min);
     }
     total
-}
-
-/// The slots that cover more than all that cost less.
-fn frontier(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    points.sort_unstable_by(|x, y| y.1.total_cmp(&x.1).then(x.0.total_cmp(&y.0)));
-    let mut least = f64::INFINITY;
-    points.retain(|&(price, _)| {
-        let better = price < least;
-        least = least.min(price);
-        better
-    });
-    points
-}
-
-/// S: the least price of a whole pattern, over slots of `(price, part)`.
-///
-/// Patterns of `i` slots are made from those of `i − 1`; of these only the ones remain that no other beats in both price
-/// and sum, and that could still become cheaper than the cheapest.
-fn cheapest(cover: &Cover, a: usize, points: Vec<(f64, f64)>) -> f64 {
-    let most = cover.classes[a].most;
-    let points = frontier(points);
-    let falls = points.iter().fold(0.0, |least: f64, point| least.min(point.0));
-    let mut best = cover.shortage(a, 0.0, 0);
-    let mut layer = vec![(0.0, 0.0)];
-    for slots in 1..=most {
-        let mut next: Vec<(f64, f64)> = Vec::with_capacity(layer.len() * points.len());
-        for &(price, sum) in &layer {
-            next.extend(points.iter().map(|&(more, part)| (price + more, f64::min(sum + part, 1.0))));
-        }
-        best = next.iter().fold(best, |best, &(price, sum)| best.min(price + cover.shortage(a, sum, slots as usize)));
-        let to_come = falls * f64::from(most - slots);
-        next.retain(|&(price, _)| price + to_come < best);
-        if slots == most || next.is_empty() {
-            break;
-        }
-        layer = frontier(next);
-    }
-    best
 }

@@ -1,13 +1,13 @@
 //! Reduced costs of columns and patterns: by how much a solution that uses them costs more.
 //!
 //! With prices `λ, V` a solution costs the bound, plus for each demand the cost of its pattern above the cheapest,
-//! `Σ V + h − S`, plus `λ` for each idle unit: none of these *regrets* is negative. The certain regret of a demand that may
-//! still get slots is that of its cheapest completion (`cover/cost_to_go.rs`).
+//! `V + h − S`, plus `λ` for each idle unit: none of these *regrets* is negative. Of a demand that may
+//! still get a slot none is certain.
 
 use super::Cover;
 use super::bound::Prices;
 use super::columns::Columns;
-use super::cost_to_go::{CostToGo, GRID, cells};
+use super::pattern_cost::{GRID, PatternCost, cells};
 use super::state::{State, Unit};
 
 /// A column for one class.
@@ -33,13 +33,10 @@ struct PackedColumn {
 /// What a demand holds so far, and what it still lacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DemandState {
-    /// Σ V of what it holds.
+    /// V of what it holds.
     paid: f64,
-    /// How much of it is covered, and the cells that it lacks.
-    covered: f64,
+    /// The cells that it lacks; all of them where it holds nothing.
     lacking: usize,
-    /// Slots that it may still have.
-    room: usize,
 }
 
 /// The reduced costs at given prices.
@@ -51,7 +48,7 @@ pub(super) struct ReducedCosts<'a> {
     /// V of both sides, per column.
     pay: Vec<[f64; 2]>,
     tags: Vec<PackedColumn>,
-    costs_to_go: Vec<CostToGo>,
+    pattern_costs: Vec<PatternCost>,
     /// Per class.
     short_prices: Vec<f64>,
     /// The lower bound of the prices, with parts in cells.
@@ -69,10 +66,10 @@ impl<'a> ReducedCosts<'a> {
             zeta[stay.class * k + stay.resource] = price;
             bound -= (stay.saving - price) * f64::from(stay.held);
         }
-        let mut slots: Vec<Vec<(u8, f64, u32)>> = vec![Vec::new(); n];
+        let mut slots: Vec<Vec<(u8, f64)>> = vec![Vec::new(); n];
         let mut tags = Vec::with_capacity(columns.list.len());
         let mut pay = Vec::with_capacity(columns.list.len());
-        for (e, column) in columns.list.iter().enumerate() {
+        for column in &columns.list {
             let j = column.resource as usize;
             let mut all = column.cost + lambda[j] * f64::from(column.units);
             column.sides().for_each(|(a, _)| all -= zeta[a * k + j]);
@@ -80,7 +77,7 @@ impl<'a> ReducedCosts<'a> {
             let paid = known.map_or([all, 0.0], |first| [first, all - first]);
             let counted = column.part.map(|part| if part > 0.0 { cells(part) } else { 0 });
             for (side, (a, _)) in column.sides().enumerate() {
-                slots[a].push((counted[side], paid[side], e as u32));
+                slots[a].push((counted[side], paid[side]));
             }
             pay.push(paid);
             tags.push(PackedColumn {
@@ -90,22 +87,21 @@ impl<'a> ReducedCosts<'a> {
                 cells: counted,
             });
         }
-        let mut costs_to_go = vec![CostToGo::default(); n];
-        for (a, class) in cover.classes.iter().enumerate() {
-            costs_to_go[a].rebuild(cover, a, slots[a].iter().copied());
-            bound += f64::from(class.count) * costs_to_go[a].base;
+        let costs = |(a, slots): (usize, &Vec<(u8, f64)>)| PatternCost::new(cover, a, slots.iter().copied());
+        let pattern_costs: Vec<PatternCost> = slots.iter().enumerate().map(costs).collect();
+        for (class, costs) in cover.classes.iter().zip(&pattern_costs) {
+            bound += f64::from(class.count) * costs.base;
         }
         let short_prices = cover.classes.iter().map(|class| class.short_price).collect();
-        Self { columns, candidates: vec![Vec::new(); n], pay, tags, costs_to_go, short_prices, bound }
+        Self { columns, candidates: vec![Vec::new(); n], pay, tags, pattern_costs, short_prices, bound }
     }
 
     /// By how much a solution that uses a column costs more, at least.
-    fn reduced_cost(&self, cover: &Cover, e: usize) -> f64 {
+    fn reduced_cost(&self, e: usize) -> f64 {
         let tag = &self.tags[e];
         let reduced_cost = |side: usize, a: usize| {
-            let rest =
-                self.costs_to_go[a].rest(cover.classes[a].most as usize - 1, GRID - usize::from(tag.cells[side]));
-            f64::max(0.0, self.pay[e][side] + rest - self.costs_to_go[a].base)
+            let costs = &self.pattern_costs[a];
+            f64::max(0.0, self.pay[e][side] + costs.short(GRID - usize::from(tag.cells[side])) - costs.base)
         };
         self.columns.list[e].sides().enumerate().map(|(side, (a, _))| reduced_cost(side, a)).sum()
     }
@@ -119,7 +115,7 @@ impl<'a> ReducedCosts<'a> {
         // Beyond this much there are enough already, by class.
         let mut limits = vec![below; candidates.len()];
         for (e, column) in columns.list.iter().enumerate() {
-            let reduced_cost = self.reduced_cost(cover, e);
+            let reduced_cost = self.reduced_cost(e);
             let sides = if column.is_alone() || column.class[0] == column.class[1] { 1 } else { 2 };
             for side in 0..sides {
                 let (a, other) = (column.class[side] as usize, column.class[1 - side]);
@@ -143,37 +139,28 @@ impl<'a> ReducedCosts<'a> {
 
     /// The state of a demand.
     pub(super) fn standing(&self, state: &State<'_>, demand: u32) -> DemandState {
-        let class = state.class_of[demand as usize] as usize;
-        let holds = &state.holds[demand as usize];
-        let (mut paid, mut covered, mut lacking) = (0.0, 0.0, GRID);
-        for &unit in holds {
+        let (mut paid, mut lacking) = (0.0, GRID);
+        for &unit in &state.holds[demand as usize] {
             let Unit { column, demands } = state.unit(unit);
             let side = usize::from(demands[0] != demand);
-            let tag = &self.tags[column as usize];
             paid += self.pay[column as usize][side];
-            covered += self.columns.list[column as usize].part[side];
-            lacking = lacking.saturating_sub(usize::from(tag.cells[side]));
+            lacking -= usize::from(self.tags[column as usize].cells[side]);
         }
-        DemandState { paid, covered, lacking, room: state.cover.classes[class].most as usize - holds.len() }
+        DemandState { paid, lacking }
     }
 
-    /// The least cost of a completion above that of the cheapest pattern; exactly 0 for a demand without slots.
+    /// What its slot costs, and what it lacks, above the cheapest; exactly 0 for a demand without a slot.
     pub(super) fn regret(&self, class: u32, standing: DemandState) -> f64 {
-        let DemandState { paid, lacking, room, .. } = standing;
-        let cost_to_go = &self.costs_to_go[class as usize];
-        if lacking == GRID { 0.0 } else { f64::max(0.0, paid + cost_to_go.rest(room, lacking) - cost_to_go.base) }
+        let DemandState { paid, lacking } = standing;
+        let costs = &self.pattern_costs[class as usize];
+        if lacking == GRID { 0.0 } else { f64::max(0.0, paid + costs.short(lacking) - costs.base) }
     }
 
-    /// The same once a side of a column is added; if that is the last slot, without cells.
-    pub(super) fn regret_with(&self, class: u32, standing: DemandState, column: usize, side: usize) -> f64 {
-        let DemandState { paid, covered, lacking, room } = standing;
-        let (tag, cost_to_go) = (&self.tags[column], &self.costs_to_go[class as usize]);
-        let rest = if room == 1 {
-            self.short_prices[class as usize] * f64::max(0.0, 1.0 - covered - f64::from(tag.part[side]))
-        } else {
-            cost_to_go.rest(room - 1, lacking.saturating_sub(usize::from(tag.cells[side])))
-        };
-        paid + f64::from(tag.pay[side]) + rest - cost_to_go.base
+    /// The same of a demand that is given a side of a column; without cells.
+    pub(super) fn regret_with(&self, class: u32, column: usize, side: usize) -> f64 {
+        let tag = &self.tags[column];
+        let short = self.short_prices[class as usize] * f64::max(0.0, 1.0 - f64::from(tag.part[side]));
+        f64::from(tag.pay[side]) + short - self.pattern_costs[class as usize].base
     }
 
     /// Where a column is.
@@ -185,6 +172,6 @@ impl<'a> ReducedCosts<'a> {
     pub(super) fn closed(&self, state: &State<'_>, demand: u32) -> f64 {
         let class = state.class_of[demand as usize] as usize;
         let DemandState { paid, .. } = self.standing(state, demand);
-        f64::max(0.0, paid + state.shortage(demand) - self.costs_to_go[class].base)
+        f64::max(0.0, paid + state.shortage(demand) - self.pattern_costs[class].base)
     }
 }

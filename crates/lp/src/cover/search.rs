@@ -5,7 +5,7 @@
 //! (`cover/reduced_costs.rs`) grow least. The solution that results is judged by what it costs, not by regrets.
 
 use super::columns::NONE;
-use super::reduced_costs::{DemandState, ReducedCosts};
+use super::reduced_costs::ReducedCosts;
 use super::state::{State, Unit};
 
 /// A pseudo-random generator (xorshift) with a fixed seed.
@@ -46,7 +46,6 @@ const COLD: f64 = 0.001;
 #[derive(Clone, Copy, Debug)]
 struct Need {
     class: u32,
-    standing: DemandState,
     /// The regret that is certain.
     regret: f64,
     /// Whether it should be given something, and has room.
@@ -258,19 +257,19 @@ impl<'s, 'a> Search<'s, 'a> {
         let class = self.state.class_of[demand as usize];
         let standing = self.costs.standing(self.state, demand);
         let lacks = self.state.has_room(demand) && self.state.covered(demand) < COVERED;
-        Need { class, standing, regret: self.costs.regret(class, standing), lacks }
+        Need { class, regret: self.costs.regret(class, standing), lacks }
     }
 
     /// The column by which regrets grow least for the open demand at a place, its sides, and the place of the other one
     /// (the same if there is none); nothing if it would cost more than it saves.
     fn best_way(&mut self, at: usize) -> Option<(u32, [u32; 2], usize)> {
-        let Need { class, standing, .. } = self.needs[at];
+        let class = self.needs[at].class;
         let (costs, columns) = (self.costs, self.costs.columns);
         let (mut best, mut found) = (f64::INFINITY, None);
         for e in columns.of_class(class as usize) {
             let column = &columns.list[e];
             if self.state.free[column.resource as usize] >= column.units && !self.random.next().is_multiple_of(BLINK) {
-                let score = costs.regret_with(class, standing, e, 0);
+                let score = costs.regret_with(class, e, 0);
                 if score < best {
                     (best, found) = (score, Some((e, 0, at)));
                 }
@@ -286,9 +285,8 @@ impl<'s, 'a> Search<'s, 'a> {
                 if self.state.free[costs.resource(e)] == 0 || self.random.next().is_multiple_of(BLINK) {
                     continue;
                 }
-                let score = costs.regret_with(class, standing, e, side)
-                    + costs.regret_with(theirs.class, theirs.standing, e, 1 - side)
-                    - theirs.regret;
+                let score =
+                    costs.regret_with(class, e, side) + costs.regret_with(theirs.class, e, 1 - side) - theirs.regret;
                 if score < best {
                     (best, found) = (score, Some((e, side, other)));
                 }

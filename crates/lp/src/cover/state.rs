@@ -84,10 +84,9 @@ impl<'a> State<'a> {
         self.cover.shortage(class, self.covered(demand), self.holds[demand as usize].len())
     }
 
-    /// Whether a demand may have one more slot.
+    /// Whether a demand may have a slot.
     pub(super) fn has_room(&self, demand: u32) -> bool {
-        let class = self.class_of[demand as usize] as usize;
-        self.holds[demand as usize].len() < self.cover.classes[class].most as usize
+        self.holds[demand as usize].is_empty()
     }
 
     /// What the next slot of a class on a resource saves, or the last one saved.

@@ -113,9 +113,8 @@ fn held(cover: &Cover, solution: &Solution) -> Result<BTreeMap<(usize, Slot), u6
     let mut held = BTreeMap::new();
     let mut demands = vec![0u64; cover.classes.len()];
     for pattern in &solution.patterns {
-        let class = cover.classes.get(pattern.class).ok_or(Violation::Shape("classes"))?;
-        demands[pattern.class] += u64::from(pattern.demands);
-        if pattern.slots.len() > class.most as usize {
+        *demands.get_mut(pattern.class).ok_or(Violation::Shape("classes"))? += u64::from(pattern.demands);
+        if pattern.slots.len() > 1 {
             return Err(Violation::Long(pattern.class));
         }
         let mut own: BTreeMap<usize, u32> = BTreeMap::new();

@@ -3,7 +3,7 @@
 //! They may fail, give old answers, starve somebody or be wrong tenfold. What they cannot do is break a rule:
 //! an [`Allocation`] exists only through its checker, and this is where that is put to the test.
 
-use super::tally::{Fault, Tally};
+use super::counts::{Fault, FaultCounts};
 use crate::rng::Rng;
 use crate::truth::{Oracle, Truth};
 use arles_core::allocate::{AllocateError, Allocation, Grant, Members, PolicyEntry, Problem, Proposal};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) type Answer = (Round, Solution);
 
 /// Solves with the policy, except when it does not.
-pub(super) struct Solver {
+pub(super) struct FaultySolver {
     honest: drive::Solver,
     rng: Rng,
     /// How likely each answer is wrong in some way.
@@ -24,7 +24,7 @@ pub(super) struct Solver {
     last: Option<Answer>,
 }
 
-impl Solver {
+impl FaultySolver {
     pub(super) fn new(mut rng: Rng) -> Self {
         let wrong = 0.4 * rng.uniform();
         Self { honest: drive::Solver::default(), rng, wrong, last: None }
@@ -39,7 +39,7 @@ impl Solver {
         problem: &Problem,
         policy: &'static PolicyEntry,
         quiet: bool,
-        tally: &mut Tally,
+        counts: &mut FaultCounts,
     ) -> Result<Vec<Answer>, String> {
         let honest = (problem.round, self.honest.solve(problem, policy));
         let last = self.last.replace(honest.clone());
@@ -74,25 +74,25 @@ impl Solver {
                 (Fault::SolverExhausted, vec![(problem.round, Err(AllocateError::NoAnswer { status }))])
             }
         };
-        tally.count(fault);
+        counts.count(fault);
         Ok(answers)
     }
 }
 
 /// Estimates that may be wrong tenfold, in either direction, cell by cell.
-pub(super) struct Guesser {
+pub(super) struct FaultyEstimator {
     oracle: Oracle,
     rng: Rng,
     wrong: f64,
 }
 
-impl Guesser {
+impl FaultyEstimator {
     pub(super) fn new(truth: &Arc<Truth>, mut rng: Rng) -> Self {
         let wrong = 0.3 * rng.uniform();
         Self { oracle: Oracle(Arc::clone(truth)), rng, wrong }
     }
 
-    pub(super) fn estimate(&mut self, ask: &RateQuery, quiet: bool, tally: &mut Tally) -> RateRow {
+    pub(super) fn estimate(&mut self, ask: &RateQuery, quiet: bool, counts: &mut FaultCounts) -> RateRow {
         let mut row = self.oracle.estimate(ask);
         for cell in row.cells.iter_mut().flatten() {
             if quiet || !self.rng.chance(self.wrong) {
@@ -100,7 +100,7 @@ impl Guesser {
             }
             let (fault, factor) =
                 if self.rng.chance(0.5) { (Fault::EstimateTooHigh, 10.0) } else { (Fault::EstimateTooLow, 0.1) };
-            tally.count(fault);
+            counts.count(fault);
             cell.rate *= factor;
             cell.spread_rate *= factor;
             cell.partner_rate /= factor;

@@ -145,7 +145,7 @@ impl<'p> Checks<'p> {
                 return self.violated(now, format!("{job} runs on {gpu}, whose node is down"));
             }
         }
-        let gang = |job: &JobId| world.life(*job).map_or(0, |life| life.spec.gang);
+        let gang = |job: &JobId| world.life(*job).map_or(0, |sim_job| sim_job.spec.gang);
         for (g, jobs) in seated.iter().enumerate().filter(|(_, jobs)| jobs.len() > 1) {
             let kind = cluster.kind(cluster.kind_of(GpuId(g as u32)));
             let most = if self.pairs { kind.max_jobs.min(2) } else { 1 };
@@ -157,14 +157,14 @@ impl<'p> Checks<'p> {
 
     /// No step beyond the last, none lost that was safe.
     fn look_at_steps(&mut self, now: Time, world: &World) {
-        for life in world.lives() {
-            let safe = self.safe_steps.get(&life.spec.id).copied().unwrap_or(0.0);
-            let total = if let Work::Steps(total) = life.spec.work { total } else { f64::INFINITY };
-            if life.steps > total * (1.0 + TOLERANCE) {
-                return self.violated(now, format!("{} did {} of its {total} steps", life.spec.id, life.steps));
+        for sim_job in world.lives() {
+            let safe = self.safe_steps.get(&sim_job.spec.id).copied().unwrap_or(0.0);
+            let total = if let Work::Steps(total) = sim_job.spec.work { total } else { f64::INFINITY };
+            if sim_job.steps > total * (1.0 + TOLERANCE) {
+                return self.violated(now, format!("{} did {} of its {total} steps", sim_job.spec.id, sim_job.steps));
             }
-            if life.steps < safe * (1.0 - TOLERANCE) {
-                let what = format!("{} fell back to {} steps, {safe} were safe", life.spec.id, life.steps);
+            if sim_job.steps < safe * (1.0 - TOLERANCE) {
+                let what = format!("{} fell back to {} steps, {safe} were safe", sim_job.spec.id, sim_job.steps);
                 return self.violated(now, what);
             }
         }
@@ -196,7 +196,10 @@ impl<'p> Checks<'p> {
                 self.violated(now, format!("{job} was rejected: {event:?}"));
             }
             Event::Completed { job } => {
-                if !world.life(*job).is_some_and(|life| did_all(life.spec.work, life.steps, life.served_seconds)) {
+                if !world
+                    .life(*job)
+                    .is_some_and(|sim_job| did_all(sim_job.spec.work, sim_job.steps, sim_job.served_seconds))
+                {
                     self.violated(now, format!("{job} was told to be complete before its work was done"));
                 }
                 self.ended(now, *job, End::Completed);
@@ -254,7 +257,7 @@ impl<'p> Checks<'p> {
     /// Every joule the devices drew is in somebody's account.
     pub(super) fn audit(&mut self, now: Time, world: &mut World) {
         world.close_books(now);
-        let charged: f64 = world.lives().map(|life| life.charge.total()).sum();
+        let charged: f64 = world.lives().map(|sim_job| sim_job.charge.total()).sum();
         let unused: f64 = world.unused_joules().iter().sum();
         let drawn = self.ledger.joules();
         if (charged + unused - drawn).abs() > TOLERANCE * drawn.max(1.0) {

@@ -5,11 +5,11 @@
 //! node *knows* to have arrived (the next question says so), since an answer that was lost renews nothing the
 //! scheduler could know of.
 
-use super::advisers::{Guesser, Solver};
+use super::advisers::{FaultyEstimator, FaultySolver};
 use super::checks::Checks;
-use super::link::{LATEST_SECONDS, Link, Way};
-use super::plan::{Plan, ROUND_SECONDS, Trouble};
-use super::tally::{Fault, Tally};
+use super::counts::{Fault, FaultCounts};
+use super::link::{Channel, LATEST_SECONDS, Link};
+use super::plan::{Plan, PlannedFault, ROUND_SECONDS};
 use crate::journal::{Journal, digest};
 use crate::rng::Rng;
 use crate::world::World;
@@ -45,7 +45,7 @@ enum SimEvent {
     Input(Input),
     /// A node looks whether its lease still holds.
     Lease(NodeId),
-    Trouble(Trouble),
+    PlannedFault(PlannedFault),
 }
 
 /// What happened, as lines, and a hash of them. Lines are kept only if somebody wants to read them.
@@ -71,11 +71,11 @@ pub(super) struct Run<'p> {
     scheduler: Scheduler,
     world: World,
     link: Link,
-    solver: Solver,
-    guesser: Guesser,
+    solver: FaultySolver,
+    estimator: FaultyEstimator,
     rng: Rng,
     pub(super) checks: Checks<'p>,
-    pub(super) tally: Tally,
+    pub(super) counts: FaultCounts,
     pub(super) log: Log,
     pub(super) now: Time,
     queue: BTreeMap<(Time, u64), SimEvent>,
@@ -108,12 +108,12 @@ impl<'p> Run<'p> {
             scheduler: fresh(plan),
             world: World::new(plan.cluster.clone(), plan.truth.clone(), plan.world_options),
             link: Link::new(root.fork("link")),
-            solver: Solver::new(root.fork("solver")),
-            guesser: Guesser::new(&plan.truth, root.fork("guesser")),
+            solver: FaultySolver::new(root.fork("solver")),
+            estimator: FaultyEstimator::new(&plan.truth, root.fork("guesser")),
             dead_are_silent: rng.chance(0.5),
             rng,
             checks: Checks::new(plan),
-            tally: Tally::default(),
+            counts: FaultCounts::default(),
             log: Log { lines: verbose.then(Vec::new), hash: Fingerprint::default() },
             now: Time::ZERO,
             queue: BTreeMap::new(),
@@ -134,14 +134,14 @@ impl<'p> Run<'p> {
 
     fn prepare(&mut self) {
         for _ in 0..self.plan.bursts {
-            self.tally.count(Fault::Burst);
+            self.counts.count(Fault::Burst);
         }
         for spec in &self.plan.jobs {
             self.world.admit(spec.clone());
             self.at(spec.arrived, SimEvent::Input(Input::Submit(spec.clone())));
         }
-        for &(time, trouble) in &self.plan.troubles {
-            self.at(time, SimEvent::Trouble(trouble));
+        for &(time, planned) in &self.plan.planned_faults {
+            self.at(time, SimEvent::PlannedFault(planned));
         }
         self.at(Time::ZERO, SimEvent::RateQuery);
         self.at(Time::from_seconds(5.0), SimEvent::Tick);
@@ -153,8 +153,8 @@ impl<'p> Run<'p> {
     }
 
     /// Sends a message; copies of it will happen as the link decides.
-    fn send(&mut self, way: Way, what: &SimEvent) {
-        for delay in self.link.send(way, &mut self.tally) {
+    fn send(&mut self, channel: Channel, what: &SimEvent) {
+        for delay in self.link.send(channel, &mut self.counts) {
             self.at(self.now.after(delay), what.clone());
         }
     }
@@ -242,7 +242,7 @@ impl<'p> Run<'p> {
                 self.at(self.now.after(ROUND_SECONDS), SimEvent::RateQuery);
                 if self.now >= self.down_until {
                     let asked = self.scheduler.now();
-                    self.send(Way::Question, &SimEvent::Question { asked });
+                    self.send(Channel::Question, &SimEvent::Question { asked });
                 }
             }
             SimEvent::Question { asked } => self.question(asked),
@@ -258,7 +258,7 @@ impl<'p> Run<'p> {
             SimEvent::Order(order) => self.carry(&order),
             SimEvent::Input(input) => self.tell(input),
             SimEvent::Lease(node) => self.look_at_lease(node),
-            SimEvent::Trouble(trouble) => self.suffer(trouble),
+            SimEvent::PlannedFault(planned) => self.suffer(planned),
         }
     }
 
@@ -276,12 +276,12 @@ impl<'p> Run<'p> {
             answers[n] &= !(partial && self.rng.chance(0.5));
         }
         if partial {
-            self.tally.count(Fault::SurveyPartial);
+            self.counts.count(Fault::SurveyPartial);
         }
         let mut survey = self.world.survey(self.now, |node| answers[node.index()]);
         self.checks.surveyed(&survey);
         survey.at = asked;
-        self.send(Way::Survey, &SimEvent::Survey(survey, self.now));
+        self.send(Channel::Survey, &SimEvent::Survey(survey, self.now));
     }
 
     /// A node that has not been heard for as long as the lease ends what it runs.
@@ -289,7 +289,7 @@ impl<'p> Run<'p> {
         let expired = self.contact[node.index()].after(self.plan.settings.lease_seconds) <= self.now;
         let mine = |job: &JobId| self.world.held(*job).is_some_and(|(fence, _)| self.places[&fence].contains(&node));
         if expired && self.world.holders().any(|job| mine(&job)) {
-            self.tally.count(Fault::LeaseExpired);
+            self.counts.count(Fault::LeaseExpired);
             self.log.line(self.now, format_args!("{node} ends its gangs: its lease has expired"));
             self.world.cut_off(self.now, node);
         }
@@ -319,7 +319,7 @@ impl<'p> Run<'p> {
         match told {
             Ok(Some(report)) => {
                 self.checks.reported(&report);
-                self.send(Way::Answer, &SimEvent::Input(Input::Reported(report)));
+                self.send(Channel::Answer, &SimEvent::Input(Input::Reported(report)));
             }
             Ok(None) => {
                 if let Order::Stop { job, fence } = order
@@ -328,7 +328,7 @@ impl<'p> Run<'p> {
                     self.checks.saves(*job);
                 }
             }
-            Err(why) => self.send(Way::Answer, &SimEvent::Input(Input::Refused(order.clone(), why))),
+            Err(why) => self.send(Channel::Answer, &SimEvent::Input(Input::Refused(order.clone(), why))),
         }
     }
 
@@ -337,7 +337,7 @@ impl<'p> Run<'p> {
         self.log.line(self.now, format_args!("{report:?}"));
         self.checks.reported(&report);
         if !self.places[&report.fence].iter().any(|n| self.cut[n.index()]) {
-            self.send(Way::Report, &SimEvent::Input(Input::Reported(report)));
+            self.send(Channel::Report, &SimEvent::Input(Input::Reported(report)));
         }
     }
 
@@ -375,7 +375,7 @@ impl<'p> Run<'p> {
         }
         self.arrivals -= 1;
         if !self.link.quiet && self.rng.chance(0.15) {
-            self.tally.count(Fault::SubmitRepeated);
+            self.counts.count(Fault::SubmitRepeated);
             let later = self.now.after(self.rng.exponential(120.0));
             self.at(later, SimEvent::Input(Input::Submit(spec.clone())));
         }
@@ -384,11 +384,11 @@ impl<'p> Run<'p> {
 
     /// The daemon dies after the journal was written and before anything was done; it comes back from the journal.
     fn kill(&mut self) {
-        self.tally.count(Fault::DaemonKilled);
+        self.counts.count(Fault::DaemonKilled);
         self.down_until = self.now.after(self.rng.exponential(LATEST_SECONDS / 2.0));
         self.log.line(self.now, format_args!("the daemon is killed until {}", self.down_until));
         if self.plan.json {
-            self.tally.count(Fault::ReplayedFromJson);
+            self.counts.count(Fault::ReplayedFromJson);
         }
         let replayed = self.replayed();
         let [written, again] = [&self.scheduler, &replayed].map(|s| serde_json::to_string(s).expect("plain data"));
@@ -420,50 +420,50 @@ impl<'p> Run<'p> {
         scheduler
     }
 
-    fn suffer(&mut self, trouble: Trouble) {
+    fn suffer(&mut self, planned: PlannedFault) {
         if self.link.quiet {
             return;
         }
-        self.log.line(self.now, format_args!("{trouble:?}"));
-        match trouble {
-            Trouble::Die(node) if self.world.is_up(node) => {
-                self.tally.count(Fault::NodeDied);
+        self.log.line(self.now, format_args!("{planned:?}"));
+        match planned {
+            PlannedFault::Die(node) if self.world.is_up(node) => {
+                self.counts.count(Fault::NodeDied);
                 self.world.fail_node(self.now, node);
             }
-            Trouble::Return(node) if !self.world.is_up(node) => {
-                self.tally.count(Fault::NodeReturned);
+            PlannedFault::Return(node) if !self.world.is_up(node) => {
+                self.counts.count(Fault::NodeReturned);
                 self.world.restore_node(self.now, node);
             }
-            Trouble::CutOff(node) => self.reach(node, false),
-            Trouble::Reach(node) => self.reach(node, true),
-            Trouble::Die(_) | Trouble::Return(_) => {}
-            Trouble::Slow(health) => {
+            PlannedFault::CutOff(node) => self.reach(node, false),
+            PlannedFault::Reach(node) => self.reach(node, true),
+            PlannedFault::Die(_) | PlannedFault::Return(_) => {}
+            PlannedFault::Slow(health) => {
                 if let Some(job) = self.some_holder() {
-                    self.tally.count(Fault::GpuSlowed);
+                    self.counts.count(Fault::GpuSlowed);
                     self.world.set_health(self.now, job, health);
                 }
             }
-            Trouble::Crash => {
+            PlannedFault::Crash => {
                 if let Some(job) = self.some_holder()
                     && let Some(report) = self.world.crash(self.now, job, "it was made to")
                 {
-                    self.tally.count(Fault::JobCrashed);
+                    self.counts.count(Fault::JobCrashed);
                     self.report(report);
                 }
             }
-            Trouble::Cancel(id) => self.cancel(JobId(id)),
-            Trouble::Switch(policy) => self.switch(&POLICIES[policy]),
-            Trouble::Jump(seconds) => {
-                self.tally.count(if seconds > 0.0 { Fault::ClockForward } else { Fault::ClockBack });
+            PlannedFault::Cancel(id) => self.cancel(JobId(id)),
+            PlannedFault::Switch(policy) => self.switch(&POLICIES[policy]),
+            PlannedFault::Jump(seconds) => {
+                self.counts.count(if seconds > 0.0 { Fault::ClockForward } else { Fault::ClockBack });
                 self.skew += (seconds * 1e6) as i64;
             }
-            Trouble::Quiet => self.quiet(),
+            PlannedFault::Quiet => self.quiet(),
         }
     }
 
     fn reach(&mut self, node: NodeId, reached: bool) {
         if self.cut[node.index()] == reached {
-            self.tally.count(if reached { Fault::NodeReached } else { Fault::NodeCutOff });
+            self.counts.count(if reached { Fault::NodeReached } else { Fault::NodeCutOff });
             self.cut[node.index()] = !reached;
         }
     }
@@ -474,7 +474,7 @@ impl<'p> Run<'p> {
     }
 
     fn cancel(&mut self, job: JobId) {
-        self.tally.count(match self.scheduler.explain(job) {
+        self.counts.count(match self.scheduler.explain(job) {
             Verdict::Unknown => Fault::CancelUnknown,
             Verdict::Waits(_) => Fault::CancelWaiting,
             Verdict::Starts => Fault::CancelStarting,
@@ -487,7 +487,7 @@ impl<'p> Run<'p> {
     /// Somebody wants another policy; whoever finds the daemon away does not ask again.
     fn switch(&mut self, policy: &'static PolicyEntry) {
         if self.now >= self.down_until {
-            self.tally.count(Fault::PolicySwitched);
+            self.counts.count(Fault::PolicySwitched);
             self.checks.may_pair(policy.pairs);
             self.tell(Input::Policy(policy.name.into()));
         }
@@ -510,10 +510,10 @@ impl<'p> Run<'p> {
 /// Everything goes onto the link, and what comes of it arrives when the link lets it.
 impl Site for Run<'_> {
     fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution> {
-        match self.solver.solve(problem, policy, self.link.quiet, &mut self.tally) {
+        match self.solver.solve(problem, policy, self.link.quiet, &mut self.counts) {
             Ok(answers) => {
                 for (round, answer) in answers {
-                    self.send(Way::Solver, &SimEvent::Input(Input::Allocated(round, answer)));
+                    self.send(Channel::Solver, &SimEvent::Input(Input::Allocated(round, answer)));
                 }
             }
             Err(what) => self.checks.violated(self.now, what),
@@ -522,10 +522,10 @@ impl Site for Run<'_> {
     }
 
     fn estimate(&mut self, query: &RateQuery) -> Option<RateRow> {
-        let row = self.guesser.estimate(query, self.link.quiet, &mut self.tally);
-        self.send(Way::Estimator, &SimEvent::Input(Input::Estimated(vec![row])));
+        let row = self.estimator.estimate(query, self.link.quiet, &mut self.counts);
+        self.send(Channel::Estimator, &SimEvent::Input(Input::Estimated(vec![row])));
         if self.rng.chance(0.3) {
-            let truth = self.guesser.estimate(query, true, &mut self.tally);
+            let truth = self.estimator.estimate(query, true, &mut self.counts);
             let later = self.now.after(self.rng.exponential(1200.0));
             self.at(later, SimEvent::Input(Input::Estimated(vec![truth])));
         }
@@ -533,7 +533,7 @@ impl Site for Run<'_> {
     }
 
     fn apply(&mut self, order: &Order) -> OrderReply {
-        self.send(Way::Order, &SimEvent::Order(order.clone()));
+        self.send(Channel::Order, &SimEvent::Order(order.clone()));
         OrderReply::Pending
     }
 

@@ -1,9 +1,9 @@
-//! The way between scheduler and world, on which messages are lost, late, doubled and out of order.
+//! The channel between scheduler and world, on which messages are lost, late, doubled and out of order.
 //!
 //! Two things are promised, as a real network and its driver would promise them: nothing arrives later than
 //! [`LATEST_SECONDS`] (connections time out), and while it is quiet everything arrives within a second.
 
-use super::tally::{Fault, Tally};
+use super::counts::{Fault, FaultCounts};
 use crate::rng::Rng;
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const USUAL_SECONDS: Range<f64> = 0.01..1.0;
 
 /// Kinds of messages, each with faults of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Channel {
     Order,
     Answer,
     Report,
@@ -26,10 +26,10 @@ pub(super) enum Way {
     Estimator,
 }
 
-impl Way {
+impl Channel {
     const COUNT: usize = 7;
 
-    /// What being lost, late and repeated is called on this way.
+    /// The names of a lost, a late and a repeated message on this channel.
     fn faults(self) -> [Fault; 3] {
         match self {
             Self::Order => [Fault::OrderLost, Fault::OrderLate, Fault::OrderRepeated],
@@ -54,12 +54,12 @@ struct FaultRates {
 /// The link of one run.
 pub(super) struct Link {
     rng: Rng,
-    rates: [FaultRates; Way::COUNT],
+    rates: [FaultRates; Channel::COUNT],
     pub(super) quiet: bool,
 }
 
 impl Link {
-    /// Draws the rates of each way: none, high, or anything between.
+    /// Draws the rates of each channel: none, high, or anything between.
     pub(super) fn new(mut rng: Rng) -> Self {
         let mut odds = |most: f64| if rng.chance(0.3) { 0.0 } else { most * rng.uniform().powi(2) };
         let rates = std::array::from_fn(|_| FaultRates { lost: odds(0.4), late: odds(0.5), repeated: odds(0.4) });
@@ -67,22 +67,22 @@ impl Link {
     }
 
     /// The delays, in seconds, after which copies of a message arrive: none, one or two of them.
-    pub(super) fn send(&mut self, way: Way, tally: &mut Tally) -> Vec<f64> {
-        let [lost, late, repeated] = way.faults();
-        let rates = if self.quiet { FaultRates::default() } else { self.rates[way as usize] };
+    pub(super) fn send(&mut self, channel: Channel, counts: &mut FaultCounts) -> Vec<f64> {
+        let [lost, late, repeated] = channel.faults();
+        let rates = if self.quiet { FaultRates::default() } else { self.rates[channel as usize] };
         if self.rng.chance(rates.lost) {
-            tally.count(lost);
+            counts.count(lost);
             return Vec::new();
         }
         let copies = if self.rng.chance(rates.repeated) {
-            tally.count(repeated);
+            counts.count(repeated);
             2
         } else {
             1
         };
         let mut delay = || {
             if self.rng.chance(rates.late) {
-                tally.count(late);
+                counts.count(late);
                 self.rng.uniform_in(USUAL_SECONDS.end, LATEST_SECONDS)
             } else {
                 self.rng.uniform_in(USUAL_SECONDS.start, USUAL_SECONDS.end)

@@ -1,4 +1,4 @@
-//! What a seed stands for: a small cluster, its jobs, and the troubles that will befall it.
+//! What a seed stands for: a small cluster, its jobs, and the faults planned for it.
 
 use crate::rng::Rng;
 use crate::truth::Truth;
@@ -17,7 +17,7 @@ const MOST_LOST_SECONDS: f64 = 15.0;
 
 /// Something bad that happens at a moment, whatever the scheduler does.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Trouble {
+pub(super) enum PlannedFault {
     Die(NodeId),
     Return(NodeId),
     CutOff(NodeId),
@@ -47,7 +47,7 @@ pub(super) struct Plan {
     /// Jobs, by arrival.
     pub(super) jobs: Vec<JobSpec>,
     pub(super) bursts: u64,
-    pub(super) troubles: Vec<(Time, Trouble)>,
+    pub(super) planned_faults: Vec<(Time, PlannedFault)>,
     pub(super) quiet_at: Time,
     /// How likely the daemon is killed at an input.
     pub(super) kill: f64,
@@ -72,11 +72,12 @@ impl Plan {
             checkpoint_every_seconds: rng.uniform_in(60.0, 900.0),
             ..WorldOptions::default()
         };
-        let mut troubles = draw_troubles(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles"));
-        troubles.extend(draw_switches(quiet_seconds, &mut root.fork("switches")));
-        troubles.sort_by_key(|(at, _)| *at);
+        let mut planned_faults =
+            draw_planned_faults(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles"));
+        planned_faults.extend(draw_switches(quiet_seconds, &mut root.fork("switches")));
+        planned_faults.sort_by_key(|(at, _)| *at);
         Self {
-            troubles,
+            planned_faults,
             policy: &POLICIES[rng.below(POLICIES.len() as u64) as usize],
             settings: Settings::with_round(ROUND_SECONDS),
             quiet_at: Time::from_seconds(quiet_seconds),
@@ -174,17 +175,17 @@ fn draw_jobs(
 }
 
 /// Changes of the policy: none in half of the runs.
-fn draw_switches(quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, Trouble)> {
+fn draw_switches(quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, PlannedFault)> {
     let switches = if rng.chance(0.5) { 0 } else { 1 + rng.below(4) };
     let switch = |_| {
         let at = Time::from_seconds(rng.uniform_in(0.0, quiet_seconds));
-        (at, Trouble::Switch(rng.below(POLICIES.len() as u64) as usize))
+        (at, PlannedFault::Switch(rng.below(POLICIES.len() as u64) as usize))
     };
     (0..switches).map(switch).collect()
 }
 
-fn draw_troubles(cluster: &Cluster, jobs: u64, quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, Trouble)> {
-    let mut troubles = vec![(Time::from_seconds(quiet_seconds), Trouble::Quiet)];
+fn draw_planned_faults(cluster: &Cluster, jobs: u64, quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, PlannedFault)> {
+    let mut planned_faults = vec![(Time::from_seconds(quiet_seconds), PlannedFault::Quiet)];
     let end = quiet_seconds;
     // How many of each are expected; often none at all, so that faults also come one kind at a time.
     let times = |most: f64, rng: &mut Rng| {
@@ -197,33 +198,33 @@ fn draw_troubles(cluster: &Cluster, jobs: u64, quiet_seconds: f64, rng: &mut Rng
         .collect::<Vec<f64>>()
     };
     let nodes = cluster.nodes().len() as u64;
-    let mut away = |begin: fn(NodeId) -> Trouble, finish: fn(NodeId) -> Trouble, rng: &mut Rng| {
+    let mut away = |begin: fn(NodeId) -> PlannedFault, finish: fn(NodeId) -> PlannedFault, rng: &mut Rng| {
         for at in times(6.0, rng) {
             let node = NodeId(rng.below(nodes) as u32);
             let back = at + rng.exponential(400.0);
-            troubles.push((Time::from_seconds(at), begin(node)));
-            troubles.push((Time::from_seconds(back.min(end)), finish(node)));
+            planned_faults.push((Time::from_seconds(at), begin(node)));
+            planned_faults.push((Time::from_seconds(back.min(end)), finish(node)));
         }
     };
-    away(Trouble::Die, Trouble::Return, rng);
-    away(Trouble::CutOff, Trouble::Reach, rng);
-    let soon = |at: f64, trouble: Trouble| (Time::from_seconds(at), trouble);
+    away(PlannedFault::Die, PlannedFault::Return, rng);
+    away(PlannedFault::CutOff, PlannedFault::Reach, rng);
+    let soon = |at: f64, planned: PlannedFault| (Time::from_seconds(at), planned);
     for at in times(8.0, rng) {
-        troubles.push(soon(at, Trouble::Slow(rng.uniform_in(0.1, 0.8))));
+        planned_faults.push(soon(at, PlannedFault::Slow(rng.uniform_in(0.1, 0.8))));
     }
-    troubles.extend(times(12.0, rng).into_iter().map(|at| soon(at, Trouble::Crash)));
+    planned_faults.extend(times(12.0, rng).into_iter().map(|at| soon(at, PlannedFault::Crash)));
     for at in times(10.0, rng) {
-        troubles.push(soon(at, Trouble::Cancel(1 + rng.below(jobs + jobs / 5 + 1))));
+        planned_faults.push(soon(at, PlannedFault::Cancel(1 + rng.below(jobs + jobs / 5 + 1))));
     }
     let mut last = f64::NEG_INFINITY;
     for at in times(4.0, rng) {
         // A clock that is set more often than once in a lease is no clock.
         if at - last > 600.0 {
             let size = 2000.0 * rng.uniform().powi(2);
-            troubles.push(soon(at, Trouble::Jump(if rng.chance(0.5) { size } else { -size })));
+            planned_faults.push(soon(at, PlannedFault::Jump(if rng.chance(0.5) { size } else { -size })));
             last = at;
         }
     }
-    troubles.sort_by_key(|(at, _)| *at);
-    troubles
+    planned_faults.sort_by_key(|(at, _)| *at);
+    planned_faults
 }

@@ -6,7 +6,7 @@
 use super::{NodeEvent, Options, RunHooks, RunObserver, Scenario};
 use crate::journal::Journal;
 use crate::measure::Learner;
-use crate::tally::Tally;
+use crate::recorder::RunRecorder;
 use crate::truth::Oracle;
 use crate::world::World;
 use arles_core::allocate::{PolicyEntry, Problem};
@@ -49,7 +49,7 @@ pub(super) fn run<'a>(
         site: VirtualSite {
             now: Time::ZERO,
             world: World::new(cluster.clone(), Arc::clone(&scenario.truth), scenario.options.world_options),
-            tally: Tally::new(policy.name, cluster, &scenario.trace, scenario.options.keep_details),
+            recorder: RunRecorder::new(policy.name, cluster, &scenario.trace, scenario.options.keep_details),
             oracle: Oracle(Arc::clone(&scenario.truth)),
             learner: estimator.map(Learner::new),
             solver: Solver::default(),
@@ -58,12 +58,12 @@ pub(super) fn run<'a>(
         },
     };
     run.until_all_is_done(progress)?;
-    let VirtualSite { now, world, tally, learner, journal, .. } = run.site;
+    let VirtualSite { now, world, recorder, learner, journal, .. } = run.site;
     if let Some(journal) = journal {
         journal.finish()?;
     }
     let (name, observations) = learner.as_ref().map_or(("oracle", 0), |l| (l.name(), l.observations()));
-    Ok(tally.finish(now, world, name, observations))
+    Ok(recorder.finish(now, world, name, observations))
 }
 
 struct Run<'a> {
@@ -76,7 +76,7 @@ struct Run<'a> {
 struct VirtualSite<'a> {
     now: Time,
     world: World,
-    tally: Tally,
+    recorder: RunRecorder,
     oracle: Oracle,
     learner: Option<Learner>,
     solver: Solver,
@@ -98,7 +98,7 @@ impl Run<'_> {
             if self.scheduler.live_jobs() == 0 {
                 // Nothing to decide until somebody comes: skip the empty rounds in between.
                 let Some(arrival) = arrival else { break };
-                self.site.tally.granted(self.site.now, None);
+                self.site.recorder.granted(self.site.now, None);
                 next_tick = next_tick.max(Time(arrival.0.div_ceil(round) * round));
             }
             let node_event = script.last().map(|e| Time::from_seconds(e.at_seconds));
@@ -127,7 +127,7 @@ impl Run<'_> {
                 self.learn()?;
                 self.tell(Input::Tick)?;
                 self.sample();
-                progress(self.site.tally.over());
+                progress(self.site.recorder.over());
                 if self.site.observer_ends_it() {
                     break;
                 }
@@ -148,11 +148,11 @@ impl Run<'_> {
     }
 
     fn sample(&mut self) {
-        let VirtualSite { now, world, tally, learner, .. } = &mut self.site;
+        let VirtualSite { now, world, recorder, learner, .. } = &mut self.site;
         let truth = &self.scenario.truth;
         match learner {
-            Some(learner) => tally.sample(*now, world, Some(&|| learner.sample(*now, truth))),
-            None => tally.sample(*now, world, None),
+            Some(learner) => recorder.sample(*now, world, Some(&|| learner.sample(*now, truth))),
+            None => recorder.sample(*now, world, None),
         }
     }
 
@@ -197,7 +197,7 @@ impl Site for VirtualSite<'_> {
     fn solve(&mut self, problem: &Arc<Problem>, policy: &'static PolicyEntry) -> Option<Solution> {
         let solution = self.solver.solve(problem, policy);
         if let Ok(allocation) = &solution {
-            self.tally.granted(self.now, Some((problem, allocation)));
+            self.recorder.granted(self.now, Some((problem, allocation)));
             if let Some(observer) = &mut self.observer {
                 observer.allocated(self.now, problem, allocation);
             }
@@ -213,22 +213,22 @@ impl Site for VirtualSite<'_> {
     }
 
     fn apply(&mut self, order: &Order) -> OrderReply {
-        self.tally.before_order(self.now, order, &self.world);
+        self.recorder.before_order(self.now, order, &self.world);
         self.world.apply(self.now, order).into()
     }
 
     fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
 
     fn job_over(&mut self, job: JobId, completed: bool) {
-        if let Some(life) = self.world.dismiss(job) {
-            self.tally.over_with(self.now, &life, completed);
+        if let Some(sim_job) = self.world.dismiss(job) {
+            self.recorder.over_with(self.now, &sim_job, completed);
         }
     }
 
     fn note(&mut self, event: &Event) {
         match event {
             Event::BadPlan { round, why } => panic!("the placer broke a rule in {round}: {why}"),
-            Event::NoAllocation { .. } => self.tally.no_allocation(),
+            Event::NoAllocation { .. } => self.recorder.no_allocation(),
             _ => {}
         }
     }

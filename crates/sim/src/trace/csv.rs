@@ -8,7 +8,7 @@
 use super::draft::Draft;
 use super::fields::{Allow, Field, Source, expect_fields, positions};
 use super::{Floor, Length, Trace, TraceError, TraceJob};
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use std::collections::HashSet;
 use std::io::{self, BufRead, Write};
 
@@ -107,7 +107,7 @@ fn header(source: Source<'_>, fields: &[Field<'_>]) -> Result<[Option<usize>; 14
     for (i, field) in fields.iter().enumerate() {
         let name = field.text.trim();
         if !COLUMNS.contains(&name) {
-            let hint = nearest(name, COLUMNS).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            let hint = suggestion(name, COLUMNS);
             let message = format!("there is no column '{name}'{hint}; expected a header of {}", COLUMNS.join(", "));
             return Err(source.error(field.at, message));
         }

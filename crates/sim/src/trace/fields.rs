@@ -1,25 +1,16 @@
-//! Delimited text, cut into fields that remember where they stood.
-//!
-//! Two dialects: commas with RFC 4180 quoting (`"a, b"`, a quote doubled inside quotes, line breaks allowed
-//! there), and tabs without any. Lines end in LF or CRLF; blank lines and a byte order mark are skipped. A field
-//! knows its offset in the text; line and column are only worked out when there is an error to print.
+//! The fields of a trace's text (cut by [`arles_core::delimited`]), read as numbers; errors say line and column, which are only
+//! worked out when there is an error to print.
 
 use super::TraceError;
-use std::borrow::Cow;
+use arles_core::delimited::{self, QuoteError, QuoteProblem};
+
+pub(super) use arles_core::delimited::Field;
 
 /// A text and the name it goes by in errors.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'t> {
     pub(super) origin: &'t str,
     pub(super) text: &'t str,
-}
-
-/// One field of a line.
-#[derive(Clone)]
-pub(super) struct Field<'t> {
-    pub(super) text: Cow<'t, str>,
-    /// Offset of its first byte in the source.
-    pub(super) at: usize,
 }
 
 /// Which finite numbers a field may hold.
@@ -67,124 +58,37 @@ impl<'t> Source<'t> {
 
     /// Lines of comma-separated fields.
     pub(super) fn commas(self) -> Lines<'t> {
-        Lines::new(self, b',', true)
+        Lines { source: self, lines: delimited::Lines::commas(self.text) }
     }
 
     /// Lines of tab-separated fields.
     pub(super) fn tabs(self) -> Lines<'t> {
-        Lines::new(self, b'\t', false)
+        Lines { source: self, lines: delimited::Lines::tabs(self.text) }
+    }
+
+    fn wrong_quote(&self, QuoteError { at, problem }: QuoteError<'_>) -> TraceError {
+        let message = match problem {
+            QuoteProblem::Inside(_) => {
+                "a quote stands inside a field that does not begin with one; quote the whole field and double the quotes \
+                 inside it"
+            }
+            QuoteProblem::NeverClosed => "this quote is never closed; close it, or double it if it is part of a name",
+            QuoteProblem::TextFollows => "text follows a closing quote; expected a comma or the end of the line",
+        };
+        self.error(at, message)
     }
 }
 
 /// Cuts a source line by line.
 pub(super) struct Lines<'t> {
     source: Source<'t>,
-    delimiter: u8,
-    quotes: bool,
-    at: usize,
+    lines: delimited::Lines<'t>,
 }
 
 impl<'t> Lines<'t> {
-    fn new(source: Source<'t>, delimiter: u8, quotes: bool) -> Self {
-        let at = if source.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        Self { source, delimiter, quotes, at }
-    }
-
     /// Puts the fields of the next line that is not blank into `fields`; false at the end of the text.
     pub(super) fn next_into(&mut self, fields: &mut Vec<Field<'t>>) -> Result<bool, TraceError> {
-        fields.clear();
-        self.skip_blank_lines();
-        if self.at == self.source.text.len() {
-            return Ok(false);
-        }
-        loop {
-            let quoted = self.quotes && self.byte() == Some(b'"');
-            fields.push(if quoted { self.quoted()? } else { self.plain()? });
-            match self.byte() {
-                Some(byte) if byte == self.delimiter => self.at += 1,
-                _ => break,
-            }
-        }
-        self.skip_line_end();
-        Ok(true)
-    }
-
-    fn byte(&self) -> Option<u8> {
-        self.source.text.as_bytes().get(self.at).copied()
-    }
-
-    fn rest(&self) -> &'t str {
-        &self.source.text[self.at..]
-    }
-
-    fn skip_blank_lines(&mut self) {
-        loop {
-            let rest = self.rest();
-            let line = rest.find('\n').map_or(rest, |end| &rest[..=end]);
-            if line.is_empty() || !line.trim_matches([' ', '\r', '\n']).is_empty() {
-                return;
-            }
-            self.at += line.len();
-        }
-    }
-
-    fn skip_line_end(&mut self) {
-        if self.byte() == Some(b'\r') {
-            self.at += 1;
-        }
-        if self.byte() == Some(b'\n') {
-            self.at += 1;
-        }
-    }
-
-    fn plain(&mut self) -> Result<Field<'t>, TraceError> {
-        let at = self.at;
-        let rest = &self.source.text.as_bytes()[at..];
-        let ends = |b: &u8| *b == self.delimiter || *b == b'\n';
-        let mut end = at + rest.iter().position(ends).unwrap_or(rest.len());
-        self.at = end;
-        if self.byte() != Some(self.delimiter) && self.source.text.as_bytes()[at..end].last() == Some(&b'\r') {
-            end -= 1;
-            self.at = end;
-        }
-        let text = &self.source.text[at..end];
-        if let Some(quote) = text.find('"').filter(|_| self.quotes) {
-            let message = "a quote stands inside a field that does not begin with one; quote the whole field and \
-                           double the quotes inside it";
-            return Err(self.source.error(at + quote, message));
-        }
-        Ok(Field { text: Cow::Borrowed(text), at })
-    }
-
-    fn quoted(&mut self) -> Result<Field<'t>, TraceError> {
-        let at = self.at;
-        let mut text = Cow::Borrowed("");
-        self.at += 1;
-        loop {
-            let Some(end) = self.rest().find('"') else {
-                return Err(self
-                    .source
-                    .error(at, "this quote is never closed; close it, or double it if it is part of a name"));
-            };
-            text += &self.rest()[..end];
-            self.at += end + 1;
-            if self.byte() != Some(b'"') {
-                break;
-            }
-            text += "\"";
-            self.at += 1;
-        }
-        match self.byte() {
-            None | Some(b'\n') => {}
-            Some(b'\r') if self.rest().starts_with("\r\n") || self.rest() == "\r" => {}
-            Some(byte) if byte == self.delimiter => {}
-            Some(_) => {
-                return Err(self
-                    .source
-                    .error(self.at, "text follows a closing quote; expected a comma or the end of the line"));
-            }
-        }
-        Ok(Field { text, at })
+        self.lines.next_into(fields).map_err(|wrong| self.source.wrong_quote(wrong))
     }
 }
 

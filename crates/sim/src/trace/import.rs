@@ -16,7 +16,7 @@ use super::generate::default_workloads;
 use super::mix::form;
 use super::{Length, Mix, OptionError, Trace, TraceError, TraceJob, csv};
 use crate::rng::Rng;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
@@ -197,8 +197,7 @@ fn text_of(path: &Path, origin: &str) -> Result<String, TraceError> {
 
 fn named(source: Source<'_>, name: &str) -> Result<&'static Format, TraceError> {
     FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
-        let hint =
-            nearest(name, FORMATS.iter().map(|f| f.name)).map_or(String::new(), |n| format!(" (did you mean {n}?)"));
+        let hint = suggestion(name, FORMATS.iter().map(|f| f.name));
         source.fault(format!("there is no trace format '{name}'{hint}; expected one of {}", names()))
     })
 }

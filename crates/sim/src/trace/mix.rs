@@ -1,7 +1,7 @@
 //! Things drawn at random in stated proportions, and how a user states them: `1:70,2:15,4:10,8:5`.
 
 use crate::rng::Rng;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use std::fmt;
 use std::str::FromStr;
 
@@ -129,7 +129,7 @@ pub(super) fn form<'t>(
     let usage =
         |(name, args): &(&str, &str)| if args.is_empty() { (*name).to_owned() } else { format!("{name}:{args}") };
     let Some(entry) = forms.iter().find(|(known, _)| *known == name) else {
-        let hint = nearest(name, forms.iter().map(|f| f.0)).map_or(String::new(), |n| format!(" (did you mean {n}?)"));
+        let hint = suggestion(name, forms.iter().map(|f| f.0));
         let usages = forms.iter().map(usage).collect::<Vec<_>>().join(", ");
         return Err(OptionError::new(format!("'{text}' is not known{hint}; expected one of {usages}")));
     };

@@ -5,7 +5,7 @@ use arles_core::estimate::RateQuery;
 
 /// A gang that runs and goes on running, and what its GPUs draw.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Steady {
+pub struct SteadyGang {
     /// What runs, how large and beside whom.
     pub ask: RateQuery,
     /// The kind that it runs on.
@@ -27,8 +27,8 @@ impl World {
         let mut gangs = Vec::with_capacity(holders.len());
         for job in holders {
             self.settle(now, job);
-            let life = &self.jobs[&job];
-            let gang = life.gang.as_ref().expect("it is seated");
+            let sim_job = &self.jobs[&job];
+            let gang = sim_job.gang.as_ref().expect("it is seated");
             if gang.gpus.iter().any(|&g| answers(self.cluster.node_of(g))) {
                 let state = gang.ended.clone().unwrap_or(GangState::Running);
                 let gpus = gang.gpus.clone();
@@ -68,7 +68,8 @@ impl World {
             seats += held;
         }
         assert_eq!(busy, self.busy, "GPUs in use, by kind");
-        let gangs = || self.seated_lives().filter_map(|life| life.gang.as_ref()).filter(|gang| gang.ended.is_none());
+        let gangs =
+            || self.seated_jobs().filter_map(|sim_job| sim_job.gang.as_ref()).filter(|gang| gang.ended.is_none());
         assert_eq!(gangs().count(), self.running as usize, "gangs that run");
         assert_eq!(gangs().map(|gang| gang.gpus.len()).sum::<usize>(), seats, "seats on GPUs");
     }
@@ -116,10 +117,10 @@ impl World {
     /// A running gang breaks; returns what it would tell.
     pub fn crash(&mut self, now: Time, job: JobId, why: &str) -> Option<GangReport> {
         self.settle(now, job);
-        let life = self.jobs.get_mut(&job)?;
-        let gang = life.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping)?;
+        let sim_job = self.jobs.get_mut(&job)?;
+        let gang = sim_job.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping)?;
         let (fence, safe) = (gang.fence, gang.safe_steps);
-        life.steps = safe;
+        sim_job.steps = safe;
         self.end(now, job, GangState::Failed(why.to_owned()));
         Some(GangReport::new(job, fence, GangEvent::Failed(safe, why.to_owned())))
     }
@@ -135,9 +136,9 @@ impl World {
 
     /// Gangs that have run undisturbed since `since`, as whoever measures finds them. Of a spread gang it is not told
     /// apart how much the network costs: that is part of its rate.
-    pub fn steady(&self, since: Time) -> impl Iterator<Item = Steady> + '_ {
-        self.seated_lives().filter_map(move |life| {
-            let gang = life.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping && g.paced <= since)?;
+    pub fn steady_gangs(&self, since: Time) -> impl Iterator<Item = SteadyGang> + '_ {
+        self.seated_jobs().filter_map(move |sim_job| {
+            let gang = sim_job.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping && g.paced <= since)?;
             let partner = gang.partner.and_then(|p| self.jobs.get(&p));
             let active = match partner.and_then(|p| p.gang.as_ref()) {
                 // A partner that still restarts disturbs the measurement.
@@ -146,12 +147,12 @@ impl World {
                 None => gang.watts / gang.gpus.len() as f64,
             };
             let ask = RateQuery {
-                workload: life.spec.workload,
-                gang: life.spec.gang,
+                workload: sim_job.spec.workload,
+                gang: sim_job.spec.gang,
                 partner: partner.map(|p| p.spec.workload),
             };
             let watts = self.cluster.kind(gang.kind).idle_watts + active;
-            Some(Steady { ask, kind: gang.kind, spread: gang.spread, rate: gang.rate, watts })
+            Some(SteadyGang { ask, kind: gang.kind, spread: gang.spread, rate: gang.rate, watts })
         })
     }
 
@@ -166,8 +167,8 @@ impl World {
             let empty = self.on_gpu[g].iter().all(Option::is_none);
             if empty && up { now.since(self.idle_since[g]) * self.unused_watts(kind) } else { 0.0 }
         });
-        let running = self.seated_lives().filter_map(|life| {
-            let gang = life.gang.as_ref().filter(|g| g.ended.is_none())?;
+        let running = self.seated_jobs().filter_map(|sim_job| {
+            let gang = sim_job.gang.as_ref().filter(|g| g.ended.is_none())?;
             // A shared GPU's idle power is counted with both halves.
             let gpus = gang.gpus.len() as f64 / if gang.partner.is_some() { 2.0 } else { 1.0 };
             let idle = self.cluster.kind(gang.kind).idle_watts * gpus * now.since(gang.settled);
@@ -185,12 +186,12 @@ impl World {
 
     /// Jobs with a running gang, in order.
     pub fn holders(&self) -> impl Iterator<Item = JobId> + '_ {
-        let runs = |l: &Life| l.gang.as_ref().is_some_and(|g| g.ended.is_none());
-        self.seated_lives().filter(move |l| runs(l)).map(|l| l.spec.id)
+        let runs = |l: &SimJob| l.gang.as_ref().is_some_and(|g| g.ended.is_none());
+        self.seated_jobs().filter(move |l| runs(l)).map(|l| l.spec.id)
     }
 
     /// Jobs with a gang or the record of one, in order.
-    fn seated_lives(&self) -> impl Iterator<Item = &Life> {
+    fn seated_jobs(&self) -> impl Iterator<Item = &SimJob> {
         self.seated.iter().map(|id| &self.jobs[id])
     }
 
@@ -203,12 +204,12 @@ impl World {
 
     /// A job that is not over.
     #[must_use]
-    pub fn life(&self, job: JobId) -> Option<&Life> {
+    pub fn life(&self, job: JobId) -> Option<&SimJob> {
         self.jobs.get(&job)
     }
 
     /// All jobs that are not over.
-    pub fn lives(&self) -> impl Iterator<Item = &Life> {
+    pub fn lives(&self) -> impl Iterator<Item = &SimJob> {
         self.jobs.values()
     }
 

@@ -13,7 +13,7 @@ impl World {
     pub fn admit_with(&mut self, spec: JobSpec, steps_done: f64, fence: Fence) {
         // A workload that nobody knows fits nowhere; its starts are refused.
         let known = self.truth.knows(spec.workload);
-        let life = Life {
+        let sim_job = SimJob {
             paces: if known { self.truth.alone(spec.workload, spec.gang) } else { Arc::from([]) },
             steps: if steps_done.is_finite() { steps_done.max(0.0) } else { 0.0 },
             served_seconds: 0.0,
@@ -29,23 +29,23 @@ impl World {
             outcome: None,
             spec,
         };
-        self.jobs.insert(life.spec.id, life);
+        self.jobs.insert(sim_job.spec.id, sim_job);
     }
 
     /// A job that was forgotten is known again, with everything that was known of it.
-    pub fn readmit(&mut self, mut life: Life) {
-        life.gang = None;
-        self.jobs.insert(life.spec.id, life);
+    pub fn readmit(&mut self, mut sim_job: SimJob) {
+        sim_job.gang = None;
+        self.jobs.insert(sim_job.spec.id, sim_job);
     }
 
     /// Forgets a job that is over and holds nothing.
-    pub fn dismiss(&mut self, job: JobId) -> Option<Life> {
+    pub fn dismiss(&mut self, job: JobId) -> Option<SimJob> {
         self.seated.remove(&job);
         self.jobs.remove(&job)
     }
 
     /// Forgets a job, and takes it off its GPUs first if it holds any. No gang of it up to the latest may start again.
-    pub fn forget(&mut self, now: Time, job: JobId) -> Option<Life> {
+    pub fn forget(&mut self, now: Time, job: JobId) -> Option<SimJob> {
         if self.held(job).is_some() {
             self.release(now, job);
         }
@@ -60,7 +60,7 @@ impl World {
     /// What a job's meter shows, as of the last change.
     #[must_use]
     pub fn job_meter(&self, now: Time, job: JobId) -> Option<JobMeter> {
-        self.jobs.get(&job).map(|life| life.meter(now))
+        self.jobs.get(&job).map(|sim_job| sim_job.meter(now))
     }
 
     /// What the kinds' meters show, as of the last change.
@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-impl Life {
+impl SimJob {
     /// Counters, as of the last change.
     #[must_use]
     pub fn meter(&self, now: Time) -> JobMeter {

@@ -9,7 +9,7 @@ use super::solve::{Solved, solve};
 use crate::quantity::shown;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::PolicyEntry;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use serde::Serialize;
 
 /// The sentences about one user.
@@ -32,7 +32,7 @@ pub(super) fn asked(names: &str, question: &Question) -> Result<Vec<usize>> {
     let find = |name: &str| {
         question.users.iter().position(|user| user.name == name).ok_or_else(|| {
             let users = question.users.iter().map(|user| user.name.as_str());
-            let near = nearest(name, users).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            let near = suggestion(name, users);
             anyhow!("--explain: there is no user '{name}'{near}; give users of the question, separated by commas")
         })
     };

@@ -7,7 +7,6 @@ mod csv;
 mod json;
 
 use arles_core::Library;
-use arles_core::library::nearest;
 use std::collections::BTreeMap;
 
 /// GPUs to divide, and among whom.
@@ -280,11 +279,6 @@ fn one_each<'n>(what: &str, names: impl Iterator<Item = &'n str>, fold: impl Fn(
         }
     }
     Ok(())
-}
-
-/// " (did you mean weight?)", or nothing.
-fn hint<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> String {
-    nearest(wrong, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"))
 }
 
 #[cfg(test)]

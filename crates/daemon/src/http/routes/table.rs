@@ -54,6 +54,12 @@ const MOMENT: ParameterType = ParameterType::Number { least: 0.0, most: 1e11 };
 const FROM: Parameter =
     parameter("from", Place::Query, MOMENT, "Start of the window, in seconds since 1970 on the scheduler's clock.");
 const TO: Parameter = parameter("to", Place::Query, MOMENT, "End of the window; default now.");
+const POINTS: Parameter = parameter(
+    "points",
+    Place::Query,
+    ParameterType::Integer { least: 2, most: 2000 },
+    "Maximum number of points; default 240. The resolution follows from it.",
+);
 const BY: Parameter =
     parameter("by", Place::Query, ParameterType::Choice(&["job", "tenant", "kind"]), "Grouping; default `tenant`.");
 const AFTER: Parameter = parameter(
@@ -387,6 +393,22 @@ pub const ROUTES: &[Route] = &[
         faults: &[422],
         handler: |params| {
             read_blocking((params.number("from"), params.number("to")), |view, (from, to)| view.audit(from, to))
+        },
+        ..READ
+    },
+    Route {
+        id: "getSeries",
+        path: "/v1/series",
+        summary: "Get the cluster over time",
+        description: "Utilisation, queue, power, shares and fairness: by the minute for the last hours, by the hour for the last year. The last six hours if no window is given.",
+        parameters: &[FROM, TO, POINTS],
+        content: Content::Json(of::<api::Series>),
+        faults: &[422],
+        handler: |params| {
+            let window = (params.number("from"), params.number("to"));
+            read_blocking((window, params.integer("points")), |view, ((from, to), points)| {
+                view.series(from, to, points.map(|points| points.min(u64::from(u32::MAX)) as u32))
+            })
         },
         ..READ
     },

@@ -1,25 +1,25 @@
 //! Comma-separated lines under a header, each field by the name of its column.
 //!
-//! Quotes as in RFC 4180: a field that begins with one ends with one, and may hold commas, line breaks and doubled quotes. Lines end
-//! in LF or CRLF; blank lines and a byte order mark are skipped.
+//! Text is cut by [`arles_core::delimited`]; a line with nothing in it but commas is refused.
 
 use super::super::labels::from_label;
 use super::CsvError;
-use arles_core::library::nearest;
+use arles_core::delimited::{Field, Lines, QuoteError, QuoteProblem};
+use arles_core::library::suggestion;
 
 /// A line of a file.
 pub(super) struct Line<'l> {
     /// From 1.
     pub(super) number: usize,
     header: &'l [String],
-    fields: &'l [String],
+    fields: &'l [Field<'l>],
 }
 
 impl<'l> Line<'l> {
     /// What stands under a column, if there is such a column and something under it.
     pub(super) fn get(&self, column: &str) -> Option<&'l str> {
         let at = self.header.iter().position(|name| name == column)?;
-        Some(self.fields[at].trim()).filter(|text| !text.is_empty())
+        Some(self.fields[at].text.trim()).filter(|text| !text.is_empty())
     }
 
     pub(super) fn required(&self, column: &str) -> Result<&'l str, String> {
@@ -40,7 +40,11 @@ impl<'l> Line<'l> {
         let text = self.required(column)?;
         from_label(text, words).ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            format!("{column} is '{text}'{}; expected one of {}", hint(text, &words), words.join(", "))
+            format!(
+                "{column} is '{text}'{}; expected one of {}",
+                suggestion(text, words.iter().copied()),
+                words.join(", ")
+            )
         })
     }
 
@@ -62,12 +66,13 @@ pub(super) fn each(
     mut take: impl FnMut(&Line<'_>) -> Result<(), String>,
 ) -> Result<(), CsvError> {
     let fail = |line, message| CsvError { origin: origin.to_owned(), line, message };
-    let mut cutter = Tokenizer { rest: text.trim_start_matches('\u{feff}'), number: 1 };
-    let mut next = || cutter.next().map_err(|(line, message)| fail(line, message));
+    let text = text.trim_start_matches('\u{feff}');
+    let mut numbered = NumberedLines { text, lines: Lines::commas(text), counted: (0, 1) };
+    let mut next = || numbered.next().map_err(|(line, message)| fail(line, message));
     let Some((number, header)) = next()? else {
         return Err(fail(0, format!("this file is empty; expected a header such as {}", columns.join(","))));
     };
-    let header: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+    let header: Vec<String> = header.iter().map(|name| name.text.trim().to_owned()).collect();
     check_header(&header, columns, required).map_err(|message| fail(number, message))?;
     while let Some((number, fields)) = next()? {
         if fields.len() != header.len() {
@@ -82,7 +87,7 @@ pub(super) fn each(
 fn check_header(header: &[String], columns: &[&str], required: &[&str]) -> Result<(), String> {
     for (i, name) in header.iter().enumerate() {
         if !columns.contains(&name.as_str()) {
-            let hint = hint(name, columns);
+            let hint = suggestion(name, columns.iter().copied());
             return Err(format!("there is no column '{name}'{hint}; expected a header of {}", columns.join(", ")));
         }
         if header[..i].contains(name) {
@@ -95,29 +100,26 @@ fn check_header(header: &[String], columns: &[&str], required: &[&str]) -> Resul
     }
 }
 
-/// The name that may have been meant.
-fn hint(wrong: &str, names: &[&str]) -> String {
-    nearest(wrong, names.iter().copied()).map_or(String::new(), |neighbours| format!(" (did you mean {neighbours}?)"))
-}
-
 /// The line that is wrong, and why.
 type Wrong = (usize, String);
 
-struct Tokenizer<'t> {
-    rest: &'t str,
-    number: usize,
+struct NumberedLines<'t> {
+    text: &'t str,
+    lines: Lines<'t>,
+    /// An offset, and the number of its line.
+    counted: (usize, usize),
 }
 
-impl Tokenizer<'_> {
+impl<'t> NumberedLines<'t> {
     /// The fields of the next line that is not blank, and its number.
-    fn next(&mut self) -> Result<Option<(usize, Vec<String>)>, Wrong> {
+    fn next(&mut self) -> Result<Option<(usize, Vec<Field<'t>>)>, Wrong> {
+        let mut fields = Vec::new();
         loop {
-            if self.rest.is_empty() {
+            if !self.lines.next_into(&mut fields).map_err(|wrong| self.wrong_quote(wrong))? {
                 return Ok(None);
             }
-            let number = self.number;
-            let fields = self.line()?;
-            if fields.iter().any(|field| !field.trim().is_empty()) {
+            let number = self.number(fields[0].at);
+            if fields.iter().any(|field| !field.text.trim().is_empty()) {
                 return Ok(Some((number, fields)));
             }
             if fields.len() > 1 {
@@ -126,65 +128,24 @@ impl Tokenizer<'_> {
         }
     }
 
-    fn line(&mut self) -> Result<Vec<String>, Wrong> {
-        let mut fields = Vec::new();
-        loop {
-            fields.push(if self.rest.starts_with('"') { self.in_quotes()? } else { self.plain()? });
-            match self.rest.strip_prefix(',') {
-                Some(rest) => self.rest = rest,
-                None => break,
-            }
-        }
-        self.rest = self.rest.strip_prefix('\r').unwrap_or(self.rest);
-        self.rest = self.rest.strip_prefix('\n').unwrap_or(self.rest);
-        self.number += 1;
-        Ok(fields)
+    /// The number of the line at an offset; offsets only go up.
+    fn number(&mut self, at: usize) -> usize {
+        let (before, number) = self.counted;
+        self.counted = (at, number + self.text[before..at].matches('\n').count());
+        self.counted.1
     }
 
-    fn plain(&mut self) -> Result<String, Wrong> {
-        let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
-        let mut field = &self.rest[..end];
-        if !self.rest[end..].starts_with(',') {
-            field = field.strip_suffix('\r').unwrap_or(field);
-        }
-        self.rest = &self.rest[field.len()..];
-        if field.contains('"') {
-            return Err((
-                self.number,
-                format!("a quote stands inside {field:?}; quote the whole field and double the quotes in it"),
-            ));
-        }
-        Ok(field.to_owned())
-    }
-
-    fn in_quotes(&mut self) -> Result<String, Wrong> {
-        let begun = self.number;
-        let mut field = String::new();
-        self.rest = &self.rest[1..];
-        loop {
-            let Some(end) = self.rest.find('"') else {
-                return Err((
-                    begun,
-                    "a quote is opened here and never closed; close it, or double it to mean one".into(),
-                ));
-            };
-            field += &self.rest[..end];
-            self.number += self.rest[..end].matches('\n').count();
-            self.rest = &self.rest[end + 1..];
-            match self.rest.strip_prefix('"') {
-                Some(rest) => self.rest = rest,
-                None => break,
+    fn wrong_quote(&mut self, QuoteError { at, problem }: QuoteError<'_>) -> Wrong {
+        let message = match problem {
+            QuoteProblem::Inside(field) => {
+                format!("a quote stands inside {field:?}; quote the whole field and double the quotes in it")
             }
-            field.push('"');
-        }
-        if self.rest.is_empty()
-            || self.rest.starts_with([',', '\n'])
-            || self.rest.starts_with("\r\n")
-            || self.rest == "\r"
-        {
-            return Ok(field);
-        }
-        Err((self.number, "text follows a closing quote; expected a comma or the end of the line".into()))
+            QuoteProblem::NeverClosed => {
+                "a quote is opened here and never closed; close it, or double it to mean one".into()
+            }
+            QuoteProblem::TextFollows => "text follows a closing quote; expected a comma or the end of the line".into(),
+        };
+        (self.number(at), message)
     }
 }
 

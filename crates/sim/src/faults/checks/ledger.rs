@@ -71,7 +71,7 @@ impl<'p> Ledger<'p> {
             }
             let (fence, gpus) = world.held(job).expect("a holder holds something");
             let again = !self.started_before.insert(job);
-            let restart = world.life(job).map_or(0.0, |life| life.spec.restart_seconds);
+            let restart = world.life(job).map_or(0.0, |sim_job| sim_job.spec.restart_seconds);
             let restarts_until = if again { now.after(restart) } else { now };
             self.present.insert(job, Present { fence, gpus: gpus.to_vec(), restarts_until, saves: false });
         }

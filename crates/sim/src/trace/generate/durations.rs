@@ -13,7 +13,7 @@
 
 use super::super::mix::{OptionError, number};
 use crate::rng::Rng;
-use arles_core::library::nearest;
+use arles_core::library::suggestion;
 use std::str::FromStr;
 
 /// How long jobs are. As text: `mean=7200,sigma=1.5,tail=0.05,alpha=1.5,cap=604800`, each part optional.
@@ -52,7 +52,7 @@ impl FromStr for Durations {
                 "alpha" => &mut durations.alpha,
                 "cap" => &mut durations.cap_seconds,
                 other => {
-                    let hint = nearest(other, KEYS).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+                    let hint = suggestion(other, KEYS);
                     let message = format!("'{other}' in '{text}' is not known{hint}; expected {}", KEYS.join(", "));
                     return Err(OptionError::new(message));
                 }

@@ -4,7 +4,8 @@
 //! called `hourly_cost` what an hour of one costs. A column that has no count is no kind: that is how a slip in a field's
 //! name is found.
 
-use super::{Given, Kind, NUMBERS, Read, count_of, hint, rate};
+use super::{Given, Kind, NUMBERS, Read, count_of, rate};
+use arles_core::library::suggestion;
 
 /// The line that counts GPUs, and the one that prices them.
 const COUNTS: &str = "gpus";
@@ -102,7 +103,7 @@ impl Columns {
                 let fields = ["user", "tenant"].into_iter().chain(NUMBERS);
                 format!(
                     "column '{name}'{} is no field of a user and has no count of GPUs; expected {}, or a kind with a count",
-                    hint(name, fields.clone()),
+                    suggestion(name, fields.clone()),
                     fields.collect::<Vec<_>>().join(", ")
                 )
             };

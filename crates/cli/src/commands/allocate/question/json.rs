@@ -1,6 +1,7 @@
 //! A question as JSON.
 
-use super::{Given, Kind, NUMBERS, Read, count_of, hint, rate};
+use super::{Given, Kind, NUMBERS, Read, count_of, rate};
+use arles_core::library::suggestion;
 use serde_json::{Map, Value};
 
 /// Kinds and users as they are written.
@@ -72,7 +73,7 @@ fn object<'v>(value: &'v Value, what: &str, known: &[&str]) -> Read<&'v Map<Stri
     };
     for field in fields.keys() {
         if !known.contains(&field.as_str()) {
-            let near = hint(field, known.iter().copied());
+            let near = suggestion(field, known.iter().copied());
             return Err(format!("{what} has an unknown field '{field}'{near}; expected {}", known.join(", ")));
         }
     }

@@ -76,15 +76,15 @@ faults! {
 
 /// How often each fault happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tally([u64; Fault::ALL.len()]);
+pub struct FaultCounts([u64; Fault::ALL.len()]);
 
-impl Default for Tally {
+impl Default for FaultCounts {
     fn default() -> Self {
         Self([0; Fault::ALL.len()])
     }
 }
 
-impl Tally {
+impl FaultCounts {
     /// Counts one occurrence of a fault.
     pub fn count(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
@@ -96,15 +96,15 @@ impl Tally {
         self.0[fault as usize]
     }
 
-    /// Adds another tally.
-    pub fn add(&mut self, other: &Tally) {
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &FaultCounts) {
         for (sum, n) in self.0.iter_mut().zip(&other.0) {
             *sum += n;
         }
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for FaultCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for &fault in Fault::ALL {
             writeln!(f, "{:>8}  {}", self.of(fault), fault.name())?;

@@ -1,7 +1,7 @@
 //! Counts while a run goes on, and turns the counts into a [`RunRecord`].
 
 use crate::trace::Trace;
-use crate::world::{Life, World};
+use crate::world::{SimJob, World};
 use arles_core::allocate::{Allocation, Members, Problem};
 use arles_core::meter::Charge;
 use arles_core::scheduler::Order;
@@ -21,7 +21,7 @@ const GANTT_GPUS: usize = 160;
 const JOULES_PER_KWH: f64 = 3.6e6;
 
 #[derive(Clone, Default)]
-struct TenantTally {
+struct TenantTotals {
     gpu_seconds: f64,
     granted_gpu_seconds: f64,
     /// GPUs that the allocation in force grants it.
@@ -31,13 +31,13 @@ struct TenantTally {
     joules: f64,
 }
 
-/// The counts of a run.
-pub(crate) struct Tally {
+/// What is counted while a run goes on.
+pub(crate) struct RunRecorder {
     policy: &'static str,
     kinds: Vec<(String, u32)>,
     tenants: Vec<(String, f64)>,
     workloads: Vec<String>,
-    by_tenant: Vec<TenantTally>,
+    by_tenant: Vec<TenantTotals>,
     jct_seconds: Vec<f64>,
     jobs: Option<Vec<JobRecord>>,
     over: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Tally {
     gantt_until: Option<Time>,
 }
 
-impl Tally {
+impl RunRecorder {
     pub(crate) fn new(policy: &'static str, cluster: &Cluster, trace: &Trace, details: bool) -> Self {
         let kinds = cluster.kinds().iter().zip(cluster.counts());
         Self {
@@ -69,7 +69,7 @@ impl Tally {
             kinds: kinds.map(|(k, n)| (k.name.clone(), n)).collect(),
             tenants: trace.tenants.iter().map(|t| (t.name.clone(), t.weight)).collect(),
             workloads: trace.workloads.clone(),
-            by_tenant: vec![TenantTally::default(); trace.tenants.len()],
+            by_tenant: vec![TenantTotals::default(); trace.tenants.len()],
             jct_seconds: Vec::new(),
             jobs: details.then(Vec::new),
             over: 0,
@@ -213,22 +213,22 @@ impl Tally {
     }
 
     /// A job is over.
-    pub(crate) fn over_with(&mut self, now: Time, life: &Life, completed: bool) {
+    pub(crate) fn over_with(&mut self, now: Time, sim_job: &SimJob, completed: bool) {
         self.over += 1;
-        let spec = &life.spec;
+        let spec = &sim_job.spec;
         self.last_end = self.last_end.max(now);
-        self.migrations += u64::from(life.migrations);
-        self.charge.add(&life.charge);
+        self.migrations += u64::from(sim_job.migrations);
+        self.charge.add(&sim_job.charge);
         let jct = now.since(spec.arrived);
         let tenant = &mut self.by_tenant[spec.tenant.index()];
-        tenant.gpu_seconds += life.gpu_seconds;
-        tenant.joules += life.charge.total();
+        tenant.gpu_seconds += sim_job.gpu_seconds;
+        tenant.joules += sim_job.charge.total();
         if completed {
             tenant.completed += 1;
             tenant.jct_seconds += jct;
             self.jct_seconds.push(jct);
         }
-        let (due, violated) = promise(now, life);
+        let (due, violated) = promise(now, sim_job);
         self.due_seconds += due;
         self.violated_seconds += violated;
         if self.jobs.is_none() {
@@ -242,16 +242,16 @@ impl Tally {
             workload: spec.workload.0,
             gang: spec.gang,
             arrival_seconds: spec.arrived.seconds(),
-            start_seconds: life.started.map(Time::seconds),
+            start_seconds: sim_job.started.map(Time::seconds),
             end_seconds: Some(now.seconds()),
             completed,
-            restarts: life.restarts,
-            gpu_seconds: life.gpu_seconds,
+            restarts: sim_job.restarts,
+            gpu_seconds: sim_job.gpu_seconds,
             due_seconds: due,
             violated_seconds: violated,
-            active_joules: life.charge.active_joules,
-            idle_joules: life.charge.idle_joules,
-            restart_joules: life.charge.restart_joules,
+            active_joules: sim_job.charge.active_joules,
+            idle_joules: sim_job.charge.idle_joules,
+            restart_joules: sim_job.charge.restart_joules,
         };
         if let Some(jobs) = &mut self.jobs {
             jobs.push(record);
@@ -264,7 +264,7 @@ impl Tally {
         self.granted(now, None);
         // Every joule that used GPUs drew is charged to one job.
         let used: f64 = world.used_joules().iter().map(|draw| draw.active_joules + draw.idle_joules).sum();
-        let charged = self.charge.total() + world.lives().map(|life| life.charge.total()).sum::<f64>();
+        let charged = self.charge.total() + world.lives().map(|sim_job| sim_job.charge.total()).sum::<f64>();
         assert!((used - charged).abs() <= 1e-6 * used.max(1.0), "{used} J drawn, {charged} J charged");
         let seconds = now.seconds().max(f64::MIN_POSITIVE);
         let gpus: f64 = self.kinds.iter().map(|(_, n)| f64::from(*n)).sum();
@@ -330,16 +330,16 @@ impl Tally {
     fn tenant_records(&self) -> Vec<TenantRecord> {
         let weights: f64 = self.tenants.iter().map(|(_, w)| w).sum();
         let held: f64 = self.by_tenant.iter().map(|t| t.gpu_seconds).sum();
-        let record = |((name, weight), tally): (&(String, f64), &TenantTally)| TenantRecord {
+        let record = |((name, weight), recorder): (&(String, f64), &TenantTotals)| TenantRecord {
             name: name.clone(),
             weight: *weight,
             entitlement_ratio: ratio(*weight, weights),
-            share_ratio: ratio(tally.gpu_seconds, held),
-            gpu_seconds: tally.gpu_seconds,
-            granted_gpu_seconds: tally.granted_gpu_seconds,
-            jobs_completed: tally.completed,
-            mean_jct_seconds: ratio(tally.jct_seconds, tally.completed as f64),
-            energy_kwh: tally.joules / JOULES_PER_KWH,
+            share_ratio: ratio(recorder.gpu_seconds, held),
+            gpu_seconds: recorder.gpu_seconds,
+            granted_gpu_seconds: recorder.granted_gpu_seconds,
+            jobs_completed: recorder.completed,
+            mean_jct_seconds: ratio(recorder.jct_seconds, recorder.completed as f64),
+            energy_kwh: recorder.joules / JOULES_PER_KWH,
         };
         self.tenants.iter().zip(&self.by_tenant).map(record).collect()
     }
@@ -366,13 +366,13 @@ fn gantt_labels(cluster: &Cluster) -> Vec<(u32, String)> {
 ///
 /// A service is owed its rate at every moment from arrival to end. A training job is owed its rate on
 /// average: what counts is the part of the promised steps that was missing.
-fn promise(now: Time, life: &Life) -> (f64, f64) {
-    let Some(floor) = life.spec.floor else { return (0.0, 0.0) };
-    let due = now.since(life.spec.arrived);
-    let violated = match life.spec.work {
-        Work::Period(_) => (due - life.kept_seconds).max(0.0),
+fn promise(now: Time, sim_job: &SimJob) -> (f64, f64) {
+    let Some(floor) = sim_job.spec.floor else { return (0.0, 0.0) };
+    let due = now.since(sim_job.spec.arrived);
+    let violated = match sim_job.spec.work {
+        Work::Period(_) => (due - sim_job.kept_seconds).max(0.0),
         Work::Steps(_) | Work::Open(_) => {
-            due * (1.0 - life.steps / (floor * due).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+            due * (1.0 - sim_job.steps / (floor * due).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
         }
     };
     (due, violated)
