@@ -138,8 +138,13 @@ fn a_job_from_submission_to_its_end() {
     assert!(daemon.says("submit lm-b20 -t vision --steps 1000 --dry-run").starts_with("Would "));
     assert_eq!(daemon.json("queue").as_array().map(Vec::len), Some(6), "a dry run submits nothing");
 
-    assert_eq!(daemon.says("cancel 3"), daemon.says("cancel 4").replace('4', "3"));
-    wait_for("job 3 to be cancelled", || daemon.state(3) == "cancelled");
+    // Whether a job holds GPUs when it is cancelled is the scheduler's affair, and rounds pass between two commands: what is
+    // printed must be one of the two sentences, and the job must come to its end.
+    for job in [3, 4] {
+        let said = daemon.says(&format!("cancel {job}"));
+        assert!(said == format!("job {job} cancelled\n") || said == format!("job {job} is being stopped\n"), "{said}");
+        wait_for("the job to be cancelled", || daemon.state(job) == "cancelled");
+    }
     assert!(daemon.refuses("cancel 3").contains("job 3 has already ended"));
     let several = daemon.arles(&["cancel", "5", "777"]);
     assert_eq!(several.code, 2);

@@ -69,6 +69,8 @@ impl Run {
         if env::var_os("PYTHONUNBUFFERED").is_none() {
             command.env("PYTHONUNBUFFERED", "1");
         }
+        // Handlers first: a signal that comes before the command exists is passed on once it does.
+        let signals = child::catch_signals();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| self.not_started(&error))?;
         let said = Arc::new(Mutex::new(Said::new(finder)));
@@ -79,7 +81,7 @@ impl Run {
             child.stderr.take().map(|from| pump(from, io::stderr(), &said, &heard, began)),
         ];
         let child = Arc::new(Running::new(child));
-        child::forward_signals(&child);
+        signals.forward_to(&child);
         let reporter = Reporter::start(client, job, self.every, &said, &child);
         let ended = child.wait();
         drain(&pumps.into_iter().flatten().collect::<Vec<_>>(), &heard, began);

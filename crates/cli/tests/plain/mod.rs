@@ -81,11 +81,22 @@ impl Daemon {
     }
 
     pub(crate) fn start_with(folder: &Path, cluster: &str, speed: u32, flags: &[String]) -> Self {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("daemon.log")).expect("a log");
+        Self::start_logging(folder, cluster, speed, flags, log)
+    }
+
+    /// With its log wherever the test wants it.
+    pub(crate) fn start_logging(
+        folder: &Path,
+        cluster: &str,
+        speed: u32,
+        flags: &[String],
+        log: impl Into<Stdio>,
+    ) -> Self {
         let state = folder.join("state");
         let address = state.join("address");
         let _ = std::fs::remove_file(&address);
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("daemon.log")).expect("a log");
-        let child = Command::new(ARLES)
+        let mut child = Command::new(ARLES)
             .args(["serve", "--listen", "127.0.0.1:0", "--open-loopback", "--estimator", "oracle"])
             .args(["--requests-per-second", "1000000", "--cluster", cluster, "--speed", &speed.to_string(), "--state"])
             .arg(&state)
@@ -93,6 +104,8 @@ impl Daemon {
             .stderr(log)
             .spawn()
             .expect("a daemon");
+        // A pipe loses its reader at once: whatever is written from now on fails.
+        drop(child.stderr.take());
         Self { child, address }
     }
 

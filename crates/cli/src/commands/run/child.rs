@@ -5,6 +5,7 @@
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -66,12 +67,15 @@ impl Running {
     }
 }
 
-/// Passes SIGTERM, SIGINT and SIGHUP on. From a terminal the whole group has SIGINT already, and a second one would cut short what the
-/// first began.
-pub(super) fn forward_signals(child: &Arc<Running>) {
+/// Signals of ours that wait for the command.
+pub(super) struct CaughtSignals(Receiver<&'static str>);
+
+/// Catches SIGTERM, SIGINT and SIGHUP from now on. From a terminal the whole group has SIGINT already, and a second one would cut short
+/// what the first began. (Handlers are not inherited: the command begins with the default actions.)
+pub(super) fn catch_signals() -> CaughtSignals {
     use tokio::signal::unix::{SignalKind, signal};
-    let child = Arc::clone(child);
-    let (ready, waits) = std::sync::mpsc::channel();
+    let (caught, signals) = mpsc::channel();
+    let (ready, waits) = mpsc::channel();
     std::thread::spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
@@ -80,11 +84,11 @@ pub(super) fn forward_signals(child: &Arc<Running>) {
             let mut last = None;
             for (kind, name) in kinds {
                 let Ok(mut heard) = signal(kind) else { continue };
-                let child = Arc::clone(&child);
+                let caught = caught.clone();
                 last = Some(tokio::spawn(async move {
                     while heard.recv().await.is_some() {
                         if name == "TERM" || !std::io::stdin().is_terminal() {
-                            child.signal(name);
+                            let _ = caught.send(name);
                         }
                     }
                 }));
@@ -97,4 +101,41 @@ pub(super) fn forward_signals(child: &Arc<Running>) {
     });
     // A signal between here and the handlers would end us and leave the command alone.
     let _ = waits.recv_timeout(Duration::from_secs(1));
+    CaughtSignals(signals)
+}
+
+impl CaughtSignals {
+    /// Passes on what was caught and what will be.
+    pub(super) fn forward_to(self, child: &Arc<Running>) {
+        let child = Arc::clone(child);
+        std::thread::spawn(move || self.0.iter().for_each(|name| child.signal(name)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+
+    /// The test process must not be signalled while other tests run in it, so the test runs itself once more, alone, in a process.
+    const ALONE: &str = "ARLES_TEST_SIGNAL_ALONE";
+
+    #[test]
+    fn a_signal_before_the_command_exists_reaches_it() {
+        if std::env::var_os(ALONE).is_none() {
+            let mut alone = Command::new(std::env::current_exe().expect("this test"));
+            let name = "commands::run::child::tests::a_signal_before_the_command_exists_reaches_it";
+            let ended = alone.args(["--exact", name]).env(ALONE, "1").process_group(0).output().expect("it runs");
+            let said = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success() && said.contains("1 passed"), "{said}{:?}", ended.status);
+            return;
+        }
+        let signals = catch_signals();
+        let own = std::process::id().to_string();
+        assert!(Command::new("kill").args(["-s", "TERM", &own]).status().expect("kill").success());
+        let child = Command::new("sleep").arg("600").spawn().expect("a command");
+        let child = Arc::new(Running::new(child));
+        signals.forward_to(&child);
+        assert_eq!(child.wait(), End::Signal(15));
+    }
 }
