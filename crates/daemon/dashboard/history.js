@@ -8,7 +8,7 @@ import { absolute, count, dim, entry, h, percent, render, s, showTip, span, thre
 
 const WINDOWS = [["1 h", 3600], ["6 h", 21600], ["24 h", 86400], ["7 d", 604800], ["30 d", 2592000]];
 const EVERY_MS = 4000;
-const [LEFT, BOTTOM, HEIGHT] = [34, 16, 104];
+const [LEFT, BOTTOM, HEIGHT] = [42, 16, 104];
 const LEAST_WIDTH = 250;
 
 const sum = (list) => list.reduce((a, b) => a + b, 0);
