@@ -1,6 +1,8 @@
 //! Jobs as the command line shows them.
 
-use crate::output::{Cell, Column, Table};
+pub(crate) mod format;
+
+use crate::output::{Cell, Column, Table, terminal_width};
 use crate::quantity::span;
 use arles_api::{Job, JobState, Place};
 
@@ -54,6 +56,18 @@ pub(crate) fn age(job: &Job, now: f64) -> f64 {
     }
 }
 
+/// Seconds until it is done if it keeps what it holds, where that can be said.
+pub(crate) fn remaining(job: &Job, now: f64) -> Option<f64> {
+    if job.state.over() || job.place.is_none() {
+        return None;
+    }
+    match (job.steps, job.period_seconds, job.rate.or(job.estimated_rate)) {
+        (Some(steps), _, Some(rate)) if rate > 0.0 => Some((steps - job.steps_done).max(0.0) / rate),
+        (None, Some(seconds), _) => Some((seconds - (now - job.started_at?)).max(0.0)),
+        _ => None,
+    }
+}
+
 /// A text in at most so many characters.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -67,40 +81,49 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// The table of `arles queue`.
-pub(crate) fn table(jobs: &[Job], now: f64) -> Table {
+/// The table of `arles queue`: a line a job, cut at the edge of the terminal, or with every reason whole.
+pub(crate) fn table(jobs: &[Job], now: f64, whole: bool) -> Table {
+    let place = if whole { Column::prose } else { Column::cut };
     let named = jobs.iter().any(|job| job.name.is_some());
-    let name = if named { Column::left("name", "name") } else { Column::hidden("name") };
+    // Where there is no room for both, a job is called by its name, or else by what it runs.
+    let narrow = terminal_width() < 110;
+    let name = if named && !narrow { Column::left("name", "name") } else { Column::hidden("name") };
     let mut table = Table::new(vec![
         Column::right("job", "job"),
         name,
         Column::left("tenant", "tenant"),
-        Column::left("workload", "workload"),
+        Column::left(if named && narrow { "name" } else { "workload" }, "workload"),
         Column::right("gpus", "gpus"),
         Column::left("st", "state"),
         Column::right("time", "seconds"),
+        Column::right("done", "done_ratio"),
+        Column::right("left", "seconds_left"),
         Column::hidden("submitted_at"),
         Column::hidden("started_at"),
         Column::hidden("ended_at"),
-        Column::hidden("done_ratio"),
-        Column::prose("location / reason", "where"),
+        place("location / reason", "where"),
     ]);
     let moment = |at: Option<f64>| Cell::number(String::new(), at.unwrap_or(f64::NAN));
     for job in jobs {
         let name = harmless(job.name.as_deref().unwrap_or_default());
-        let (tenant, age) = (harmless(&job.tenant), age(job, now));
+        let (tenant, age, left) = (harmless(&job.tenant), age(job, now), remaining(job, now));
+        let called = if narrow && job.name.is_some() { name.as_str() } else { job.workload.as_str() };
         table.row(vec![
             job.id.into(),
             Cell::named(&shortened(&name, 12), &name),
             Cell::named(&shortened(&tenant, 12), &tenant),
-            Cell::named(&shortened(&job.workload, 16), &job.workload),
+            Cell::named(&shortened(called, if narrow { 12 } else { 16 }), &job.workload),
             job.gang.into(),
             Cell::named(letters(job.state), job.state.name()),
             Cell::number(span(age), age),
+            Cell::number(
+                job.done_ratio.map_or("-".into(), |ratio| format!("{:.0}%", 100.0 * ratio)),
+                job.done_ratio.unwrap_or(f64::NAN),
+            ),
+            Cell::number(left.map_or("-".into(), span), left.unwrap_or(f64::NAN)),
             moment(Some(job.submitted_at)),
             moment(job.started_at),
             moment(job.ended_at),
-            moment(job.done_ratio),
             harmless(&standing(job)).into(),
         ]);
     }

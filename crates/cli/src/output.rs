@@ -35,6 +35,8 @@ enum Align {
     Right,
     /// Left, and broken into lines: of this width, or of what the terminal has left.
     Prose(Option<usize>),
+    /// Left, and cut where the terminal ends.
+    Cut,
     /// For programs only.
     Hidden,
 }
@@ -58,6 +60,11 @@ impl Column {
     /// A last column of sentences.
     pub(crate) fn prose(title: &'static str, name: &'static str) -> Self {
         Self { title, name, align: Align::Prose(None) }
+    }
+
+    /// A last column that is cut where the terminal ends, so that a row is a line.
+    pub(crate) fn cut(title: &'static str, name: &'static str) -> Self {
+        Self { title, name, align: Align::Cut }
     }
 
     /// A column of words in lines of at most `width` characters.
@@ -104,6 +111,8 @@ pub(crate) struct Table {
 const GAP: usize = 2;
 /// Prose is never squeezed below this.
 const LEAST_PROSE: usize = 24;
+/// Nor is what is cut.
+const LEAST_CUT: usize = 8;
 
 impl Table {
     pub(crate) fn new(columns: Vec<Column>) -> Self {
@@ -140,6 +149,7 @@ impl Table {
             let natural = lines.iter().copied().chain(shown).map(|text| text.chars().count()).max().unwrap_or(0);
             let left: usize = widths.iter().filter(|w| **w > 0).map(|w| w + GAP).sum();
             widths.push(match column.align {
+                Align::Cut => natural.min(width.saturating_sub(left).max(LEAST_CUT)),
                 Align::Prose(most) => natural.min(most.unwrap_or(width.saturating_sub(left).max(LEAST_PROSE))),
                 Align::Left | Align::Right => natural,
                 Align::Hidden => 0,
@@ -164,6 +174,7 @@ impl Table {
         let cells: Vec<Vec<String>> = (row.iter().zip(&self.columns).zip(widths))
             .map(|((cell, column), &width)| match column.align {
                 Align::Prose(_) => wrapped(&cell.shown, width),
+                Align::Cut => vec![crate::jobs::shortened(&cell.shown, width)],
                 Align::Left | Align::Right | Align::Hidden => vec![cell.shown.clone()],
             })
             .collect();
@@ -179,7 +190,7 @@ impl Table {
             match column.align {
                 Align::Hidden => continue,
                 Align::Right => line.push_str(&format!("{cell:>width$}")),
-                Align::Left | Align::Prose(_) => line.push_str(&format!("{cell:<width$}")),
+                Align::Left | Align::Prose(_) | Align::Cut => line.push_str(&format!("{cell:<width$}")),
             }
             line.push_str(&" ".repeat(GAP));
         }

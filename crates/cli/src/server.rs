@@ -297,6 +297,13 @@ impl Source {
         self.ask(&format!("/v1/audit?{}", window(from, to).trim_start_matches('&')), &|view| view.audit(from, to))
     }
 
+    /// The cluster over a window.
+    pub(crate) fn series(&self, from: f64, to: f64, points: u32) -> Result<api::Series> {
+        self.ask(&format!("/v1/series?from={from}&to={to}&points={points}"), &|view| {
+            view.series(Some(from), Some(to), Some(points))
+        })
+    }
+
     pub(crate) fn energy(
         &self,
         by: EnergyBy,

@@ -123,7 +123,7 @@ fn a_job_from_submission_to_its_end() {
     wait_for("job 1 to run", || daemon.state(1) == "running");
 
     let queue = daemon.says("queue");
-    assert!(queue.starts_with("job  name  tenant  workload      gpus  st"), "{queue}");
+    assert!(queue.starts_with("job  tenant  name          gpus  st"), "{queue}");
     assert_eq!(daemon.json("queue").as_array().map(Vec::len), Some(6));
     assert_eq!(daemon.json("queue --tenant search").as_array().map(Vec::len), Some(4));
     assert_eq!(daemon.says("queue -o csv --limit 2").lines().count(), 3);

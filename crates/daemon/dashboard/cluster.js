@@ -1,9 +1,10 @@
-// What runs where: every GPU as a cell, grouped by kind and node, and the figures of the whole cluster above.
+// What runs where: every GPU as a cell, grouped by kind and node; above it the figures of the whole cluster, now and over time.
 //
 // Cells lie on one canvas and the cursor on another above it, so that moving over 10,000 GPUs draws none of them anew.
 // A node is a block of cells; blocks follow each other like words, with the largest cells that let the whole fit into the window.
 
 import { all, get } from "./api.js";
+import { mountHistory } from "./history.js";
 import { count, dim, empty, entry, h, percent, piece, plural, render, showTip, speak, tile, watts } from "./base.js";
 
 const SIZES = [60, 52, 44, 38, 34, 30, 26, 22, 18, 16, 14, 12, 11, 10, 9, 8, 7];
@@ -107,7 +108,8 @@ export function mount(root, app) {
     testid: "gpu-map" }, canvas, above);
   const detail = h("p", { class: "detail", testid: "gpu-detail" });
   const sheet = h("section", { class: "card" }, bar, map, detail);
-  root.append(tiles, sheet);
+  const past = mountHistory(app);
+  root.append(tiles, past.root, sheet);
   const it = { app, map, canvas, above, bar, detail, plan: null, gpus: null, nodes: [], cursor: -1, by: "tenant", only: null, known: new Map() };
 
   map.onpointermove = (event) => {
@@ -127,7 +129,7 @@ export function mount(root, app) {
     refresh: async () => {
       const nodesWanted = !it.nodes.length || app.nodesStale;
       const [gpus, kinds, jobs, nodes] = await Promise.all([get("gpus"), get("kinds"), get("jobs", { limit: 1 }),
-        nodesWanted ? all("nodes", "nodes", 20_000) : null]);
+        nodesWanted ? all("nodes", "nodes", 20_000) : null, past.refresh()]);
       if (!map.isConnected) return; // another view was opened meanwhile
       if (nodes) { it.nodes = nodes.items; app.nodesStale = false; it.plan = null; }
       [it.gpus, it.kinds] = [gpus, kinds.kinds];
@@ -135,7 +137,7 @@ export function mount(root, app) {
       drawTools(it);
       draw(it);
     },
-    resize: () => { it.plan = null; if (it.gpus) { drawTools(it); draw(it); } },
+    resize: () => { past.resize(); it.plan = null; if (it.gpus) { drawTools(it); draw(it); } },
     close: () => showTip(null),
   };
 }
@@ -205,7 +207,7 @@ function draw(it) {
   if (!gpus.kind.length) { render(it.detail, empty("The cluster has no GPUs. Configure its nodes with “arles serve --cluster”.")); return; }
   if (!it.plan || it.width !== width) {
     it.width = width;
-    it.plan = fit(group(gpus, it.nodes), width, Math.max(360, innerHeight - 370));
+    it.plan = fit(group(gpus, it.nodes), width, Math.max(300, innerHeight - 570));
     size(it, width);
   }
   const [colour, done] = coloursOf(map);

@@ -67,8 +67,8 @@ function bars(app, shares, held, past) {
 
 /** Why a figure is not what one would expect: policy, estimates or rounding. */
 function remarks(app, shares) {
-  const said = shares.flatMap((s) => s.notes.map((note) => h("li", { testid: "share-note" }, app.mark(s.tenant), ` ${note}`)));
-  return said.length > 0 && h("ul", { class: "note" }, said);
+  const said = shares.filter((s) => s.notes.length).map((s) => h("p", { class: "note", testid: "share-note" }, app.mark(s.tenant), ` ${s.notes.join("; ")}.`));
+  return said.length > 0 && h("div", { class: "remarks" }, said);
 }
 
 function matrix(app, it, shares) {

@@ -280,6 +280,15 @@ fn pictures() {
             take(&mut page, &if theme == "dark" { format!("{view}-dark") } else { view.to_owned() });
         }
     }
+    for (width, height, name) in [(1440, 900, "wide"), (390, 844, "phone")] {
+        page.resize(width, height);
+        page.click("nav-cluster");
+        for theme in ["light", "dark"] {
+            paper(&mut page, theme);
+            page.wait("the charts", "document.querySelectorAll('[data-testid=history-chart] svg').length === 4");
+            take(&mut page, &format!("{name}-{theme}"));
+        }
+    }
     paper(&mut page, "light");
     page.resize(720, 900);
     page.click("nav-queue");

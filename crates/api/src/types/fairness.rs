@@ -14,7 +14,7 @@ pub struct Share {
     pub gpus: Vec<f64>,
     /// Fraction of the usable GPUs that was granted.
     pub granted_ratio: f64,
-    /// GPUs held, by kind: now, or on average over the window. Whole gangs take turns, so it differs from what was granted from round to round.
+    /// GPUs held, by kind: now, or on average over the time in which it had demand. Whole gangs take turns, so it differs from what was granted from round to round.
     pub received: Vec<f64>,
     /// Utility relative to an equal split of the cluster, of the tenant's worst-off job class, by the policy's entitlements and the
     /// estimates of its round; below 1 it would be better off with its own part. `null` if it had no demand.

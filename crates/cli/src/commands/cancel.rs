@@ -68,7 +68,7 @@ impl Cancel {
             Format::Json => output::json(out, &done)?,
             Format::Csv => {
                 let now = client.get::<api::Server>("/v1/server").map_err(server::fault)?.now;
-                write!(out, "{}", crate::jobs::table(&done, now).csv())?;
+                write!(out, "{}", crate::jobs::table(&done, now, true).csv())?;
             }
             Format::Table if done.len() > 20 => writeln!(out, "{} jobs cancelled", done.len())?,
             Format::Table => {

@@ -24,7 +24,7 @@ impl Show {
         let now = source.server()?.now;
         match self.flags.read.format() {
             Format::Json => output::json(out, &job),
-            Format::Csv => Ok(write!(out, "{}", jobs::table(std::slice::from_ref(&job), now).csv())?),
+            Format::Csv => Ok(write!(out, "{}", jobs::table(std::slice::from_ref(&job), now, true).csv())?),
             Format::Table => {
                 // The columns have no titles.
                 Ok(write!(out, "{}", sheet(&job, now).text(output::terminal_width()).trim_start_matches('\n'))?)
@@ -58,6 +58,9 @@ fn sheet(job: &Job, now: f64) -> Table {
         line("rate", format!("{} steps/s measured{expected}", shown(rate, 3)));
     } else if let Some(rate) = job.estimated_rate {
         line("rate", format!("{} steps/s estimated, not measured yet", shown(rate, 3)));
+    }
+    if let Some(left) = jobs::remaining(job, now) {
+        line("ends", format!("in ~{} if it keeps its GPUs", span(left)));
     }
     if let Some(floor) = job.floor {
         line("floor", format!("{} steps/s", shown(floor, 3)));

@@ -151,7 +151,7 @@ impl Submit {
             (Format::Json, jobs) => output::json(out, &jobs)?,
             (Format::Csv, jobs) => {
                 let now = jobs.first().map_or(0.0, |job| job.submitted_at);
-                write!(out, "{}", crate::jobs::table(jobs, now).csv())?;
+                write!(out, "{}", crate::jobs::table(jobs, now, true).csv())?;
             }
             (Format::Table, jobs) if self.quiet => {
                 for job in jobs {

@@ -7,6 +7,7 @@
 mod draw;
 mod map;
 mod scene;
+mod strip;
 
 use crate::fault::Failed;
 use crate::output;

@@ -2,6 +2,7 @@
 
 use super::map::{self, Mark};
 use super::scene::{Scene, Update};
+use super::strip;
 use crate::jobs::{self, harmless, shortened};
 use crate::quantity::{percent, span, watts};
 use arles_api::{self as api, JobState};
@@ -111,8 +112,9 @@ impl Screen {
         };
         let needed = map::rows(&scene.gpus, usize::from(all.width) * 2 / 5).max(scene.tenants.len()) + 2;
         let rows = (needed.min(usize::from(all.height / 3)) as u16).max(4);
-        let [head, upper, lower, foot] = Layout::vertical([
+        let [head, strip, upper, lower, foot] = Layout::vertical([
             Constraint::Length(2),
+            Constraint::Length(1),
             Constraint::Length(rows),
             Constraint::Min(3),
             Constraint::Length(1),
@@ -123,6 +125,9 @@ impl Screen {
         // A journal stands still.
         let now = if scene.server.engine == "none" { scene.server.now } else { now };
         self.header(frame, head, &scene, now);
+        if let Some(past) = &scene.past {
+            frame.render_widget(Paragraph::new(strip::line(past, usize::from(strip.width))), strip);
+        }
         self.map(frame, left, &scene);
         self.shares(frame, right, &scene);
         self.jobs(frame, lower, &scene, now);
@@ -222,18 +227,22 @@ impl Screen {
         let id = wide(3, 12, &|job| job.id.to_string().len());
         let tenant = wide(6, 10, &|job| job.tenant.chars().count());
         let workload = wide(8, 14, &|job| job.workload.chars().count());
-        let head =
-            format!("{:>id$} {:<tenant$} {:<workload$} gpus st  time   location / reason", "job", "tenant", "workload");
+        let head = format!(
+            "{:>id$} {:<tenant$} {:<workload$} gpus st  time   done   left  location / reason",
+            "job", "tenant", "workload"
+        );
         let mut lines = vec![Line::styled(head, Style::new().add_modifier(Modifier::DIM))];
         for (i, job) in scene.jobs.iter().enumerate().skip(self.top).take(rows) {
             let owner = scene.tenants.iter().position(|known| known.name == job.tenant);
             let style = if i == self.row { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
             let text = format!(
-                " {:<workload$} {:>4} {:<2} {:>6}  {}",
+                " {:<workload$} {:>4} {:<2} {:>6} {:>5} {:>6}  {}",
                 shortened(&job.workload, workload),
                 job.gang,
                 jobs::letters(job.state),
                 span(jobs::age(job, now)),
+                job.done_ratio.map_or("-".into(), |ratio| format!("{:.0}%", 100.0 * ratio)),
+                jobs::remaining(job, now).map_or("-".into(), span),
                 harmless(&jobs::standing(job)),
             );
             let name = format!("{:<tenant$}", shortened(&harmless(&job.tenant), tenant));

@@ -25,7 +25,12 @@ pub(super) struct Scene {
     pub(super) reasons: Vec<api::ReasonCount>,
     /// When the next decision is due, on the scheduler's clock.
     pub(super) next_round: Option<f64>,
+    /// The last hours; `None` from a server that does not keep them.
+    pub(super) past: Option<api::Series>,
 }
+
+/// How far the strip of the past looks back.
+pub(super) const PAST_SECONDS: f64 = 6.0 * 3600.0;
 
 impl Scene {
     pub(super) fn ask(source: &Source) -> Result<Self> {
@@ -48,6 +53,7 @@ impl Scene {
             live: held.live,
             reasons: queue.reasons,
             next_round,
+            past: source.series((server.now - PAST_SECONDS).max(0.0), server.now + 1.0, 400).ok(),
             server,
         })
     }

@@ -63,6 +63,29 @@ fn tenant(name: &str, entitlement_ratio: f64, held_ratio: f64) -> api::Tenant {
     }
 }
 
+/// Three hours of a day that begins quiet.
+fn past() -> api::Series {
+    let point = |i: u32| api::SeriesPoint {
+        at: f64::from(i) * 60.0,
+        seconds: 60.0,
+        busy: vec![f64::from(i.min(120)) / 10.0, 4.0],
+        usable: vec![12.0, 12.0],
+        watts: 2000.0 + 40.0 * f64::from(i % 90),
+        waiting: f64::from(i / 30),
+        running: 5.0,
+        tenants: vec![3.0, 3.0],
+        worst_envy: (i > 10).then_some(1.0),
+        least_sharing: (i > 10).then_some(1.2),
+    };
+    let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+    api::Series {
+        resolution_seconds: 60.0,
+        kinds: names(["v100", "a100-40gb"]),
+        tenants: names(["vision", "search"]),
+        points: (0..180).map(point).collect(),
+    }
+}
+
 /// A cluster of n GPUs of two kinds, a third of them free. Its clock stands still, as a journal's does.
 fn scene(n: usize, live: u64) -> Scene {
     let third = |i: usize| i % 3;
@@ -103,6 +126,7 @@ fn scene(n: usize, live: u64) -> Scene {
         ],
         reasons: vec![api::ReasonCount { code: "queued".into(), jobs: live - 5 }],
         next_round: Some(1642.0),
+        past: Some(past()),
     }
 }
 
@@ -116,6 +140,7 @@ fn frames() {
     screen.show(scene(24, 8));
     check("top-80.txt", &mut screen, 80, 24);
     check("top-120.txt", &mut screen, 120, 40);
+    check("top-160.txt", &mut screen, 160, 40);
     screen.hear(Update::Reply("job 6".into(), "Job 6 is waiting: 3 jobs ahead in the queue.".into()));
     check("top-explain.txt", &mut screen, 80, 24);
     screen.popup = Popup::None;

@@ -105,7 +105,6 @@ impl View<'_> {
         let cluster = &self.header().cluster;
         let k = cluster.kinds().len();
         let names: Vec<String> = self.visible_tenants(book).map(|(_, line)| line.name.clone()).collect();
-        let window = all.from.map_or(0.0, |from| all.until.since(from));
         let share = |(i, line): (usize, &crate::read::book::TenantTotals)| {
             let sums = all.tenants.get(&(i as u32));
             let seconds = sums.map_or(0.0, |sums| sums.seconds);
@@ -119,15 +118,15 @@ impl View<'_> {
             });
             let envy: Vec<Option<f64>> = envy.collect();
             let sharing = sums.filter(|s| s.seconds > 0.0).map(|s| s.sharing_seconds / s.seconds);
-            let received_seconds = |j: usize| sums.and_then(|s| s.received.get(j)).copied().unwrap_or(0.0);
-            let received: Vec<f64> = (0..k).map(|j| received_seconds(j) / window.max(f64::MIN_POSITIVE)).collect();
+            // Over the time in which it wanted anything, as what was granted: who wants nothing holds nothing.
+            let received: Vec<f64> =
+                (0..k).map(|j| mean(sums.and_then(|s| s.received.get(j)).copied().unwrap_or(0.0))).collect();
             let figures = Figures {
                 policy: all.policies.first().filter(|_| all.policies.len() == 1).map(String::as_str),
                 sharing,
                 envy: strongest(&envy, &names),
                 again: None,
-                // Both over the whole window: what was granted while it had no demand is nothing.
-                granted: held / window.max(f64::MIN_POSITIVE),
+                granted: mean(held),
                 received: received.iter().sum(),
                 verb: "received",
             };
