@@ -171,9 +171,10 @@ impl Refiner {
         self.estimator.estimate(query)
     }
 
-    /// Takes in a kind that the cluster has from now on.
+    /// Takes in a kind that the cluster has from now on. Every row that was told has a cell more: [`refresh`](Self::refresh) tells them anew.
     pub fn add_kind(&mut self, kind: &Kind) {
         self.estimator.add_kind(kind);
+        self.stale.extend(self.told.keys().copied());
     }
 
     /// Takes in a workload that there is from now on.
@@ -183,7 +184,9 @@ impl Refiner {
 
     /// Learns from a measurement.
     pub fn observe(&mut self, observation: &Observation) {
-        self.stale.extend(self.estimator.observe(observation));
+        let changed = self.estimator.observe(observation);
+        // What was never told need not be remembered: it is worked out when it is asked for.
+        self.stale.extend(changed.into_iter().filter(|query| self.told.contains_key(query)));
     }
 
     /// Rows that the scheduler was told and that are different now; it is told them anew.

@@ -1,7 +1,7 @@
-//! What an inventory means for a cluster.
+//! What an inventory means for a cluster, and a kind that comes later for what was told.
 
 use super::*;
-use crate::{KindId, Library};
+use crate::{KindId, Library, WorkloadId};
 
 fn spec(name: &str, of: &str, gpus: u32) -> NodeSpec {
     let kind = Library::builtin().kind(of).expect("in the library").clone();
@@ -31,4 +31,40 @@ fn an_inventory_becomes_changes_and_then_none() {
     assert_eq!(reconcile(&cluster, &inventory), []);
     assert_eq!(cluster.counts(), [4, 3]);
     assert_eq!(said(&reconcile(&cluster, &[])), ["-a", "-c", "-d"]);
+}
+
+/// Knows nothing but how many kinds there are.
+#[derive(Clone)]
+struct Blank(usize);
+
+impl Estimator for Blank {
+    fn estimate(&self, ask: &RateQuery) -> RateRow {
+        RateRow { ask: *ask, cells: vec![None; self.0] }
+    }
+
+    fn observe(&mut self, _: &Observation) -> Vec<RateQuery> {
+        Vec::new()
+    }
+
+    fn add_kind(&mut self, _: &Kind) {
+        self.0 += 1;
+    }
+
+    fn add_workload(&mut self, _: &str, _: &Profile) {}
+
+    fn fork(&self) -> Box<dyn Estimator> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn another_kind_is_another_cell_in_every_row_that_was_told() {
+    let mut refiner = Refiner::new(Box::new(Blank(1)));
+    let query = |workload: u32| RateQuery { workload: WorkloadId(workload), gang: 1, partner: None };
+    assert_eq!(refiner.answer(&query(3)).cells.len(), 1);
+    assert!(refiner.refresh().is_empty());
+    refiner.add_kind(&Library::builtin().kinds()[0]);
+    let told = refiner.refresh();
+    assert_eq!(told, [RateRow { ask: query(3), cells: vec![None; 2] }]);
+    assert!(refiner.refresh().is_empty());
 }
