@@ -1,9 +1,6 @@
 //! A cluster that changes under load, and jobs that need CPUs and memory, seen from outside: this engine keeps its own account of who is
 //! where, and checks every start against it.
 
-#[path = "common/nouns.rs"]
-mod nouns;
-
 use arles_core::allocate::find_policy;
 use arles_core::drive::Solver;
 use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
@@ -12,9 +9,8 @@ use arles_core::scheduler::{
 };
 use arles_core::{
     Cluster, ClusterChange, GpuId, Input, JobId, JobSpec, Kind, Library, Needs, NodeSpec, Output, Scheduler, Tenant,
-    Time,
+    Time, Work, WorkloadId,
 };
-use nouns::job;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,6 +20,11 @@ const ROUND: f64 = 60.0;
 
 fn kind(name: &str) -> Kind {
     Library::builtin().kind(name).expect("in the library").clone()
+}
+
+fn job(id: u64, workload: u32, gang: u32) -> JobSpec {
+    let (id, workload, arrived) = (JobId(id), WorkloadId(workload), Time(id));
+    JobSpec { id, workload, gang, arrived, work: Work::Steps(1e12), ..JobSpec::default() }
 }
 
 /// What happens next; numbers are taken modulo what there is.
@@ -210,7 +211,7 @@ impl World {
                 }
                 ClusterChange::GpusBack { node: name, gpus } => {
                     let first = node(name).first_gpu.0;
-                    gpus.iter().for_each(|gpu| drop(self.lost.remove(&GpuId(first + gpu))));
+                    self.lost.retain(|gpu| !gpus.iter().any(|lost| gpu.0 == first + lost));
                 }
                 // A node with other GPUs is another node.
                 ClusterChange::Join(spec) => {
@@ -318,7 +319,7 @@ fn a_job_waits_for_cpus_and_says_so() {
         let spec = NodeSpec { name: name.into(), kind: kind(of), gpus: 2, cpus: Some(8.0), memory_gib: None };
         world.change(ClusterChange::Join(spec)).expect("safe");
     }
-    let mut submit = |world: &mut World, id: u64, gang: u32, cpus_per_gpu: f64| {
+    let submit = |world: &mut World, id: u64, gang: u32, cpus_per_gpu: f64| {
         let needs = Needs { cpus_per_gpu, ..Needs::default() };
         world.needs.insert(JobId(id), needs);
         world.tell(Input::Submit(JobSpec { needs, ..job(id, 0, gang) })).expect("safe");
