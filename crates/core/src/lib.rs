@@ -24,7 +24,7 @@ pub mod program;
 pub mod scheduler;
 pub mod workload;
 
-pub use cluster::{Cluster, ClusterChange, ClusterError, Node, NodeSpec};
+pub use cluster::{Applied, Cluster, ClusterChange, ClusterError, Node, NodeSpec};
 pub use fingerprint::Fingerprint;
 pub use ids::{GpuId, JobId, KindId, NodeId, Round, TenantId, Time, WorkloadId};
 pub use job::{ArrayTask, Dependency, JobSpec, Needs, Outcome, Tenant, Work};

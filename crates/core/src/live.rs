@@ -38,7 +38,11 @@ pub(crate) struct Pending {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum AfterStop {
     Wait,
+    /// It waits because of what became of its node, and the policy is asked anew.
+    Replan,
     Leave,
+    /// It has run for as long as it may.
+    Expire,
 }
 
 /// Where a job stands.
@@ -297,6 +301,11 @@ pub(crate) struct Seats {
 impl Seats {
     pub(crate) fn new(gpus: usize) -> Self {
         Self { by_gpu: vec![[NOBODY; 2]; gpus] }
+    }
+
+    /// Seats for as many GPUs as there are now.
+    pub(crate) fn grow(&mut self, gpus: usize) {
+        self.by_gpu.resize(gpus.max(self.by_gpu.len()), [NOBODY; 2]);
     }
 
     pub(crate) fn sit(&mut self, slot: Slot, gpus: &[GpuId]) {

@@ -17,6 +17,7 @@ use crate::estimate::{Estimates, RateQuery, RateRow};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
+use nodes::NodeState;
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,20 +41,11 @@ pub use messages::{
     Event, Fence, GangEvent, GangReport, GangState, Input, ObservedGang, ObservedNode, Order, Output, Settings, Start,
     Survey,
 };
+pub use nodes::Drain;
 pub use status::{HeldGpus, JobPhase, JobStatus, NodeStatus};
 
 /// After so many rounds without an answer a question is asked again.
 const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
-
-/// What is known of a node.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-struct NodeState {
-    up: bool,
-    /// When the last survey that saw it was asked for.
-    seen_at: Option<Time>,
-    /// [`Scheduler::patience`] at that moment.
-    seen_patience: f64,
-}
 
 /// Decides what runs where. A clone knows the same and goes its own way from there.
 #[derive(Clone)]
@@ -106,10 +98,9 @@ impl Scheduler {
     /// A scheduler of an empty queue on a cluster whose nodes nobody has seen yet.
     #[must_use]
     pub fn new(cluster: Cluster, tenants: Vec<Tenant>, policy: &'static PolicyEntry, settings: Settings) -> Self {
-        let unseen = NodeState { up: false, seen_at: None, seen_patience: 0.0 };
         Self {
             seats: Seats::new(cluster.gpus()),
-            nodes: vec![unseen; cluster.nodes().len()],
+            nodes: vec![NodeState::default(); cluster.nodes().len()],
             awaiting: vec![Vec::new(); cluster.gpus()],
             placer: Placer::default(),
             cluster,
@@ -344,7 +335,14 @@ impl Scheduler {
     fn learn(&mut self, rows: &[RateRow]) {
         let mut news = false;
         for row in rows {
-            self.asked.remove(&row.ask);
+            // An answer from before the cluster had all its kinds: good enough to begin with, and the question stays open.
+            let short = row.cells.len() < self.cluster.kinds().len();
+            if short && self.estimates.row(&row.ask).is_some_and(|known| known.cells.len() > row.cells.len()) {
+                continue;
+            }
+            if !short {
+                self.asked.remove(&row.ask);
+            }
             news |= self.estimates.put(row.clone());
         }
         if news {
@@ -365,6 +363,7 @@ impl Scheduler {
         self.last_tick = self.now;
         self.chase_orders(out);
         self.expire_leases(out);
+        self.meet_deadlines(out);
         self.ask_again(out);
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
@@ -440,19 +439,23 @@ impl Scheduler {
         }
     }
 
-    /// Whether a node is up and has been heard of lately, so that gangs may be sent there.
+    /// Whether a node is there, up, and has been heard of lately.
     fn within_reach(&self, node: NodeId) -> bool {
         let state = &self.nodes[node.index()];
-        state.up && self.patience - state.seen_patience <= self.settings.silence_seconds()
+        state.up
+            && !self.cluster.node(node).removed
+            && self.patience - state.seen_patience <= self.settings.silence_seconds()
     }
 
     /// GPUs that a plan may use, by GPU.
     fn usable(&self) -> Vec<bool> {
         let mut usable = vec![true; self.cluster.gpus()];
         for (n, node) in self.cluster.nodes().iter().enumerate() {
-            if !self.within_reach(NodeId(n as u32)) {
-                usable[node.gpu_range().start as usize..node.gpu_range().end as usize].fill(false);
+            let (state, range) = (&self.nodes[n], node.gpu_range());
+            if !self.within_reach(NodeId(n as u32)) || state.drain.is_some() {
+                usable[range.start as usize..range.end as usize].fill(false);
             }
+            state.lost_gpus.iter().for_each(|&gpu| usable[(range.start + gpu) as usize] = false);
         }
         for &slot in &self.unconfirmed {
             if let Phase::Stopping(gang, ..) = &self.jobs.get(slot).phase {

@@ -323,7 +323,8 @@ fn class_of<'a>(view: &View<'a>, slot: Slot) -> &'a Class {
 
 /// Whether a gang spans more nodes than the largest nodes of its kind would need.
 pub(crate) fn spans_too_many(view: &View<'_>, kind: KindId, gpus: &[GpuId]) -> bool {
-    let largest = view.cluster.nodes().iter().filter(|n| n.kind == kind).map(|n| n.gpus).max().unwrap_or(1);
+    let nodes = view.cluster.nodes().iter().filter(|n| n.kind == kind && !n.removed);
+    let largest = nodes.map(|n| n.gpus).max().unwrap_or(1);
     let mut nodes: Vec<NodeId> = gpus.iter().map(|&g| view.cluster.node_of(g)).collect();
     nodes.sort_unstable();
     nodes.dedup();

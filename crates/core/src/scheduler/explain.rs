@@ -23,6 +23,9 @@ pub enum Verdict {
         gpus: usize,
         /// On how many nodes.
         nodes: usize,
+        /// What ends its stay there, if its node is drained.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        drain: Option<String>,
     },
     /// Its gang is being started.
     Starts,
@@ -62,6 +65,12 @@ pub enum Reason {
         usable: u32,
         /// The kind with most usable GPUs.
         kind: String,
+        /// GPUs of kinds that fit it on drained nodes.
+        #[serde(skip_serializing_if = "is_zero")]
+        drained: u32,
+        /// GPUs of kinds that fit it that are lost.
+        #[serde(skip_serializing_if = "is_zero")]
+        lost: u32,
     },
     /// It failed and is given a pause.
     Pauses {
@@ -110,6 +119,11 @@ pub enum Reason {
     },
 }
 
+/// For serde, which asks by reference.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl Reason {
     /// A short name that stays the same from release to release, for filters and counters.
     #[must_use]
@@ -147,13 +161,23 @@ impl fmt::Display for Reason {
                 "a gang of {gang} does not fit on {}; allow other GPU kinds or use a smaller batch",
                 kinds.join(", ")
             ),
+            Self::GangTooLarge { gang, most: 0, kind } => {
+                write!(f, "needs {}, and the cluster has none that fit ({kind}); starts when nodes join", gpus(*gang))
+            }
             Self::GangTooLarge { gang, most, kind } => write!(
                 f,
                 "needs {gang} GPUs of one kind, and the cluster has at most {most} that fit ({kind}); \
                  resubmit with a gang of {most} or fewer"
             ),
-            Self::NodesAway { gang, usable, kind } => {
+            Self::NodesAway { gang, usable, kind, drained: 0, lost: 0 } => {
                 write!(f, "needs {}, only {usable} × {kind} reachable; starts when nodes return", gpus(*gang))
+            }
+            Self::NodesAway { gang, usable, kind, drained, lost } => {
+                let drained = (*drained > 0).then(|| format!("{} on nodes that drain", gpus(*drained)));
+                let lost = (*lost > 0).then(|| format!("{} lost", gpus(*lost)));
+                let away: Vec<String> = drained.into_iter().chain(lost).collect();
+                write!(f, "needs {}, only {usable} × {kind} usable ({}); ", gpus(*gang), away.join(", "))?;
+                write!(f, "starts when nodes return")
             }
             Self::Pauses { failures, most, seconds } => {
                 write!(f, "failed {failures} of {most} times in a row; retry in {}", span(*seconds))
@@ -197,7 +221,10 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => write!(f, "not a live job: it has ended or was never submitted"),
-            Self::Runs { kind, gpus, nodes } => write!(f, "runs on {gpus} × {kind} on {}", count(*nodes, "node")),
+            Self::Runs { kind, gpus, nodes, drain } => {
+                write!(f, "runs on {gpus} × {kind} on {}", count(*nodes, "node"))?;
+                drain.as_ref().map_or(Ok(()), |drain| write!(f, "; {drain}"))
+            }
             Self::Starts => write!(f, "is being started"),
             Self::Stops => write!(f, "is being stopped"),
             Self::Waits(reason) => write!(f, "waits: {reason}"),
@@ -215,7 +242,7 @@ fn gpus(number: u32) -> String {
 }
 
 /// A span of time for people.
-fn span(seconds: f64) -> String {
+pub(super) fn span(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
@@ -234,12 +261,25 @@ impl Scheduler {
                 let mut nodes: Vec<NodeId> = gang.gpus.iter().map(|&g| self.cluster.node_of(g)).collect();
                 nodes.dedup();
                 let kind = self.cluster.kind(gang.kind).name.clone();
-                Verdict::Runs { kind, gpus: gang.gpus.len(), nodes: nodes.len() }
+                Verdict::Runs { kind, gpus: gang.gpus.len(), nodes: nodes.len(), drain: self.drain_words(gang) }
             }
             Phase::Starting(..) => Verdict::Starts,
             Phase::Stopping(..) => Verdict::Stops,
             Phase::Waiting => Verdict::Waits(Outlook::of_one(self).reason(slot)),
         }
+    }
+
+    /// What a drain means for a gang.
+    fn drain_words(&self, gang: &Gang) -> Option<String> {
+        let (node, drain) = self.drain_of(gang)?;
+        let name = &self.cluster.node(node).name;
+        let why = if drain.why.is_empty() { String::new() } else { format!(" ({})", drain.why) };
+        Some(match drain.deadline {
+            Some(at) => {
+                format!("its node '{name}' drains{why}: moved with a checkpoint within {}", span(at.since(self.now)))
+            }
+            None => format!("its node '{name}' drains{why}: may run to its end there"),
+        })
     }
 
     /// Every job that waits, with what [`Scheduler::explain`] says of it.

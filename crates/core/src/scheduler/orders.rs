@@ -58,8 +58,7 @@ impl Scheduler {
         let Some(target) = &job.target else { return };
         let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
         let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
-        let free =
-            |g: GpuId| !self.seats.on(g).any(leaving) && self.within_reach(self.cluster.node_of(g)) && !strange(g);
+        let free = |g: GpuId| !self.seats.on(g).any(leaving) && self.takes_gangs(g) && !strange(g);
         let vacated = target.gpus.iter().all(|&g| free(g));
         if job.phase != Phase::Waiting || !vacated {
             return;
@@ -196,6 +195,10 @@ impl Scheduler {
                 out.push(Output::Note(Event::Cancelled { job: id }));
             }
             Phase::Stopping(_, _, AfterStop::Wait) => self.vacate(slot, out),
+            Phase::Stopping(_, _, AfterStop::Replan) => {
+                let why = self.why_moved(slot);
+                self.requeue(slot, 0.0, why, out);
+            }
             _ => self.requeue(slot, 0.0, why.to_owned(), out),
         }
     }
@@ -219,7 +222,8 @@ impl Scheduler {
             job.failures = 0;
         }
         job.secure(steps);
-        if let Phase::Stopping(_, _, AfterStop::Leave) = job.phase {
+        // Nor is it the job's fault if its gang breaks where its node is taken away from it.
+        if let Phase::Stopping(_, _, AfterStop::Leave | AfterStop::Replan) = job.phase {
             return self.gone(slot, steps, why, out);
         }
         self.count_failure(slot, why.to_owned(), out);

@@ -49,12 +49,21 @@ pub struct JobStatus<'a> {
 }
 
 /// A node, as the scheduler believes it to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Whether it can run anything, by the last survey that saw it. One that was silent beyond its lease cannot.
     pub up: bool,
-    /// Whether it is up and was heard of lately, so that gangs are sent there.
+    /// Whether it is up and was heard of lately, so that gangs are sent there unless it is drained.
     pub reachable: bool,
+    /// Whether it has left for good.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
+    /// Set while it gets no new gangs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+    /// GPUs that cannot be used, counted from 0 on the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_gpus: Vec<u32>,
 }
 
 impl Scheduler {
@@ -85,10 +94,15 @@ impl Scheduler {
         })
     }
 
-    /// All nodes, by id.
+    /// All nodes that there ever were, by id.
     pub fn node_statuses(&self) -> impl Iterator<Item = NodeStatus> + '_ {
-        let sight =
-            |(state, n): (&NodeState, u32)| NodeStatus { up: state.up, reachable: self.within_reach(NodeId(n)) };
+        let sight = |(state, n): (&NodeState, u32)| NodeStatus {
+            up: state.up,
+            reachable: self.within_reach(NodeId(n)),
+            removed: self.cluster.node(NodeId(n)).removed,
+            drain: state.drain.clone(),
+            lost_gpus: state.lost_gpus.iter().copied().collect(),
+        };
         self.nodes.iter().zip(0..).map(sight)
     }
 }

@@ -11,6 +11,9 @@ pub(super) struct Outlook<'s> {
     all: Vec<u32>,
     usable: Vec<u32>,
     free: Vec<u32>,
+    /// GPUs by kind on drained nodes, and lost ones elsewhere.
+    drained: Vec<u32>,
+    lost: Vec<u32>,
     orders: Option<Orders>,
     /// When GPUs of these kinds become free: (seconds from now, GPUs by then), for every set of kinds that was asked for.
     ends: BTreeMap<Vec<usize>, Vec<(f64, u64)>>,
@@ -41,7 +44,15 @@ impl<'s> Outlook<'s> {
             usable[j] += 1;
             free[j] += u32::from(scheduler.seats.on(g).next().is_none());
         }
-        Self { scheduler, all, usable, free, orders: None, ends, granted }
+        let (mut drained, mut lost) = (vec![0; all.len()], vec![0; all.len()]);
+        for (id, node) in scheduler.cluster.present() {
+            let (state, j) = (&scheduler.nodes[id.index()], node.kind.index());
+            match state.drain {
+                Some(_) => drained[j] += node.gpus,
+                None => lost[j] += state.lost_gpus.len() as u32,
+            }
+        }
+        Self { scheduler, all, usable, free, drained, lost, orders: None, ends, granted }
     }
 
     /// For all jobs that wait.
@@ -80,7 +91,9 @@ impl<'s> Outlook<'s> {
         if let Some((usable, j)) = most_of(&self.usable)
             && usable < gang
         {
-            return Reason::NodesAway { gang, usable, kind: name(j) };
+            let sum = |counts: &[u32]| fitting.iter().map(|&j| counts[j]).sum();
+            let (drained, lost) = (sum(&self.drained), sum(&self.lost));
+            return Reason::NodesAway { gang, usable, kind: name(j), drained, lost };
         }
         if let Some(target) = &job.target {
             let held = target.gpus.iter().filter(|&&g| s.seats.on(g).next().is_some()).count();
