@@ -288,5 +288,8 @@ fn describe(incident: Incident) -> String {
         Incident::Twice { job, running, ordered } => {
             format!("{job} runs twice: gang {} was to start while gang {} still runs", ordered.0, running.0)
         }
+        Incident::NoRoom { node, newcomer, ordered } => {
+            format!("gang {} of {newcomer} was to start on {node}, which has no room for it", ordered.0)
+        }
     }
 }
