@@ -17,6 +17,7 @@ use crate::estimate::{Estimates, RateQuery, RateRow};
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
+use admission::Array;
 use nodes::NodeState;
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
@@ -83,6 +84,10 @@ pub struct Scheduler {
     unconfirmed: BTreeSet<Slot>,
     /// For each GPU, the jobs that will start there once it is vacated.
     awaiting: Vec<Vec<Slot>>,
+    /// Jobs that wait for this one to end.
+    dependents: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Arrays with a limit, by their first job.
+    arrays: BTreeMap<JobId, Array>,
 
     /// Whether the problem has changed since it was last solved.
     changed: bool,
@@ -123,6 +128,8 @@ impl Scheduler {
             asked: BTreeMap::new(),
             strangers: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
+            dependents: BTreeMap::new(),
+            arrays: BTreeMap::new(),
             changed: false,
             outstanding: None,
             placed: true,
@@ -254,9 +261,15 @@ impl Scheduler {
             first_started: None,
             failures: 0,
             not_before: Time::ZERO,
+            held: spec.held,
+            waits_in_array: spec.array.is_some_and(|task| task.at_most > 0),
+            unmet: 0,
+            exit_code: None,
             spec,
         });
         self.classes.get_mut(&class).expect("just made").jobs.join(joined, slot, &self.jobs);
+        self.enlist(slot);
+        self.admit_tasks(slot);
         self.changed = true;
     }
 
@@ -293,7 +306,7 @@ impl Scheduler {
         if let Some(floor) = spec.floor.filter(|floor| !amount(*floor)) {
             return Some(format!("job {id} is promised {floor} steps per second; expected 0 or more, or no promise"));
         }
-        None
+        admission::senseless_limits(spec)
     }
 
     fn ask(&mut self, ask: RateQuery, out: &mut Vec<Output>) {
@@ -360,6 +373,7 @@ impl Scheduler {
     fn tick(&mut self, out: &mut Vec<Output>) {
         self.round.0 += 1;
         self.account();
+        self.end_overtime(out);
         self.last_tick = self.now;
         self.chase_orders(out);
         self.expire_leases(out);
@@ -384,7 +398,7 @@ impl Scheduler {
     /// Whether the policy is asked although nothing has changed that it is told of. Of an energy-aware policy's GPUs the placer gives none
     /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
     fn must_ask(&self) -> bool {
-        let waits = || self.jobs.iter().any(|(_, job)| job.phase == Phase::Waiting);
+        let waits = || self.jobs.iter().any(|(_, job)| job.queues());
         (self.policy.every_round && self.jobs.len() > 0) || (self.policy.energy_aware && waits())
     }
 
@@ -521,6 +535,7 @@ impl Scheduler {
             let class = self.classes.remove(&job.class).expect("found above");
             self.class_ids.remove(&class.key);
         }
+        self.strike_off(&job);
         self.changed = true;
         job
     }

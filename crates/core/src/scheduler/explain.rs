@@ -39,6 +39,18 @@ pub enum Verdict {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
+    /// Somebody holds it.
+    Held,
+    /// Other jobs must end first.
+    After {
+        /// Those that have not.
+        jobs: Vec<JobId>,
+    },
+    /// Its array has as many tasks at work as it may.
+    ArrayLimit {
+        /// How many that is.
+        at_most: u32,
+    },
     /// Nobody has said yet how fast it is.
     NoEstimate,
     /// It fits no kind that it may use.
@@ -119,6 +131,9 @@ pub enum Reason {
     },
 }
 
+/// So many jobs that another waits for are named; the others are counted.
+const NAMED_JOBS: usize = 5;
+
 /// For serde, which asks by reference.
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -129,6 +144,9 @@ impl Reason {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Held => "held",
+            Self::After { .. } => "after",
+            Self::ArrayLimit { .. } => "array-limit",
             Self::NoEstimate => "no-estimate",
             Self::FitsNoKind { .. } => "fits-no-kind",
             Self::GangTooLarge { .. } => "gang-too-large",
@@ -155,6 +173,17 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Held => write!(f, "held; starts after it is released"),
+            Self::After { jobs } => {
+                let named: Vec<String> = jobs.iter().take(NAMED_JOBS).map(|job| job.0.to_string()).collect();
+                let more = jobs.len().saturating_sub(NAMED_JOBS);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let noun = if jobs.len() == 1 { "job" } else { "jobs" };
+                write!(f, "starts after {noun} {}{more}", named.join(", "))
+            }
+            Self::ArrayLimit { at_most } => {
+                write!(f, "its array runs at most {} at once", count(*at_most as usize, "task"))
+            }
             Self::NoEstimate => write!(f, "throughput not estimated yet; eligible in the round after"),
             Self::FitsNoKind { gang, kinds } => write!(
                 f,

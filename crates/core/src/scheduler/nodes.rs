@@ -162,7 +162,7 @@ impl Scheduler {
             ClusterChange::Remove { .. } => self.leave_node(node, out),
             ClusterChange::GpusLost { .. } => {
                 self.drop_barred_targets();
-                let slots = self.holders(|s, gpu| s.lost(gpu));
+                let slots = self.holders(Self::lost);
                 slots.into_iter().for_each(|slot| self.stop(slot, AfterStop::Replan, out));
             }
             ClusterChange::Drain { .. } => {

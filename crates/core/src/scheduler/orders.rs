@@ -98,6 +98,9 @@ impl Scheduler {
             }
         }
         self.try_start(slot, out);
+        if self.jobs.get(slot).held {
+            self.leave_array(slot);
+        }
     }
 
     /// A job lost its gang without being told to stop: it waits again, after a pause if it was at fault.
@@ -119,12 +122,11 @@ impl Scheduler {
         let job = self.jobs.get_mut(slot);
         job.failures += 1;
         let failures = job.failures;
-        if failures >= self.settings.most_failures {
+        if failures >= self.most_failures(slot) {
             self.drop_target(slot);
             self.vacate(slot, out);
-            let job = self.bury(slot);
-            let why = format!("failed {failures} times in a row, last: {why}");
-            out.push(Output::Note(Event::GaveUp { job: job.spec.id, why }));
+            let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times in a row") };
+            self.give_up(slot, format!("failed {times}, last: {why}"), out);
         } else {
             self.requeue(slot, self.backoff_seconds(failures), why, out);
         }
@@ -136,6 +138,7 @@ impl Scheduler {
             Phase::Waiting => {
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
+                self.ended(id, false, out);
             }
             Phase::Stopping(_, _, then) => {
                 *then = AfterStop::Leave;
@@ -157,11 +160,14 @@ impl Scheduler {
             }
             return;
         };
+        if report.exit_code.is_some() {
+            self.jobs.get_mut(slot).exit_code = report.exit_code;
+        }
         match &report.event {
             GangEvent::Started => self.confirm_start(slot),
             GangEvent::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
             GangEvent::Finished => self.complete(slot, out),
-            GangEvent::Failed(steps, why) => self.broke(slot, *steps, why, out),
+            GangEvent::Failed(steps, why) => self.broke(slot, *steps, &exit_words(report.exit_code, why), out),
         }
     }
 
@@ -193,6 +199,12 @@ impl Scheduler {
                 self.vacate(slot, out);
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
+                self.ended(id, false, out);
+            }
+            Phase::Stopping(_, _, AfterStop::Expire) => {
+                self.drop_target(slot);
+                self.vacate(slot, out);
+                self.expire(slot, out);
             }
             Phase::Stopping(_, _, AfterStop::Wait) => self.vacate(slot, out),
             Phase::Stopping(_, _, AfterStop::Replan) => {
@@ -211,6 +223,7 @@ impl Scheduler {
         self.bury(slot);
         out.push(Output::Order(Order::Stop { job: id, fence }));
         out.push(Output::Note(Event::Completed { job: id }));
+        self.ended(id, true, out);
     }
 
     pub(super) fn broke(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {
@@ -223,7 +236,7 @@ impl Scheduler {
         }
         job.secure(steps);
         // Nor is it the job's fault if its gang breaks where its node is taken away from it.
-        if let Phase::Stopping(_, _, AfterStop::Leave | AfterStop::Replan) = job.phase {
+        if let Phase::Stopping(_, _, AfterStop::Leave | AfterStop::Replan | AfterStop::Expire) = job.phase {
             return self.gone(slot, steps, why, out);
         }
         self.count_failure(slot, why.to_owned(), out);
@@ -297,6 +310,16 @@ impl Scheduler {
                 _ => out.push(Output::Order(Order::Stop { job: id, fence })),
             }
         }
+    }
+}
+
+/// Why a gang failed, with what its program ended with.
+fn exit_words(code: Option<i32>, why: &str) -> String {
+    match code.map(|code| format!("exit code {code}")) {
+        None => why.to_owned(),
+        Some(code) if why.contains(&code) => why.to_owned(),
+        Some(code) if why.is_empty() => code,
+        Some(code) => format!("{code}: {why}"),
     }
 }
 

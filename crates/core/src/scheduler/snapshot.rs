@@ -181,6 +181,7 @@ impl Scheduler {
                 return Err(format!("{id} of the snapshot is in a class of jobs unlike it"));
             }
             class.jobs.join(joined, slot, &self.jobs);
+            self.enlist(slot);
         }
         Ok(())
     }

@@ -44,6 +44,14 @@ pub struct JobStatus<'a> {
     pub first_started: Option<Time>,
     /// Failures in a row.
     pub failures: u32,
+    /// Seconds that its gangs have run in all.
+    pub run_seconds: f64,
+    /// The same in seconds on its fastest kind: what [`crate::Work::Open`] is measured in.
+    pub served_seconds: f64,
+    /// Whether it waits until somebody releases it.
+    pub held: bool,
+    /// What its program last ended with, if it ended and runs or waits again.
+    pub exit_code: Option<i32>,
     /// Steps per second of its gang alone, as estimated; 0 while it does not run.
     pub rate: f64,
 }
@@ -83,6 +91,10 @@ impl Scheduler {
             Phase::Running(gang) => class.rates[gang.kind.index()],
             _ => 0.0,
         };
+        let (uncounted, speed) = match &job.phase {
+            Phase::Running(gang) => (self.now.since(job.credited), gang.speed),
+            _ => (0.0, 0.0),
+        };
         Some(JobStatus {
             spec: &job.spec,
             phase,
@@ -90,6 +102,10 @@ impl Scheduler {
             steps_done: job.steps_done,
             first_started: job.first_started,
             failures: job.failures,
+            run_seconds: job.run_seconds() + uncounted,
+            served_seconds: job.served_seconds + uncounted * speed,
+            held: job.held,
+            exit_code: job.exit_code,
             rate,
         })
     }

@@ -76,7 +76,7 @@ impl Scheduler {
             out.push(Output::Order(Order::Stop { job: gang.job, fence: gang.fence }));
             if gang.state == GangState::Running {
                 let gpus = gang.gpus.iter().copied().filter(|gpu| gpu.index() < self.cluster.gpus());
-                self.keep_off(gang.job, gang.fence, gpus.collect());
+                self.keep_off(gang.job, gang.fence, &gpus.collect::<Vec<_>>());
             }
             return;
         };
@@ -139,7 +139,7 @@ impl Scheduler {
     }
 
     /// Keeps off the GPUs of a gang that should not be there. GPUs of nodes that have left are nobody's to use.
-    fn keep_off(&mut self, job: JobId, fence: Fence, gpus: Vec<GpuId>) {
+    fn keep_off(&mut self, job: JobId, fence: Fence, gpus: &[GpuId]) {
         let there = |gpu: &GpuId| !self.cluster.node(self.cluster.node_of(*gpu)).removed;
         let blocked: Vec<GpuId> = gpus.iter().copied().filter(there).collect();
         if gpus.is_empty() || !blocked.is_empty() {
@@ -158,7 +158,7 @@ impl Scheduler {
             if !elsewhere.is_empty() {
                 out.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
                 let (id, fence) = (job.spec.id, gang.fence);
-                self.keep_off(id, fence, elsewhere);
+                self.keep_off(id, fence, &elsewhere);
             }
             self.gone(slot, steps, why, out);
         }

@@ -16,9 +16,9 @@ fn cluster() -> Cluster {
     Cluster::new(vec![kind("v100")], [("a".into(), KindId(0), 4), ("b".into(), KindId(0), 2)]).expect("two nodes")
 }
 
-fn refused(change: ClusterChange, sentence: &str) {
+fn refused(change: &ClusterChange, sentence: &str) {
     let mut changed = cluster();
-    let error = changed.apply(&change).expect_err("it makes no sense");
+    let error = changed.apply(change).expect_err("it makes no sense");
     assert_eq!(error.to_string(), sentence);
     assert_eq!(changed, cluster(), "nothing was changed");
 }
@@ -28,32 +28,32 @@ fn what_makes_no_sense_changes_nothing() {
     use ClusterChange::{CorrectKind, Drain, GpusLost, Join, Remove};
     let lost = |gpus| GpusLost { node: "b".into(), gpus, why: "fell off the bus".into() };
     refused(
-        Remove { node: "c".into(), why: String::new() },
+        &Remove { node: "c".into(), why: String::new() },
         "there is no node 'c'; see 'arles nodes' for those that there are",
     );
     refused(
-        Drain { node: String::new(), why: String::new(), deadline: None },
+        &Drain { node: String::new(), why: String::new(), deadline: None },
         "there is no node ''; see 'arles nodes' for those that there are",
     );
-    refused(lost(vec![0, 2]), "node 'b' has no GPU 2; its 2 GPUs are counted from 0");
-    refused(lost(Vec::new()), "no GPU of node 'b' is named; name at least one, counted from 0");
-    refused(Join(spec("c", "v100", 0)), "node 'c' has 0 GPUs; give it 1 to 1024");
-    refused(Join(spec("c", "v100", 1025)), "node 'c' has 1025 GPUs; give it 1 to 1024");
+    refused(&lost(vec![0, 2]), "node 'b' has no GPU 2; its 2 GPUs are counted from 0");
+    refused(&lost(Vec::new()), "no GPU of node 'b' is named; name at least one, counted from 0");
+    refused(&Join(spec("c", "v100", 0)), "node 'c' has 0 GPUs; give it 1 to 1024");
+    refused(&Join(spec("c", "v100", 1025)), "node 'c' has 1025 GPUs; give it 1 to 1024");
     refused(
-        Join(spec("a b", "v100", 1)),
+        &Join(spec("a b", "v100", 1)),
         "'a b' is no name for a node or a kind; use 1 to 253 characters without blanks",
     );
     refused(
-        Join(NodeSpec { cpus: Some(f64::NAN), ..spec("c", "v100", 1) }),
+        &Join(NodeSpec { cpus: Some(f64::NAN), ..spec("c", "v100", 1) }),
         "node 'c' has NaN CPUs; give a number of 0 or more, or none if nobody counts it",
     );
     refused(
-        Join(NodeSpec { memory_gib: Some(-1.0), ..spec("a", "v100", 4) }),
+        &Join(NodeSpec { memory_gib: Some(-1.0), ..spec("a", "v100", 4) }),
         "node 'a' has -1 GiB of memory; give a number of 0 or more, or none if nobody counts it",
     );
     let odd = Kind { name: "odd".into(), hourly_usd: 0.0, ..kind("v100") };
     refused(
-        CorrectKind { node: "a".into(), kind: odd },
+        &CorrectKind { node: "a".into(), kind: odd },
         "kind 'odd' has hourly_usd = 0; see 'arles check-config' for what a kind must say",
     );
 }

@@ -64,6 +64,9 @@ impl<'s> Outlook<'s> {
     pub(super) fn reason(&mut self, slot: Slot) -> Reason {
         let s = self.scheduler;
         let job = s.jobs.get(slot);
+        if let Some(reason) = s.not_admitted(job) {
+            return reason;
+        }
         let class = &s.classes[&job.class];
         let name = |j: usize| s.cluster.kinds()[j].name.clone();
         let fitting: Vec<usize> = (0..class.rates.len()).filter(|&j| class.rates[j] > 0.0).collect();
@@ -86,7 +89,7 @@ impl<'s> Outlook<'s> {
         }
         if job.not_before > s.now {
             let seconds = job.not_before.since(s.now);
-            return Reason::Pauses { failures: job.failures, most: s.settings.most_failures, seconds };
+            return Reason::Pauses { failures: job.failures, most: s.most_failures(slot), seconds };
         }
         if let Some((usable, j)) = most_of(&self.usable)
             && usable < gang
@@ -156,7 +159,7 @@ impl<'s> Outlook<'s> {
         let job = jobs.get(slot);
         let sooner = |&other: &Slot| {
             let theirs = jobs.get(other);
-            theirs.phase == Phase::Waiting && (theirs.virtual_seconds, other) < (job.virtual_seconds, slot)
+            theirs.queues() && (theirs.virtual_seconds, other) < (job.virtual_seconds, slot)
         };
         self.scheduler.classes[&job.class].jobs.iter().filter(sooner).count()
     }
@@ -167,7 +170,7 @@ impl<'s> Outlook<'s> {
         }
         let job = self.scheduler.jobs.get(slot);
         let earlier = |j: &Job| (j.spec.arrived, j.spec.id) < (job.spec.arrived, job.spec.id);
-        let queue = self.scheduler.jobs.iter().filter(|(_, j)| j.phase == Phase::Waiting && earlier(j));
+        let queue = self.scheduler.jobs.iter().filter(|(_, j)| j.queues() && earlier(j));
         queue.fold((0, 0), |(n, gpus), (_, j)| (n + 1, gpus + u64::from(j.spec.gang)))
     }
 
@@ -212,7 +215,7 @@ impl Orders {
         let mut turns = vec![0; s.jobs.slots()];
         let mut members: Vec<(f64, Slot)> = Vec::new();
         for class in s.classes.values().filter(|class| class.jobs.len() > 1) {
-            let waiting = class.jobs.iter().filter(|&slot| s.jobs.get(slot).phase == Phase::Waiting);
+            let waiting = class.jobs.iter().filter(|&slot| s.jobs.get(slot).queues());
             members.clear();
             members.extend(waiting.map(|slot| (s.jobs.get(slot).virtual_seconds, slot)));
             members.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -220,7 +223,7 @@ impl Orders {
                 turns[slot as usize] = ahead;
             }
         }
-        let waiting = s.jobs.iter().filter(|(_, job)| job.phase == Phase::Waiting);
+        let waiting = s.jobs.iter().filter(|(_, job)| job.queues());
         let mut arrivals: Vec<(Time, JobId, Slot, u32)> =
             waiting.map(|(slot, job)| (job.spec.arrived, job.spec.id, slot, job.spec.gang)).collect();
         arrivals.sort_unstable();
