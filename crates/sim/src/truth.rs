@@ -319,6 +319,9 @@ impl Estimator for Oracle {
             standard_error: 0.0,
             source: Source::Measured,
         };
+        if ![Some(ask.workload), ask.partner].into_iter().flatten().all(|workload| self.0.knows(workload)) {
+            return RateRow { ask: *ask, cells: vec![None; self.0.kinds.len()] };
+        }
         let cells = match ask.partner {
             None => {
                 let row = self.0.alone(ask.workload, ask.gang);

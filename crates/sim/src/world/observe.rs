@@ -281,6 +281,12 @@ impl World {
         &self.busy_gpu_seconds
     }
 
+    /// How everything runs here.
+    #[must_use]
+    pub fn truth(&self) -> &Truth {
+        &self.truth
+    }
+
     /// Which GPU is of which kind, on which node.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
