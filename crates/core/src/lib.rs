@@ -12,6 +12,7 @@ pub mod drive;
 pub mod engine;
 pub mod estimate;
 pub mod fingerprint;
+mod host;
 pub mod ids;
 pub mod job;
 pub mod kind;

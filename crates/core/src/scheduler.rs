@@ -14,6 +14,7 @@
 
 use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem};
 use crate::estimate::{Estimates, RateQuery, RateRow};
+use crate::host::Shapes;
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
@@ -75,6 +76,8 @@ pub struct Scheduler {
     next_joined: u64,
     seats: Seats,
     nodes: Vec<NodeState>,
+    /// What nodes there are. Follows from the cluster.
+    shapes: Shapes,
     estimates: Estimates,
     /// Rows that were asked for and not answered, and when.
     asked: BTreeMap<RateQuery, Round>,
@@ -107,6 +110,7 @@ impl Scheduler {
             seats: Seats::new(cluster.gpus()),
             nodes: vec![NodeState::default(); cluster.nodes().len()],
             awaiting: vec![Vec::new(); cluster.gpus()],
+            shapes: Shapes::of(&cluster),
             placer: Placer::default(),
             cluster,
             tenants,
@@ -341,7 +345,7 @@ impl Scheduler {
             seen_rates: vec![0.0; kinds],
             fastest_first: (0..kinds as u16).map(KindId).collect(),
         };
-        fill_rates(&mut class, spec, &self.estimates, self.policy.ignores_speeds);
+        self.fill_rates(&mut class, spec);
         class
     }
 
@@ -365,9 +369,29 @@ impl Scheduler {
     }
 
     fn fill_all_rates(&mut self) {
-        for class in self.classes.values_mut() {
-            fill_rates(class, &self.jobs.get(class.jobs.first()).spec, &self.estimates, self.policy.ignores_speeds);
+        let mut classes = std::mem::take(&mut self.classes);
+        for class in classes.values_mut() {
+            self.fill_rates(class, &self.jobs.get(class.jobs.first()).spec);
         }
+        self.classes = classes;
+    }
+
+    /// Sets a class's rates from the estimates, 0 for kinds it may not use and for those that lack what it needs.
+    fn fill_rates(&self, class: &mut Class, spec: &JobSpec) {
+        let row = self.estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
+        for (j, kind) in self.cluster.kinds().iter().enumerate() {
+            let id = KindId(j as u16);
+            let allowed = (spec.kinds.is_empty() || spec.kinds.contains(&id))
+                && kind.memory_gib >= spec.needs.gpu_memory_gib
+                && self.shapes.enough(id, spec.gang, &spec.needs);
+            let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
+            class.rates[j] = cell.map_or(0.0, |c| c.rate);
+            class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
+            let blind = self.policy.ignores_speeds;
+            class.seen_rates[j] = if blind { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
+        }
+        let seen = &class.seen_rates;
+        class.fastest_first.sort_by(|a, b| seen[b.index()].total_cmp(&seen[a.index()]).then(a.cmp(b)));
     }
 
     fn tick(&mut self, out: &mut Vec<Output>) {
@@ -539,18 +563,4 @@ impl Scheduler {
         self.changed = true;
         job
     }
-}
-
-/// Sets a class's rates from the estimates, 0 for kinds it may not use.
-fn fill_rates(class: &mut Class, spec: &JobSpec, estimates: &Estimates, ignores_speeds: bool) {
-    let row = estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
-    for j in 0..class.rates.len() {
-        let allowed = spec.kinds.is_empty() || spec.kinds.contains(&KindId(j as u16));
-        let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
-        class.rates[j] = cell.map_or(0.0, |c| c.rate);
-        class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
-        class.seen_rates[j] = if ignores_speeds { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
-    }
-    let seen = &class.seen_rates;
-    class.fastest_first.sort_by(|a, b| seen[b.index()].total_cmp(&seen[a.index()]).then(a.cmp(b)));
 }

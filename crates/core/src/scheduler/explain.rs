@@ -3,6 +3,7 @@
 //! One job or all that wait: the same questions, answered from what is counted once for all of them (`outlook`).
 
 use super::*;
+use crate::Needs;
 use outlook::Outlook;
 use std::fmt;
 use std::sync::Arc;
@@ -59,6 +60,20 @@ pub enum Reason {
         gang: u32,
         /// Names of the kinds it may use.
         kinds: Vec<String>,
+    },
+    /// No node has what it needs besides GPUs.
+    NeedsTooMuch {
+        /// What it asks for.
+        needs: Needs,
+        /// Names of the kinds it may use.
+        kinds: Vec<String>,
+    },
+    /// GPUs are free, but the CPUs or the memory of their nodes are in use.
+    HostsFull {
+        /// What it asks for.
+        needs: Needs,
+        /// GPUs that it needs at once.
+        gang: u32,
     },
     /// No kind has as many GPUs as its gang.
     GangTooLarge {
@@ -149,6 +164,8 @@ impl Reason {
             Self::ArrayLimit { .. } => "array-limit",
             Self::NoEstimate => "no-estimate",
             Self::FitsNoKind { .. } => "fits-no-kind",
+            Self::NeedsTooMuch { .. } => "needs-too-much",
+            Self::HostsFull { .. } => "hosts-full",
             Self::GangTooLarge { .. } => "gang-too-large",
             Self::NodesAway { .. } => "nodes-away",
             Self::Pauses { .. } => "pauses",
@@ -190,6 +207,17 @@ impl fmt::Display for Reason {
                 "a gang of {gang} does not fit on {}; allow other GPU kinds or use a smaller batch",
                 kinds.join(", ")
             ),
+            Self::NeedsTooMuch { needs, kinds } => {
+                let (what, kinds) = (needs_words(needs), kinds.join(", "));
+                write!(
+                    f,
+                    "needs {what} for each GPU, which no node with {kinds} has; ask for less or allow other GPU kinds"
+                )
+            }
+            Self::HostsFull { needs, gang } => {
+                let what = needs_words(&Needs { gpu_memory_gib: 0.0, ..*needs });
+                write!(f, "needs {} with {what} for each; GPUs are free, but on nodes without that", gpus(*gang))
+            }
             Self::GangTooLarge { gang, most: 0, kind } => {
                 write!(f, "needs {}, and the cluster has none that fit ({kind}); starts when nodes join", gpus(*gang))
             }
@@ -213,6 +241,9 @@ impl fmt::Display for Reason {
             }
             Self::NextRound { seconds } => {
                 write!(f, "waiting for the next scheduling round, in {}", span(*seconds))
+            }
+            Self::PlaceNotVacated { kind, held: 0 } => {
+                write!(f, "assigned to {kind}; waiting for other jobs to release CPUs or memory")
             }
             Self::PlaceNotVacated { kind, held } => {
                 write!(f, "assigned to {kind}; waiting for other jobs to release {}", gpus(*held as u32))
@@ -264,6 +295,17 @@ impl fmt::Display for Verdict {
 /// A number of things: `1 job`, `2 jobs`.
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What a job needs, in words.
+fn needs_words(needs: &Needs) -> String {
+    let amounts = [
+        (needs.cpus_per_gpu, "CPUs"),
+        (needs.memory_gib_per_gpu, "GiB of memory"),
+        (needs.gpu_memory_gib, "GiB of GPU memory"),
+    ];
+    let words: Vec<String> = amounts.iter().filter(|(x, _)| *x > 0.0).map(|(x, what)| format!("{x} {what}")).collect();
+    words.join(", ")
 }
 
 fn gpus(number: u32) -> String {

@@ -57,6 +57,7 @@ impl Scheduler {
             let node = self.cluster.node(applied.node).name.clone();
             out.push(Output::Note(Event::ClusterChanged { node, what }));
             self.changed = true;
+            self.shapes = Shapes::of(&self.cluster);
             // Which nodes have room for what jobs ask for may be another matter now.
             self.fill_all_rates();
         }

@@ -4,6 +4,7 @@
 //! every GPU it needs is known to be vacated.
 
 use super::*;
+use crate::Needs;
 use crate::place::Placement;
 
 impl Scheduler {
@@ -60,7 +61,7 @@ impl Scheduler {
         let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
         let free = |g: GpuId| !self.seats.on(g).any(leaving) && self.takes_gangs(g) && !strange(g);
         let vacated = target.gpus.iter().all(|&g| free(g));
-        if job.phase != Phase::Waiting || !vacated {
+        if job.phase != Phase::Waiting || !vacated || !self.host_has_room(&job.spec.needs, &target.gpus) {
             return;
         }
         let fence = Fence(self.next_fence);
@@ -89,18 +90,54 @@ impl Scheduler {
         let phase = std::mem::replace(&mut job.phase, Phase::Waiting);
         let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
         self.seats.leave(slot, &gang.gpus);
-        for gpu in gang.gpus {
-            let mut next = 0;
-            while let Some(&waiter) = self.awaiting[gpu.index()].get(next) {
-                self.try_start(waiter, out);
-                // One that could start is no longer in the list; one that could not is passed over.
-                next += usize::from(self.awaiting[gpu.index()].get(next) == Some(&waiter));
+        for &gpu in &gang.gpus {
+            self.start_waiters(gpu, out);
+        }
+        if !self.jobs.get(slot).spec.needs.only_gpus() {
+            // Others may have waited for its CPUs or its memory.
+            let mut nodes: Vec<NodeId> = gang.gpus.iter().map(|&gpu| self.cluster.node_of(gpu)).collect();
+            nodes.dedup();
+            for gpu in nodes.into_iter().flat_map(|node| self.cluster.node(node).gpu_range()).collect::<Vec<_>>() {
+                self.start_waiters(GpuId(gpu), out);
             }
         }
         self.try_start(slot, out);
         if self.jobs.get(slot).held {
             self.leave_array(slot);
         }
+    }
+
+    /// Starts those that waited for a GPU, if they can start now.
+    fn start_waiters(&mut self, gpu: GpuId, out: &mut Vec<Output>) {
+        let mut next = 0;
+        while let Some(&waiter) = self.awaiting[gpu.index()].get(next) {
+            self.try_start(waiter, out);
+            // One that could start is no longer in the list; one that could not is passed over.
+            next += usize::from(self.awaiting[gpu.index()].get(next) == Some(&waiter));
+        }
+    }
+
+    /// Whether the nodes of a gang have the CPUs and the memory for it, beside everybody who is there now: gangs that were told to leave still
+    /// use theirs.
+    fn host_has_room(&self, needs: &Needs, gpus: &[GpuId]) -> bool {
+        if needs.only_gpus() {
+            return true;
+        }
+        let mut nodes: Vec<NodeId> = gpus.iter().map(|&gpu| self.cluster.node_of(gpu)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.iter().all(|&id| {
+            let node = self.cluster.node(id);
+            let there =
+                || node.gpu_range().flat_map(|gpu| self.seats.on(GpuId(gpu))).map(|s| &self.jobs.get(s).spec.needs);
+            let more = gpus.iter().filter(|&&gpu| self.cluster.node_of(gpu) == id).count() as f64;
+            let enough = |has: Option<f64>, of: fn(&Needs) -> f64| {
+                has.is_none_or(|has| {
+                    of(needs) <= 0.0 || there().map(of).sum::<f64>() + more * of(needs) <= has + 1e-6 * (1.0 + has)
+                })
+            };
+            enough(node.cpus, |needs| needs.cpus_per_gpu) && enough(node.memory_gib, |needs| needs.memory_gib_per_gpu)
+        })
     }
 
     /// A job lost its gang without being told to stop: it waits again, after a pause if it was at fault.
