@@ -105,10 +105,10 @@ impl<'p> Ledger<'p> {
         // Not the order's kind: that may have been corrected.
         let kind = world.cluster().kind_of(gang.gpus[0]);
         let idle_watts = world.cluster().kind(kind).idle_watts;
-        let beside = |(&other, there): (&JobId, &Present)| {
-            (other != job && there.gpus.iter().any(|gpu| gang.gpus.contains(gpu))).then_some(other)
-        };
-        match self.present.iter().find_map(beside) {
+        let beside = |(&other, there): (&JobId, &Present)| (other != job && there.gpus == gang.gpus).then_some(other);
+        // Only gangs of one GPU share it: the seats are looked at elsewhere.
+        let alone = gang.gpus.len() > 1;
+        match self.present.iter().filter(|_| !alone).find_map(beside) {
             Some(partner) => {
                 let pair = world.truth().together(workload(job), workload(partner), kind);
                 pair.map_or(0.0, |pair| (pair.watts - idle_watts).max(0.0) / 2.0)

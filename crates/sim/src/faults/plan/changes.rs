@@ -2,7 +2,7 @@
 //!
 //! Drawn from streams of its own, and not in every seed: a seed without changes is the same as it was before there were any.
 
-use super::PlannedFault;
+use super::{PlannedFault, Size};
 use crate::rng::Rng;
 use arles_core::{
     ArrayTask, Cluster, ClusterChange, Dependency, JobId, JobSpec, Needs, NodeSpec, Outcome, Program, Time, Work,
@@ -40,6 +40,15 @@ pub(super) fn are_drawn(root: &Rng) -> bool {
     root.fork("changes").chance(CHANGING)
 }
 
+/// Further nodes of the kinds that there are.
+pub(super) fn add_nodes(cluster: &mut Cluster, nodes: u64, rng: &mut Rng) {
+    for n in 0..nodes {
+        let kind = cluster.kinds()[rng.below(cluster.kinds().len() as u64) as usize].clone();
+        let spec = NodeSpec { name: format!("k{n}"), kind, gpus: 4, cpus: None, memory_gib: None };
+        cluster.apply(&ClusterChange::Join(spec)).expect("a new node of a kind that is there");
+    }
+}
+
 /// CPUs and memory for some of the nodes.
 pub(super) fn size_hosts(cluster: &mut Cluster, rng: &mut Rng) {
     let specs: Vec<NodeSpec> = cluster.present().map(|(_, node)| host(cluster, node, rng)).collect();
@@ -60,10 +69,10 @@ pub(in super::super) fn amounts(gpus: u32, rng: &mut Rng) -> [Option<f64>; 2] {
     [amount([2.0, 6.0, 12.0]), amount([16.0, 48.0, 96.0])]
 }
 
-pub(super) fn draw_operations(quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, PlannedFault)> {
+pub(super) fn draw_operations(quiet_seconds: f64, size: &Size, rng: &mut Rng) -> Vec<(Time, PlannedFault)> {
     let mut planned = Vec::new();
     let mut add = |most: f64, draw: &dyn Fn(&mut Rng) -> Operation, rng: &mut Rng| {
-        let expected = if rng.chance(0.25) { 0.0 } else { most * rng.uniform() };
+        let expected = size.expected(rng.chance(0.25), most, rng);
         let mut at = 0.0;
         loop {
             at += rng.exponential(quiet_seconds / expected);
