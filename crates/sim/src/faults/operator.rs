@@ -56,12 +56,10 @@ impl Run<'_> {
                 let spec = NodeSpec { name: node.name, kind, gpus: node.gpus, cpus, memory_gib };
                 self.ask(Fault::NodeResized, ClusterChange::Join(spec));
             }
-            Operation::Remove => {
-                if self.world.cluster().present().count() > FEWEST_NODES {
-                    let unreached = self.cut[id.index()];
-                    let fault = if unreached { Fault::NodeRemovedUnreached } else { Fault::NodeRemoved };
-                    self.ask(fault, ClusterChange::Remove { node: node.name, why });
-                }
+            Operation::Remove if self.world.cluster().present().count() > FEWEST_NODES => {
+                let unreached = self.cut[id.index()];
+                let fault = if unreached { Fault::NodeRemovedUnreached } else { Fault::NodeRemoved };
+                self.ask(fault, ClusterChange::Remove { node: node.name, why });
             }
             Operation::Drain(seconds) => {
                 let deadline: Option<Time> = seconds.map(|seconds| self.clock().after(seconds));
