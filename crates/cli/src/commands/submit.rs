@@ -109,7 +109,7 @@ impl Submit {
         Ok(api::JobRequest {
             name: self.name.clone(),
             tenant: self.tenant.clone(),
-            workload: self.workload.clone(),
+            workload: Some(self.workload.clone()),
             gang: self.gpus.gpus,
             steps: self.steps,
             period_seconds: self.period,
@@ -117,6 +117,7 @@ impl Submit {
             weight: self.weight,
             restart_seconds: self.restart,
             kinds,
+            ..api::JobRequest::default()
         })
     }
 

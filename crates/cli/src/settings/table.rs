@@ -243,7 +243,7 @@ settings! {
     /// Burst of requests that one token may send at once
     "serve.burst" = "2000", FILE_ONLY => burst: f64 = |text| number(text, 1.0, 1e9);
     /// Largest request body, in bytes
-    "serve.body-limit" = "65536", FILE_ONLY => body_limit: usize = |text| whole(text, 1024);
+    "serve.body-limit" = "4194304", FILE_ONLY => body_limit: usize = |text| whole(text, 1024);
     /// Most connections at once
     "serve.connections" = "1024", FILE_ONLY => connections: usize = |text| whole(text, 1);
     /// Log every request on stderr
