@@ -13,8 +13,9 @@ use crate::estimation::Estimation;
 use crate::logging::{self, LogFormat};
 use crate::quantity::{number, positive_seconds, seconds, truth, whole};
 use anyhow::Result;
-use arles_core::Tenant;
+use arles_api::KindSpec;
 use arles_core::allocate::PolicyEntry;
+use arles_core::{Kind, Tenant};
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
 use std::net::SocketAddr;
@@ -72,6 +73,8 @@ settings! {
     Settings, SIMULATION, |settings| settings, {
         import: ImportOptions = ImportOptions::default(),
         generate: GenerateOptions = GenerateOptions::default(),
+        described_kinds: Vec<(String, KindSpec)> = Vec::new(),
+        kinds: Vec<Kind> = Vec::new(),
         serve: ServeSettings = ServeSettings::from_defaults()?,
     }
 

@@ -7,7 +7,7 @@ use crate::read::book::node_named;
 use crate::service::Change;
 use arles_api as api;
 use arles_core::library::suggestion;
-use arles_core::{Cluster, ClusterChange, Kind, Library, NodeSpec};
+use arles_core::{Cluster, ClusterChange, Kind, Library, Node, NodeSpec};
 use std::sync::Arc;
 
 /// Nodes and kinds that one cluster may ever have had: their numbers are never used again.
@@ -105,6 +105,38 @@ impl Desk {
         Arc::clone(self.shared.book().cluster())
     }
 
+    /// Follows a configuration: makes the changes between the one of the last start and this one, and remembers it. Nodes that operators
+    /// added or removed meanwhile stay as they are. Says what was done.
+    ///
+    /// # Errors
+    /// When a change makes no sense, or the journal cannot be written.
+    pub async fn follow_configuration(&self, cluster: &Cluster) -> Result<Vec<String>, Refusal> {
+        let broken = |error: crate::store::StoreError| {
+            crate::store::log_error(&error);
+            Refusal::unavailable("journal", "the configured cluster cannot be read or written", "see the server's log")
+        };
+        let tokens = || self.shared.tokens.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let kept = tokens().configured_cluster().map_err(broken)?;
+        let last = kept.unwrap_or_else(|| self.shared.header.cluster.clone());
+        if last == *cluster {
+            return Ok(Vec::new());
+        }
+        let mut done = Vec::new();
+        for change in differences(&last, cluster) {
+            let text = match &change {
+                ClusterChange::Join(spec) => format!("{} joins with {} × {}", spec.name, spec.gpus, spec.kind.name),
+                // It may have left already: a start that was interrupted is begun again.
+                ClusterChange::Remove { node, .. } if node_named(&self.cluster(), node).is_none() => continue,
+                ClusterChange::Remove { node, .. } => format!("{node} leaves"),
+                _ => continue,
+            };
+            self.change_cluster(change).await?;
+            done.push(text);
+        }
+        tokens().set_configured_cluster(cluster).map_err(broken)?;
+        Ok(done)
+    }
+
     fn node(&self, who: &Caller, name: &str) -> Result<api::Node, Refusal> {
         self.view(who).node(name).ok_or_else(|| self.no_node(name))
     }
@@ -145,6 +177,32 @@ impl Desk {
             }),
         }
     }
+}
+
+/// What turns one configured cluster into another. Nodes join before others leave, so that there are always some.
+fn differences(last: &Cluster, now: &Cluster) -> Vec<ClusterChange> {
+    let same = |a: &Node, b: &Node| {
+        a.gpus == b.gpus && last.kind(a.kind) == now.kind(b.kind) && (a.cpus, a.memory_gib) == (b.cpus, b.memory_gib)
+    };
+    let there = |cluster: &Cluster, name: &str| node_named(cluster, name).map(|id| cluster.node(id).clone());
+    let present =
+        |cluster: &Cluster| -> Vec<Node> { cluster.nodes().iter().filter(|node| !node.removed).cloned().collect() };
+    let mut changes = Vec::new();
+    for node in present(now) {
+        if there(last, &node.name).is_none_or(|before| !same(&before, &node)) {
+            changes.push(ClusterChange::Join(NodeSpec {
+                name: node.name.clone(),
+                kind: now.kind(node.kind).clone(),
+                gpus: node.gpus,
+                cpus: node.cpus,
+                memory_gib: node.memory_gib,
+            }));
+        }
+    }
+    for node in present(last).into_iter().filter(|node| there(now, &node.name).is_none()) {
+        changes.push(ClusterChange::Remove { node: node.name, why: "no longer in the configuration".into() });
+    }
+    changes
 }
 
 /// A line of text that somebody wrote.
@@ -237,6 +295,26 @@ mod tests {
         let kinds = [kind];
         assert_eq!(kind_at(&kinds, "rtx 6000 blackwell"), Some(0));
         assert_eq!(kind_at(&kinds, "v100"), None);
+    }
+
+    #[test]
+    fn a_changed_configuration_is_joins_and_removals() {
+        let cluster = |counts: &[(&str, u32)]| {
+            let kinds = counts.iter().map(|(name, _)| Library::builtin().kind(name).expect("known").clone()).collect();
+            let counts: Vec<u32> = counts.iter().map(|(_, count)| *count).collect();
+            Cluster::uniform(kinds, &counts, 4).expect("a cluster")
+        };
+        let (small, large) = (cluster(&[("v100", 8), ("k80", 4)]), cluster(&[("v100", 10), ("t4", 4)]));
+        let words = |changes: Vec<ClusterChange>| -> Vec<String> {
+            let word = |change: ClusterChange| match change {
+                ClusterChange::Join(spec) => format!("+{} {}", spec.name, spec.gpus),
+                ClusterChange::Remove { node, .. } => format!("-{node}"),
+                other => format!("{other:?}"),
+            };
+            changes.into_iter().map(word).collect()
+        };
+        assert_eq!(words(differences(&small, &large)), ["+v100-002 2", "+t4-000 4", "-k80-000"]);
+        assert!(differences(&small, &small).is_empty());
     }
 
     #[test]
