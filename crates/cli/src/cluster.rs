@@ -60,11 +60,9 @@ pub(crate) fn build(counts: &Counts, per_node: u32, described: &[Kind]) -> Resul
 
 /// "36 × v100, 36 × p100 on 18 nodes".
 pub(crate) fn in_words(cluster: &Cluster) -> String {
-    let present = || cluster.nodes().iter().filter(|node| !node.removed);
-    let count = |j: usize| present().filter(|node| node.kind.index() == j).map(|node| node.gpus).sum::<u32>();
     let parts: Vec<String> =
-        cluster.kinds().iter().enumerate().map(|(j, kind)| format!("{} × {}", count(j), kind.name)).collect();
-    format!("{} on {} nodes", parts.join(", "), present().count())
+        cluster.kinds().iter().zip(cluster.counts()).map(|(kind, n)| format!("{n} × {}", kind.name)).collect();
+    format!("{} on {} nodes", parts.join(", "), cluster.present().count())
 }
 
 /// A node that is away for a while.

@@ -30,7 +30,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub(crate) use accounts::Totals;
-pub(crate) use cluster::{NodeNotes, node_named};
 pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
 pub(crate) use record::{HeldGpus, Record};
 pub(crate) use runs::Runs;
@@ -94,8 +93,6 @@ pub(crate) struct Book {
     /// As the scheduler has it, which is where a restart takes it from.
     #[serde(skip)]
     pub(crate) cluster: Option<Arc<Cluster>>,
-    #[serde(default)]
-    pub(crate) node_notes: NodeNotes,
     #[serde(default)]
     pub(crate) workloads: Arc<Workloads>,
     /// How long open jobs ran.
@@ -173,7 +170,6 @@ impl Book {
         workloads.attach(header);
         Self {
             cluster: Some(Arc::new(header.cluster.clone())),
-            node_notes: NodeNotes::default(),
             workloads: Arc::new(workloads),
             runs: Runs::default(),
             now: header.begun,
@@ -225,9 +221,6 @@ impl Book {
                 Output::Cluster(cluster) => self.cluster_changed(at, cluster),
                 Output::Solve(_) | Output::Estimate(_) => {}
             }
-        }
-        if let Entry::Input(Input::Cluster(change)) = entry {
-            self.note_change(at, change, &effects.outputs);
         }
         effects.changed_jobs.iter().for_each(|update| self.update_job(at, update));
         if let Some(nodes) = &effects.nodes {

@@ -77,7 +77,7 @@ fn gpus(page: &mut Page, book: &Book) {
         }
         let kind = cluster.kind_of(gpu).index();
         let holders = book.seats[g].iter().filter(|&&job| job != 0).count();
-        let lost = book.node_notes.lost.contains(&gpu.0);
+        let lost = book.is_lost(gpu);
         counts[kind][if lost || away[cluster.node_of(gpu).index()] { 3 } else { holders }] += 1;
         watts[kind] += f64::from(book.watts[g]);
     }

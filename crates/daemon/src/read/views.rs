@@ -173,7 +173,7 @@ impl<'a> View<'a> {
             round_seconds: header.settings.round_seconds,
             policy: book.policy.clone(),
             estimator: estimator.into(),
-            gpus: book.cluster().nodes().iter().filter(|node| !node.removed).map(|node| node.gpus).sum(),
+            gpus: book.cluster().present_gpus() as u32,
             live_jobs: self.visible_tenants(book).map(|(_, line)| line.live.iter().sum::<u64>()).sum(),
             scope: self.who.scope.name().into(),
             tenant: self.who.tenant.clone(),

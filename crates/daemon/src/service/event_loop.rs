@@ -213,6 +213,13 @@ impl EventLoop {
                 if !report.observations.is_empty() {
                     self.slow_entries.push_back(Entry::Measured(report.observations));
                 }
+                // Last: what the survey shows has the numbers of the cluster as it was.
+                if let Some(inventory) = report.inventory {
+                    let changes = drive::reconcile(self.machine.scheduler.cluster(), &inventory);
+                    let entries = changes.into_iter().map(|change| Entry::Input(Input::Cluster(change)));
+                    let fresh: Vec<Entry> = entries.filter(|entry| !self.slow_entries.contains(entry)).collect();
+                    self.slow_entries.extend(fresh);
+                }
             }
             Message::JobsRemoved(jobs) => {
                 for (job, meter) in jobs {

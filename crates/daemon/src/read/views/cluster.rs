@@ -2,7 +2,7 @@
 
 use super::{View, cursor, energy_of, limit};
 use crate::Refusal;
-use crate::read::book::{Book, node_named};
+use crate::read::book::Book;
 use crate::read::views::Page;
 use arles_api::{self as api, JobState};
 use arles_core::meter::Charge;
@@ -29,7 +29,7 @@ impl View<'_> {
     /// One host by its name, if it is there.
     pub(crate) fn node(&self, name: &str) -> Option<api::Node> {
         self.book(|book| {
-            let id = node_named(book.cluster(), name)?;
+            let id = book.cluster().find(name)?;
             Some(node(book, id.index(), &asked_for(book)))
         })
     }
@@ -154,7 +154,8 @@ fn node(book: &Book, i: usize, asked_for: &[(f64, f64)]) -> api::Node {
     let cluster = book.cluster();
     let node = &cluster.nodes()[i];
     let range = node.gpu_range().start as usize..node.gpu_range().end as usize;
-    let drain = book.node_notes.drains.get(&(i as u32)).map(|drain| api::Drain {
+    let status = book.nodes.get(i);
+    let drain = status.and_then(|status| status.drain.as_ref()).map(|drain| api::Drain {
         why: drain.why.clone(),
         since: drain.since.seconds(),
         deadline: drain.deadline.map(Time::seconds),
@@ -172,20 +173,20 @@ fn node(book: &Book, i: usize, asked_for: &[(f64, f64)]) -> api::Node {
         memory_gib: node.memory_gib,
         busy_memory_gib: asked_for[i].1,
         drain,
-        lost_gpus: book.node_notes.lost.range(node.gpu_range()).map(|gpu| gpu - node.first_gpu.0).collect(),
+        lost_gpus: status.map_or_else(Vec::new, |status| status.lost_gpus.clone()),
     }
 }
 
 /// Whether nothing new is started on a GPU.
 fn gpu_is_away(book: &Book, gpu: GpuId) -> bool {
-    book.node_notes.lost.contains(&gpu.0) || node_state(book, book.cluster().node_of(gpu)) != "up"
+    book.is_lost(gpu) || node_state(book, book.cluster().node_of(gpu)) != "up"
 }
 
 /// Whether a GPU is not there, as opposed to being left alone.
 fn is_down(book: &Book, gpu: GpuId) -> bool {
     let node = book.cluster().node_of(gpu);
     let reachable = book.nodes.get(node.index()).is_some_and(|sight| sight.up && sight.reachable);
-    let drained = book.node_notes.drains.contains_key(&node.0);
+    let drained = book.is_drained(node);
     book.cluster().node(node).removed || !reachable && !drained
 }
 
@@ -195,7 +196,7 @@ pub(crate) fn node_state(book: &Book, node: NodeId) -> &'static str {
     if there.removed {
         return "removed";
     }
-    if book.node_notes.drains.contains_key(&node.0) {
+    if book.is_drained(node) {
         let range = there.gpu_range().start as usize..there.gpu_range().end as usize;
         let empty = book.seats[range].iter().all(|seats| *seats == [0; 2]);
         return if empty { "drained" } else { "draining" };

@@ -18,7 +18,7 @@ impl Desk {
         let program = job.program.as_ref().map(program::program).transpose()?;
         let workload = self.workload_of(who, tenant, job, program.as_ref())?;
         let cluster = Arc::clone(self.shared.book().cluster());
-        let gang = gang(job.gang, &present_gpus(&cluster))?;
+        let gang = gang(job.gang, &cluster.counts())?;
         let needs = job.needs.as_ref().map(|needs| program::needs(needs, gang, &cluster)).transpose()?;
         let array = job.array.as_ref().map(|array| program::array(array, program.as_ref())).transpose()?;
         let spec = JobSpec {
@@ -177,15 +177,6 @@ impl Desk {
         }
         Ok(open)
     }
-}
-
-/// GPUs of each kind on nodes that are there.
-fn present_gpus(cluster: &arles_core::Cluster) -> Vec<u32> {
-    let mut counts = vec![0; cluster.kinds().len()];
-    for node in cluster.nodes().iter().filter(|node| !node.removed) {
-        counts[node.kind.index()] += node.gpus;
-    }
-    counts
 }
 
 /// A name that somebody chose for a workload.

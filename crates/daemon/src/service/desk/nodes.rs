@@ -3,11 +3,11 @@
 use super::Desk;
 use crate::Refusal;
 use crate::access::Caller;
-use crate::read::book::node_named;
 use crate::service::Change;
 use arles_api as api;
 use arles_core::library::suggestion;
 use arles_core::{Cluster, ClusterChange, Kind, Library, Node, NodeSpec};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Nodes and kinds that one cluster may ever have had: their numbers are never used again.
@@ -126,7 +126,7 @@ impl Desk {
             let text = match &change {
                 ClusterChange::Join(spec) => format!("{} joins with {} × {}", spec.name, spec.gpus, spec.kind.name),
                 // It may have left already: a start that was interrupted is begun again.
-                ClusterChange::Remove { node, .. } if node_named(&self.cluster(), node).is_none() => continue,
+                ClusterChange::Remove { node, .. } if self.cluster().find(node).is_none() => continue,
                 ClusterChange::Remove { node, .. } => format!("{node} leaves"),
                 _ => continue,
             };
@@ -142,12 +142,12 @@ impl Desk {
     }
 
     fn check_node(&self, name: &str) -> Result<(), Refusal> {
-        node_named(&self.cluster(), name).map(|_| ()).ok_or_else(|| self.no_node(name))
+        self.cluster().find(name).map(|_| ()).ok_or_else(|| self.no_node(name))
     }
 
     fn no_node(&self, name: &str) -> Refusal {
         let cluster = self.cluster();
-        let names = cluster.nodes().iter().filter(|node| !node.removed).map(|node| node.name.as_str());
+        let names = cluster.present().map(|(_, node)| node.name.as_str());
         let message = format!("there is no node '{}'{}", name.escape_debug(), suggestion(name, names));
         Refusal::not_found("no-such-node", message, "'arles nodes' lists them")
     }
@@ -184,25 +184,26 @@ fn differences(last: &Cluster, now: &Cluster) -> Vec<ClusterChange> {
     let same = |a: &Node, b: &Node| {
         a.gpus == b.gpus && last.kind(a.kind) == now.kind(b.kind) && (a.cpus, a.memory_gib) == (b.cpus, b.memory_gib)
     };
-    let there = |cluster: &Cluster, name: &str| node_named(cluster, name).map(|id| cluster.node(id).clone());
-    let present =
-        |cluster: &Cluster| -> Vec<Node> { cluster.nodes().iter().filter(|node| !node.removed).cloned().collect() };
-    let mut changes = Vec::new();
-    for node in present(now) {
-        if there(last, &node.name).is_none_or(|before| !same(&before, &node)) {
-            changes.push(ClusterChange::Join(NodeSpec {
-                name: node.name.clone(),
-                kind: now.kind(node.kind).clone(),
-                gpus: node.gpus,
-                cpus: node.cpus,
-                memory_gib: node.memory_gib,
-            }));
-        }
-    }
-    for node in present(last).into_iter().filter(|node| there(now, &node.name).is_none()) {
-        changes.push(ClusterChange::Remove { node: node.name, why: "no longer in the configuration".into() });
-    }
-    changes
+    let named = |cluster: &Cluster| -> BTreeMap<String, Node> {
+        cluster.present().map(|(_, node)| (node.name.clone(), node.clone())).collect()
+    };
+    let (before, after) = (named(last), named(now));
+    let joins = now.present().filter(|(_, node)| before.get(&node.name).is_none_or(|before| !same(before, node)));
+    let join = |(_, node): (_, &Node)| {
+        ClusterChange::Join(NodeSpec {
+            name: node.name.clone(),
+            kind: now.kind(node.kind).clone(),
+            gpus: node.gpus,
+            cpus: node.cpus,
+            memory_gib: node.memory_gib,
+        })
+    };
+    let gone = last.present().filter(|(_, node)| !after.contains_key(&node.name));
+    let leave = |(_, node): (_, &Node)| ClusterChange::Remove {
+        node: node.name.clone(),
+        why: "no longer in the configuration".into(),
+    };
+    joins.map(join).chain(gone.map(leave)).collect()
 }
 
 /// A line of text that somebody wrote.
