@@ -321,3 +321,25 @@ fn numbers_that_are_none_are_not_taken_in() {
     }
     assert_eq!(scheduler.live_jobs(), 0);
 }
+
+#[test]
+fn what_is_new_is_written_only_where_it_is_used_and_checked_when_it_is_read() {
+    let tenants = vec![Tenant { name: "a".into(), weight: 1.0 }];
+    let entry = find_policy("fifo").expect("in the table");
+    let mut scheduler = Scheduler::new(cluster(&[4], 2), tenants, entry, Settings::default());
+    scheduler.step(Time::ZERO, Input::Submit(job(1, 0, 1)));
+    let keys = |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    let old = serde_json::to_value(&scheduler).expect("a snapshot");
+    assert_eq!(keys(&old["nodes"][0]), ["seen_at", "seen_patience", "up"], "older snapshots are read");
+    assert!(!keys(&old["jobs"]["slots"][0]).iter().any(|key| key == "held" || key == "waits_in_array"));
+    let node = scheduler.cluster().nodes()[0].name.clone();
+    let why = "maintenance".to_owned();
+    scheduler.step(Time::ZERO, Input::Cluster(ClusterChange::Drain { node: node.clone(), why, deadline: None }));
+    let lost = ClusterChange::GpusLost { node, gpus: vec![1], why: String::new() };
+    scheduler.step(Time::ZERO, Input::Cluster(lost));
+    let mut damaged = serde_json::to_value(&scheduler).expect("a snapshot");
+    serde_json::from_value::<Scheduler>(damaged.clone()).expect("it can be read");
+    damaged["nodes"][0]["lost_gpus"] = serde_json::json!([7]);
+    let error = serde_json::from_value::<Scheduler>(damaged).err().expect("the node has 2 GPUs").to_string();
+    assert!(error.contains("lost GPU 7; it has 2"), "{error}");
+}

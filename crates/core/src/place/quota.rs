@@ -430,7 +430,8 @@ impl<'a> Quota<'a> {
             None => self.gangs[first * self.kinds + j] += 1,
             Some(second) => {
                 let needed = if second == claim.first_at { 2 } else { 1 };
-                if self.candidates[second as usize].idle < needed {
+                let fits = self.candidates[second as usize].class.rates[j] > 0.0;
+                if !fits || self.candidates[second as usize].idle < needed {
                     return false;
                 }
                 self.candidates[second as usize].idle -= 1;

@@ -5,6 +5,7 @@
 //! and a node that does not answer is given up only after its own lease must have ended its gangs.
 
 use super::*;
+use crate::Node;
 
 impl Scheduler {
     pub(super) fn surveyed(&mut self, survey: &Survey, out: &mut Vec<Output>) {
@@ -123,7 +124,7 @@ impl Scheduler {
         for (node, n) in self.cluster.nodes().iter().zip(0..) {
             let state = &self.nodes[n as usize];
             match node.removed {
-                true if late(state) => removed.push(NodeId(n)),
+                true if late(state) && self.occupied(node) => removed.push(NodeId(n)),
                 false if late(state) && state.up => lost.push(NodeId(n)),
                 _ => {}
             }
@@ -136,6 +137,11 @@ impl Scheduler {
         self.give_up_gangs(self.on_nodes(&lost), &lost, "its node has been silent for longer than its lease", out);
         // Nobody waits for a node that has left; only its last gangs must be known to be gone.
         self.give_up_gangs(self.on_nodes(&removed), &removed, "its node was removed and does not answer", out);
+    }
+
+    /// Whether anybody is on a GPU of a node.
+    fn occupied(&self, node: &Node) -> bool {
+        node.gpu_range().any(|gpu| self.seats.on(GpuId(gpu)).next().is_some())
     }
 
     /// Keeps off the GPUs of a gang that should not be there. GPUs of nodes that have left are nobody's to use.
