@@ -11,7 +11,7 @@ use std::path::Path;
 pub(super) const USAGE: &str = "cargo xtask chaos [--seeds N] [--from SEED] [--verbose] [--seed PROPERTY-SEED]";
 
 pub(super) fn run(args: &[String]) -> Result<(), String> {
-    let (mut seeds, mut from, mut verbose, mut property) = (200, None, false, None);
+    let (mut seeds, mut from, mut verbose, mut property) = (250, None, false, None);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {

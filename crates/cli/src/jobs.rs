@@ -56,16 +56,9 @@ pub(crate) fn age(job: &Job, now: f64) -> f64 {
     }
 }
 
-/// Seconds until it is done if it keeps what it holds, where that can be said.
+/// Seconds until it is done, as the daemon estimates it, where that can be said.
 pub(crate) fn remaining(job: &Job, now: f64) -> Option<f64> {
-    if job.state.over() || job.place.is_none() {
-        return None;
-    }
-    match (job.steps, job.period_seconds, job.rate.or(job.estimated_rate)) {
-        (Some(steps), _, Some(rate)) if rate > 0.0 => Some((steps - job.steps_done).max(0.0) / rate),
-        (None, Some(seconds), _) => Some((seconds - (now - job.started_at?)).max(0.0)),
-        _ => None,
-    }
+    job.eta.filter(|_| !job.state.over()).map(|eta| (eta - now).max(0.0))
 }
 
 /// A text in at most so many characters.

@@ -2,10 +2,11 @@
 //!
 //! One number decides everything: cluster, jobs, policy, and every fault. Messages are lost, late, doubled and out
 //! of order; nodes die, return and are cut off; jobs crash and slow down; the daemon is killed and comes back from
-//! its journal; its clock jumps; solver and estimator err. Then faults stop. Two questions are asked of every seed:
+//! its journal; its clock jumps; solver and estimator err; operators change the cluster all the while, and hold and release jobs. Then
+//! faults stop. Two questions are asked of every seed:
 //!
 //! - *safety*, at every moment: no GPU oversold, no job twice, no job lost, no safe step lost, no joule
-//!   unaccounted for, nobody waiting without a reason ([`Violation`]);
+//!   unaccounted for, nobody waiting without a reason, no start where the cluster takes none or the job may not run ([`Violation`]);
 //! - *liveness*: within a bound after faults have stopped, whoever can run is done, and the GPUs are empty.
 //!
 //! Every seed is run twice and must give the same log to the byte; its journal must replay to the same outputs.
@@ -23,6 +24,7 @@ mod checks;
 mod counts;
 mod driver;
 mod link;
+mod operator;
 mod plan;
 
 pub use checks::Violation;
@@ -65,30 +67,44 @@ impl fmt::Display for Outcome {
 /// Runs a seed twice and compares, and replays its journal.
 #[must_use]
 pub fn check(seed: u64, verbose: bool) -> Outcome {
-    let (mut first, text) = run(seed, verbose);
+    let (mut first, text) = run(seed, &Plan::draw(seed), verbose);
     if first.violation.is_some() {
         return first;
     }
     let at = arles_core::Time::from_seconds(first.seconds);
-    let (second, _) = run(seed, false);
+    let (second, _) = run(seed, &Plan::draw(seed), false);
     if second.hash != first.hash {
         let what = "a second run went another way".to_owned();
         first.violation = Some(Violation { at, what });
         return first;
     }
-    let what = match journal::replay(text.as_slice(), None, |_, _, _| {}).map(|(replay, _)| replay) {
-        Ok(replay) => replay.first_difference.map(|line| format!("the journal's line {line} replays to other outputs")),
-        Err(error) => Some(format!("the journal cannot be read: {error}")),
-    };
-    first.violation = what.map(|what| Violation { at, what });
+    first.violation = replay_differs(&text).map(|what| Violation { at, what });
     first
 }
 
+/// A week of a cluster under load that changes all the time, with all rules, and its journal replayed in the end.
+#[must_use]
+pub fn week(seed: u64, verbose: bool) -> Outcome {
+    let (mut outcome, text) = run(seed, &Plan::week(seed), verbose);
+    if outcome.violation.is_none() {
+        let at = arles_core::Time::from_seconds(outcome.seconds);
+        outcome.violation = replay_differs(&text).map(|what| Violation { at, what });
+    }
+    outcome
+}
+
+/// How the replay of a journal differs from the run that wrote it, if it does.
+fn replay_differs(text: &[u8]) -> Option<String> {
+    match journal::replay(text, None, |_, _, _| {}).map(|(replay, _)| replay) {
+        Ok(replay) => replay.first_difference.map(|line| format!("the journal's line {line} replays to other outputs")),
+        Err(error) => Some(format!("the journal cannot be read: {error}")),
+    }
+}
+
 /// One run and its journal.
-fn run(seed: u64, verbose: bool) -> (Outcome, Vec<u8>) {
-    let plan = Plan::draw(seed);
+fn run(seed: u64, plan: &Plan, verbose: bool) -> (Outcome, Vec<u8>) {
     let mut text = Vec::new();
-    let mut run = Run::new(&plan, seed, verbose, &mut text);
+    let mut run = Run::new(plan, seed, verbose, &mut text);
     // A panic is a violation like others: what happened before it is worth reading.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.complete())) {
         let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());

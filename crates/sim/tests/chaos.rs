@@ -5,7 +5,8 @@
 
 use arles_sim::faults::{self, Fault, FaultCounts, Summary};
 
-const SEEDS: u64 = 200;
+/// Four in five change the cluster as well.
+const SEEDS: u64 = 250;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a whole number"))

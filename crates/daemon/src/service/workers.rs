@@ -1,10 +1,11 @@
 //! Solver and estimator, each on a thread of its own: the loop never waits for a program to be solved or a network to be evaluated.
 
 use super::{Message, Shared};
-use arles_core::Input;
+use crate::store::entry::NewWorkload;
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{Refiner, Solver};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
+use arles_core::{Cluster, Input};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -47,6 +48,10 @@ pub(crate) enum EstimatorTask {
     Estimate(Vec<RateQuery>),
     /// Measurements.
     Observe(Vec<Observation>),
+    /// A workload that there is from now on, with the next number.
+    Workload(NewWorkload),
+    /// The cluster as it is from now on; it may have more kinds.
+    Cluster(Arc<Cluster>),
     /// A row for a dry run; the scheduler is not told.
     Preview(RateQuery, Sender<RateRow>),
 }
@@ -55,13 +60,18 @@ pub(crate) enum EstimatorTask {
 pub(super) fn start_estimator(estimator: Box<dyn Estimator>, shared: Arc<Shared>) -> Sender<EstimatorTask> {
     let (sender, inbox) = mpsc::channel::<EstimatorTask>();
     let run = move || {
-        let mut refiner = restore_refiner(estimator, &shared);
+        let (mut refiner, mut kinds) = restore_refiner(estimator, &shared);
         while let Ok(task) = inbox.recv() {
             let mut queries = BTreeSet::new();
             for task in std::iter::once(task).chain(std::iter::from_fn(|| inbox.try_recv().ok())) {
                 match task {
                     EstimatorTask::Estimate(more) => queries.extend(more),
                     EstimatorTask::Observe(seen) => seen.iter().for_each(|observation| refiner.observe(observation)),
+                    EstimatorTask::Workload(workload) => refiner.add_workload(&workload.name, &workload.profile),
+                    EstimatorTask::Cluster(cluster) => {
+                        cluster.kinds().iter().skip(kinds).for_each(|kind| refiner.add_kind(kind));
+                        kinds = kinds.max(cluster.kinds().len());
+                    }
                     EstimatorTask::Preview(query, reply) => drop(reply.send(refiner.peek(&query))),
                 }
             }
@@ -76,12 +86,16 @@ pub(super) fn start_estimator(estimator: Box<dyn Estimator>, shared: Arc<Shared>
     sender
 }
 
-/// The estimator with everything that was measured before the start, and the rows that the scheduler has.
-fn restore_refiner(mut estimator: Box<dyn Estimator>, shared: &Shared) -> Refiner {
+/// The estimator with the kinds and workloads that came since the journal began, everything that was measured before the start, and the
+/// rows that the scheduler has; and how many kinds it knows.
+fn restore_refiner(mut estimator: Box<dyn Estimator>, shared: &Shared) -> (Refiner, usize) {
     let book = shared.book();
+    let kinds = book.cluster().kinds();
+    kinds.iter().skip(shared.header.cluster.kinds().len()).for_each(|kind| estimator.add_kind(kind));
+    book.workloads.added().for_each(|workload| estimator.add_workload(&workload.name, &workload.profile));
     for (&(ask, kind, spread), cell) in &book.measured {
         let (rate, watts) = (cell.mean_rate, cell.mean_watts);
         estimator.observe(&Observation { ask, kind, spread, rate, watts, at: cell.at, job: None });
     }
-    Refiner::resume(estimator, book.estimates.clone())
+    (Refiner::resume(estimator, book.estimates.clone()), kinds.len())
 }

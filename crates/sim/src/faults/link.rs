@@ -59,9 +59,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Draws the rates of each channel: none, high, or anything between.
-    pub(super) fn new(mut rng: Rng) -> Self {
-        let mut odds = |most: f64| if rng.chance(0.3) { 0.0 } else { most * rng.uniform().powi(2) };
+    /// Draws the rates of each channel: none, high, or anything between, all of it so many times as likely.
+    pub(super) fn new(mut rng: Rng, times: f64) -> Self {
+        let mut odds = |most: f64| if rng.chance(0.3) { 0.0 } else { times * most * rng.uniform().powi(2) };
         let rates = std::array::from_fn(|_| FaultRates { lost: odds(0.4), late: odds(0.5), repeated: odds(0.4) });
         Self { rng, rates, quiet: false }
     }

@@ -2,11 +2,17 @@
 
 use crate::rng::Rng;
 use crate::truth::Truth;
-use crate::world::WorldOptions;
+use crate::world::{World, WorldOptions};
 use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::scheduler::Settings;
-use arles_core::{Cluster, JobId, JobSpec, Kind, KindId, Library, NodeId, Tenant, TenantId, Time, Work, WorkloadId};
+use arles_core::{
+    Cluster, JobId, JobSpec, Kind, KindId, Library, Node, NodeId, Tenant, TenantId, Time, Work, WorkloadId,
+};
 use std::sync::Arc;
+
+mod changes;
+
+pub(super) use changes::{Operation, amounts};
 
 /// Time between two decisions.
 pub(super) const ROUND_SECONDS: f64 = 60.0;
@@ -32,6 +38,8 @@ pub(super) enum PlannedFault {
     Switch(usize),
     /// The daemon's clock jumps by so many seconds.
     Jump(f64),
+    /// Somebody changes the cluster, or what a job may do.
+    Operate(Operation),
     /// No faults from here on.
     Quiet,
 }
@@ -53,28 +61,92 @@ pub(super) struct Plan {
     pub(super) kill: f64,
     /// Whether a killed daemon reads its journal as text.
     pub(super) json: bool,
+    /// How likely messages are lost, late or repeated, compared with an hour's run.
+    pub(super) link_faults: f64,
+    /// Rounds between two times that every job is asked after.
+    pub(super) ask_rounds: u64,
+    /// Whether a killed daemon reads its journal from the beginning.
+    pub(super) replays: bool,
+    /// How likely the daemon is killed between the journal and what follows from a change of the cluster or of what a job may do.
+    pub(super) kill_in_change: f64,
+}
+
+/// How much happens in a run.
+struct Size {
+    /// Until faults stop; drawn if not said.
+    seconds: Option<f64>,
+    /// Nodes besides those that are drawn.
+    more_nodes: u64,
+    /// Number of jobs; drawn if not said.
+    jobs: Option<u64>,
+    /// Jobs are so many times as long as in an hour's run.
+    longer: f64,
+    /// So many times as many faults as in an hour's run.
+    faults: f64,
+    /// Whether there is none of a fault in some runs, so that faults also come one kind at a time.
+    some_never: bool,
+}
+
+impl Size {
+    /// How many of a fault are to be expected, where `never` was drawn or not.
+    fn expected(&self, never: bool, most: f64, rng: &mut Rng) -> f64 {
+        match (self.some_never, never) {
+            (true, true) => 0.0,
+            (true, false) => self.faults * most * rng.uniform(),
+            (false, _) => self.faults * most * rng.uniform_in(0.5, 1.0),
+        }
+    }
 }
 
 impl Plan {
+    /// An hour or two: what most seeds are.
     pub(super) fn draw(seed: u64) -> Self {
+        let size = Size { seconds: None, more_nodes: 0, jobs: None, longer: 1.0, faults: 1.0, some_never: true };
+        Self::draw_sized(seed, &size, changes::are_drawn(&Rng::new(seed)))
+    }
+
+    /// A week of a cluster under load.
+    pub(super) fn week(seed: u64) -> Self {
+        let size = Size {
+            seconds: Some(7.0 * 86_400.0),
+            more_nodes: 8,
+            jobs: Some(1500),
+            longer: 8.0,
+            faults: 8.0,
+            some_never: false,
+        };
+        // Every kill reads the whole journal elsewhere; here one reads it in the end.
+        let plan = Self::draw_sized(seed, &size, true);
+        Self { kill: 0.0, replays: false, kill_in_change: 0.1, link_faults: 0.1, ask_rounds: 20, ..plan }
+    }
+
+    fn draw_sized(seed: u64, size: &Size, changes: bool) -> Self {
         let root = Rng::new(seed);
         let mut rng = root.fork("plan");
-        let quiet_seconds = rng.uniform_in(2400.0, 9000.0);
-        let cluster = draw_cluster(&mut root.fork("cluster"));
+        let quiet_seconds = size.seconds.unwrap_or(rng.uniform_in(2400.0, 9000.0));
+        let mut cluster = draw_cluster(&mut root.fork("cluster"));
+        changes::add_nodes(&mut cluster, size.more_nodes, &mut root.fork("more nodes"));
         let (truth, workloads) = draw_truth(cluster.kinds(), &mut root.fork("workloads"));
         let tenants = (0..1 + rng.below(3))
             .map(|i| Tenant { name: format!("tenant{i}"), weight: if rng.chance(0.5) { 1.0 } else { 2.5 } })
             .collect::<Vec<_>>();
         let mut jobs_rng = root.fork("jobs");
-        let (jobs, bursts) = draw_jobs(&cluster, &truth, workloads, tenants.len(), quiet_seconds, &mut jobs_rng);
+        let (mut jobs, bursts) =
+            draw_jobs(&cluster, &truth, [workloads, tenants.len() as u64], quiet_seconds, size, &mut jobs_rng);
         let world_options = WorldOptions {
             checkpoint_seconds: if rng.chance(0.5) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
             checkpoint_every_seconds: rng.uniform_in(60.0, 900.0),
             ..WorldOptions::default()
         };
         let mut planned_faults =
-            draw_planned_faults(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles"));
+            draw_planned_faults(&cluster, jobs.len() as u64, quiet_seconds, size, &mut root.fork("troubles"));
         planned_faults.extend(draw_switches(quiet_seconds, &mut root.fork("switches")));
+        if changes {
+            let mut rng = root.fork("operations");
+            planned_faults.extend(changes::draw_operations(quiet_seconds, size, &mut rng));
+            changes::vary_jobs(&mut jobs, &mut root.fork("varied jobs"));
+            changes::size_hosts(&mut cluster, &mut root.fork("hosts"));
+        }
         planned_faults.sort_by_key(|(at, _)| *at);
         Self {
             planned_faults,
@@ -83,6 +155,10 @@ impl Plan {
             quiet_at: Time::from_seconds(quiet_seconds),
             kill: if rng.chance(0.4) { 0.0 } else { 0.004 * rng.uniform() },
             json: rng.chance(0.3),
+            link_faults: 1.0,
+            ask_rounds: 1,
+            replays: true,
+            kill_in_change: if changes { 0.3 * root.fork("kills in changes").uniform() } else { 0.0 },
             truth: Arc::new(truth),
             cluster,
             tenants,
@@ -91,14 +167,27 @@ impl Plan {
             bursts,
         }
     }
+}
 
-    /// Kinds on which a job can really run.
-    pub(super) fn feasible(&self, job: &JobSpec) -> Vec<KindId> {
-        let (row, counts) = (self.truth.alone(job.workload, job.gang), self.cluster.counts());
-        let may = |k: &KindId| job.kinds.is_empty() || job.kinds.contains(k);
-        let fits = |k: &KindId| row[k.index()].is_some() && counts[k.index()] >= job.gang;
-        (0..counts.len() as u16).map(KindId).filter(may).filter(fits).collect()
-    }
+/// Kinds of a world on which a job can really run.
+pub(super) fn feasible(job: &JobSpec, world: &World) -> Vec<KindId> {
+    let (row, cluster) = (world.truth().alone(job.workload, job.gang), world.cluster());
+    let may = |k: &KindId| job.kinds.is_empty() || job.kinds.contains(k);
+    let memory = |k: &KindId| cluster.kind(*k).memory_gib >= job.needs.gpu_memory_gib;
+    let room =
+        |k: &KindId| cluster.present().filter(|(_, node)| node.kind == *k).map(|(_, node)| seats(node, job)).sum();
+    let fits = |k: &KindId| row[k.index()].is_some() && memory(k) && Some(job.gang) <= Some(room(k));
+    (0..cluster.kinds().len() as u16).map(KindId).filter(may).filter(fits).collect()
+}
+
+/// GPUs of an empty node that a job could have.
+fn seats(node: &Node, job: &JobSpec) -> u32 {
+    let room = |most: Option<f64>, each: f64| match most {
+        Some(most) if each > 0.0 => (most / each * (1.0 + 1e-9)).floor() as u32,
+        _ => u32::MAX,
+    };
+    let cpus = room(node.cpus, job.needs.cpus_per_gpu);
+    node.gpus.min(cpus).min(room(node.memory_gib, job.needs.memory_gib_per_gpu))
 }
 
 fn draw_cluster(rng: &mut Rng) -> Cluster {
@@ -134,12 +223,12 @@ fn draw_truth(kinds: &[Kind], rng: &mut Rng) -> (Truth, u64) {
 fn draw_jobs(
     cluster: &Cluster,
     truth: &Truth,
-    workloads: u64,
-    tenants: usize,
+    [workloads, tenants]: [u64; 2],
     quiet_seconds: f64,
+    size: &Size,
     rng: &mut Rng,
 ) -> (Vec<JobSpec>, u64) {
-    let count = 10 + rng.below(71);
+    let count = size.jobs.unwrap_or_else(|| 10 + rng.below(71));
     let (mut bursts, mut burst_left) = (0, 0);
     let mut at = 0.0;
     let mut jobs = Vec::new();
@@ -155,11 +244,11 @@ fn draw_jobs(
         let workload = WorkloadId(rng.below(workloads) as u32);
         let gang = [1, 1, 1, 1, 1, 2, 2, 4, 8, 16][rng.below(10) as usize];
         let rate = truth.reference_rate(workload, gang, None).unwrap_or(1.0);
-        let seconds = (300.0 * rng.log_normal(0.0, 1.0)).clamp(20.0, 3000.0);
+        let seconds = size.longer * (300.0 * rng.log_normal(0.0, 1.0)).clamp(20.0, 3000.0);
         let some_kind = KindId(rng.below(cluster.kinds().len() as u64) as u16);
         jobs.push(JobSpec {
             id: JobId(id),
-            tenant: TenantId(rng.below(tenants as u64) as u32),
+            tenant: TenantId(rng.below(tenants) as u32),
             workload,
             gang,
             work: if rng.chance(0.1) { Work::Period(seconds) } else { Work::Steps(seconds * rate) },
@@ -184,12 +273,18 @@ fn draw_switches(quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, PlannedFault)>
     (0..switches).map(switch).collect()
 }
 
-fn draw_planned_faults(cluster: &Cluster, jobs: u64, quiet_seconds: f64, rng: &mut Rng) -> Vec<(Time, PlannedFault)> {
+fn draw_planned_faults(
+    cluster: &Cluster,
+    jobs: u64,
+    quiet_seconds: f64,
+    size: &Size,
+    rng: &mut Rng,
+) -> Vec<(Time, PlannedFault)> {
     let mut planned_faults = vec![(Time::from_seconds(quiet_seconds), PlannedFault::Quiet)];
     let end = quiet_seconds;
     // How many of each are expected; often none at all, so that faults also come one kind at a time.
     let times = |most: f64, rng: &mut Rng| {
-        let expected = if rng.chance(0.3) { 0.0 } else { most * rng.uniform() };
+        let expected = size.expected(rng.chance(0.3), most, rng);
         let mut at = 0.0;
         std::iter::from_fn(|| {
             at += rng.exponential(end / expected);

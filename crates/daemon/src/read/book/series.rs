@@ -115,9 +115,10 @@ impl Book {
                 *sum += gpus * seconds;
             }
         }
-        for (node, status) in self.header().cluster.nodes().iter().zip(&self.nodes) {
-            if status.reachable {
-                now.usable[node.kind.index()] += f64::from(node.gpus) * seconds;
+        for (node, status) in self.cluster().nodes().iter().zip(&self.nodes) {
+            if status.reachable && !node.removed && status.drain.is_none() {
+                let gpus = f64::from(node.gpus) - status.lost_gpus.len() as f64;
+                now.usable[node.kind.index()] += gpus * seconds;
             }
         }
         now.watts = self.watts.iter().map(|watts| f64::from(*watts)).sum::<f64>() * seconds;

@@ -1,0 +1,174 @@
+//! A cluster that changes: what operators ask for, what everybody sees of it, and that a restart sees the same.
+
+mod common;
+
+use arles_api as api;
+use arles_daemon::access::Caller;
+use arles_daemon::desk::Page;
+use arles_daemon::service::Options;
+use arles_daemon::views::Archive;
+use common::live::Live;
+use common::{Folder, block, cluster, header, request, start, wait_until};
+use serde_json::{Value, json};
+
+fn node(live: &Live, name: &str) -> Value {
+    let nodes = live.get("/v1/nodes")["nodes"].clone();
+    nodes.as_array().expect("nodes").iter().find(|node| node["name"] == name).cloned().unwrap_or(Value::Null)
+}
+
+fn post(live: &Live, target: &str, body: &Value) -> (u16, Value) {
+    let text = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = live.ask("POST", target, &live.admin, &text);
+    (answer.status, answer.json())
+}
+
+#[test]
+fn nodes_are_drained_removed_added_and_corrected() {
+    let header = header(cluster(&[("v100", 8), ("k80", 4)]), &["a"], "max-min-fairness");
+    let live = Live::start(&header, 600.0);
+    let id =
+        live.submit(&json!({"tenant": "a", "workload": "resnet50-b64", "gang": 4, "steps": 1e9, "kinds": ["v100"]}));
+    let place = || live.get(&format!("/v1/jobs/{id}"))["place"]["nodes"][0].as_str().unwrap_or_default().to_owned();
+    wait_until("it runs", || live.get(&format!("/v1/jobs/{id}"))["state"] == "running");
+    let first = place();
+
+    let (status, drained) =
+        post(&live, &format!("/v1/nodes/{first}/drain"), &json!({"why": "a fan", "deadline_seconds": 600}));
+    assert_eq!(
+        (status, drained["state"].as_str(), drained["drain"]["why"].as_str()),
+        (200, Some("draining"), Some("a fan"))
+    );
+    wait_until("its job has moved", || {
+        let now = place();
+        !now.is_empty() && now != first
+    });
+    wait_until("it is empty", || node(&live, &first)["state"] == "drained");
+    let kinds = live.get("/v1/kinds")["kinds"].clone();
+    assert_eq!((kinds[0]["gpus"].as_u64(), kinds[0]["away"].as_u64()), (Some(8), Some(4)));
+    assert!(live.ask("GET", "/metrics", &live.admin, "").body.contains("arles_gpus{kind=\"v100\",state=\"away\"} 4"));
+    assert_eq!(post(&live, &format!("/v1/nodes/{first}/undrain"), &Value::Null).1["drain"], Value::Null);
+    assert_eq!(post(&live, &format!("/v1/nodes/{first}/undrain"), &Value::Null).0, 409);
+    wait_until("it is up again", || node(&live, &first)["state"] == "up");
+
+    let described =
+        json!({"memory_gib": 96, "bandwidth_gbps": 1800, "fp32_tflops": 120, "idle_watts": 30, "max_watts": 600});
+    let (status, added) = post(
+        &live,
+        "/v1/nodes",
+        &json!({"name": "new-0", "kind": "rtx6000x", "specification": described, "gpus": 2, "cpus": 16, "memory_gib": 64}),
+    );
+    assert_eq!(
+        (status, added["kind"].as_str(), added["cpus"].as_f64()),
+        (201, Some("rtx6000x"), Some(16.0)),
+        "{added}"
+    );
+    assert_eq!(post(&live, "/v1/nodes", &json!({"name": "new-1", "kind": "Tesla-T4", "gpus": 1})).1["kind"], "t4");
+    assert_eq!(live.get("/v1/kinds")["kinds"].as_array().map(Vec::len), Some(4));
+    assert_eq!(live.get("/v1/server")["gpus"], 15);
+    assert_eq!(live.get("/v1/allocation")["kinds"].as_array().map(Vec::len), Some(4));
+    wait_until("the new node is up", || node(&live, "new-0")["state"] == "up");
+    let here = live.submit(&json!({"tenant": "a", "workload": "resnet50-b64", "steps": 1e9, "kinds": ["rtx6000x"], "needs": {"cpus_per_gpu": 8}}));
+    wait_until("a job runs there", || live.get(&format!("/v1/jobs/{here}"))["place"]["nodes"] == json!(["new-0"]));
+    assert_eq!(node(&live, "new-0")["busy_cpus"], 8.0);
+    assert_eq!(post(&live, "/v1/nodes/new-1/kind", &json!({"kind": "k80"})).1["kind"], "k80");
+
+    assert_eq!(live.ask("DELETE", "/v1/nodes/new-0", &live.admin, "").json()["name"], "new-0");
+    assert_eq!(node(&live, "new-0"), Value::Null);
+    assert_eq!(live.get("/v1/server")["gpus"], 13);
+    wait_until("its job waits", || live.get(&format!("/v1/jobs/{here}"))["state"] == "waiting");
+    for (target, body, expected) in [
+        ("/v1/nodes/new-0/drain", json!({"why": "x"}), 404),
+        ("/v1/nodes/k80-000/drain", json!({"why": " "}), 422),
+        ("/v1/nodes/k80-000/kind", json!({"kind": "v101"}), 422),
+        ("/v1/nodes", json!({"name": "n", "kind": "v100", "gpus": 0}), 422),
+        (
+            "/v1/nodes",
+            json!({"name": "n", "kind": "v100", "gpus": 1, "specification": {
+            "memory_gib": 96, "bandwidth_gbps": 1800, "fp32_tflops": 120, "idle_watts": 30, "max_watts": 600}}),
+            422,
+        ),
+    ] {
+        let (status, answer) = post(&live, target, &body);
+        assert_eq!(status, expected, "{target} {body}: {answer}");
+    }
+    let (status, answer) = post(&live, "/v1/nodes/v100-00O/drain", &json!({"why": "x"}));
+    assert_eq!(status, 404);
+    assert!(answer["error"]["message"].as_str().unwrap_or_default().contains("did you mean v100-000?"), "{answer}");
+}
+
+#[test]
+fn a_restart_sees_the_same_cluster() {
+    let folder = Folder::new();
+    let header = header(cluster(&[("v100", 4), ("k80", 4)]), &["a"], "fifo");
+    let options = || Options { speed: 60.0, keep_journal: true, snapshot_entries: 4, ..Options::default() };
+    let who = Caller::loopback();
+    let service = start(&folder.0, &header, options());
+    let desk = service.desk();
+    block(desk.submit(&who, None, request("a", "resnet50-b64", 4, 1e9))).expect("taken in");
+    block(desk.drain(&who, "k80-000", api::DrainRequest { why: "old".into(), deadline_seconds: None }))
+        .expect("drained");
+    let t4 = api::NodeRequest {
+        name: "t4-0".into(),
+        kind: "t4".into(),
+        specification: None,
+        gpus: 2,
+        cpus: None,
+        memory_gib: None,
+    };
+    block(desk.add_node(&who, t4.clone())).expect("added");
+    block(desk.add_node(&who, api::NodeRequest { gpus: 3, ..t4 })).expect("changed");
+    let seen = |nodes: api::Nodes| -> Vec<(String, u32, u32, bool)> {
+        nodes.nodes.into_iter().map(|node| (node.name, node.first_gpu, node.gpus, node.drain.is_some())).collect()
+    };
+    let before = seen(desk.view(&who).nodes(&Page::default()).expect("nodes"));
+    let expected = [("v100-000", 0, 4, false), ("k80-000", 4, 4, true), ("t4-0", 10, 3, false)];
+    assert_eq!(before, expected.map(|(name, first, gpus, drained)| (name.to_owned(), first, gpus, drained)));
+    service.stop().expect("a clean end");
+
+    let (whole, _, differing) = Archive::retrace(&folder.0).expect("all entries");
+    let recovered = Archive::open(&folder.0, &mut |remark| panic!("{remark}")).expect("a journal");
+    assert_eq!((whole.fingerprint(), differing), (recovered.fingerprint(), 0));
+    for archive in [whole, recovered] {
+        assert_eq!(seen(archive.view(&who).nodes(&Page::default()).expect("nodes")), before);
+    }
+    let service = start(&folder.0, &header, options());
+    let desk = service.desk();
+    assert_eq!(seen(desk.view(&who).nodes(&Page::default()).expect("nodes")), before);
+    wait_until("the engine knows the new node", || {
+        let nodes = desk.view(&who).nodes(&Page::default()).expect("nodes").nodes;
+        nodes.iter().any(|node| node.name == "t4-0" && node.state == "up")
+    });
+    service.stop().expect("a clean end");
+}
+
+/// What operators did stays; what the configuration says anew is done.
+#[test]
+fn a_changed_configuration_changes_only_what_it_says() {
+    let folder = Folder::new();
+    let header = header(cluster(&[("v100", 4), ("k80", 4)]), &["a"], "fifo");
+    let who = Caller::loopback();
+    let names = |desk: &arles_daemon::desk::Desk| -> Vec<String> {
+        desk.cluster().present().map(|(_, node)| node.name.clone()).collect()
+    };
+    let service = start(&folder.0, &header, Options::default());
+    let desk = service.desk();
+    assert!(block(desk.follow_configuration(&header.cluster)).expect("nothing to do").is_empty());
+    let node = api::NodeRequest {
+        name: "mine".into(),
+        kind: "t4".into(),
+        specification: None,
+        gpus: 1,
+        cpus: None,
+        memory_gib: None,
+    };
+    block(desk.add_node(&who, node)).expect("added");
+    let done = block(desk.follow_configuration(&cluster(&[("v100", 8)]))).expect("followed");
+    assert_eq!(done, ["v100-001 joins with 4 × v100", "k80-000 leaves"]);
+    assert_eq!(names(&desk), ["v100-000", "mine", "v100-001"]);
+    service.stop().expect("a clean end");
+    let service = start(&folder.0, &header, Options::default());
+    let desk = service.desk();
+    assert!(block(desk.follow_configuration(&cluster(&[("v100", 8)]))).expect("nothing new").is_empty());
+    assert_eq!(names(&desk), ["v100-000", "mine", "v100-001"]);
+    service.stop().expect("a clean end");
+}
