@@ -10,11 +10,18 @@
 //! A further engine is a further bed: `for case in contract::CASES { case.run(&mut bed) }`.
 
 mod ledger;
+mod nodes;
+mod programs;
 
 use arles_core::engine::{Engine, EngineReport, LiveJob, OrderReply};
-use arles_core::scheduler::{Fence, GangEvent, GangState, ObservedGang, Order, Start};
-use arles_core::{GpuId, JobId, KindId, Time, Work, WorkloadId};
+use arles_core::scheduler::{Fence, GangEvent, GangReport, GangState, ObservedGang, Order, Start};
+use arles_core::{Cluster, ClusterChange, GpuId, JobId, KindId, Time, Work, WorkloadId};
 pub use ledger::Ledger;
+use nodes::{
+    gangs_of_a_removed_node_are_gone, orders_on_a_node_that_joined_are_done,
+    told_twice_what_the_cluster_is_it_is_told_once,
+};
+use programs::{a_program_that_fails_says_its_exit_code, a_stopped_program_goes_on_from_its_safe_steps};
 
 /// GPUs by node and the node's kind: the shape of a bed's cluster.
 pub const GPUS: [(u32, KindId); 4] = [(4, KindId(0)), (2, KindId(0)), (2, KindId(1)), (2, KindId(1))];
@@ -32,6 +39,12 @@ pub trait Testbed {
 
     /// Lets time pass.
     fn wait(&mut self, seconds: f64);
+
+    /// The cluster that its engines begin with.
+    fn cluster(&self) -> Cluster;
+
+    /// The same job as a program, which ends with this exit code.
+    fn program(&self, id: u64, gang: u32, seconds: f64, exit_code: i32) -> LiveJob;
 
     /// How long one unit of the cases is.
     fn unit_seconds(&self) -> f64 {
@@ -79,6 +92,11 @@ cases![
     a_job_goes_on_where_its_driver_says,
     energy_adds_up_and_counters_only_grow,
     time_never_goes_back,
+    told_twice_what_the_cluster_is_it_is_told_once,
+    orders_on_a_node_that_joined_are_done,
+    gangs_of_a_removed_node_are_gone,
+    a_program_that_fails_says_its_exit_code,
+    a_stopped_program_goes_on_from_its_safe_steps,
 ];
 
 /// An engine under test.
@@ -134,26 +152,44 @@ impl Trial<'_> {
 
     /// What a stop comes to, at once or within a minute.
     fn stop(&mut self, job: u64, fence: u64) -> GangEvent {
+        self.stop_report(job, fence).event
+    }
+
+    fn stop_report(&mut self, job: u64, fence: u64) -> GangReport {
         match self.apply(&stop(job, fence)) {
             OrderReply::Reported(report) => {
                 assert_eq!((report.job, report.fence), (JobId(job), Fence(fence)));
-                report.event
+                report
             }
             OrderReply::Refused(why) => panic!("a stop is never refused: {why}"),
-            OrderReply::Pending => self.answer(job, fence),
+            OrderReply::Pending => self.report(job, fence),
         }
     }
 
     /// What is reported of a gang within 60 units.
     fn answer(&mut self, job: u64, fence: u64) -> GangEvent {
+        self.report(job, fence).event
+    }
+
+    fn report(&mut self, job: u64, fence: u64) -> GangReport {
         for _ in 0..60 {
             self.wait(1.0);
             let reports = self.engine.poll(self.bed.now()).expect("the engine answers");
             if let Some(report) = reports.into_iter().find(|r| r.job == JobId(job) && r.fence == Fence(fence)) {
-                return report.event;
+                return report;
             }
         }
         panic!("an order is always answered, and nothing was heard of gang {fence} of job {job}")
+    }
+
+    /// Tells the engine that the cluster has changed so.
+    fn change(&mut self, cluster: &mut Cluster, change: &ClusterChange) {
+        cluster.apply(change).expect("a change that makes sense");
+        self.set_cluster(cluster);
+    }
+
+    fn set_cluster(&mut self, cluster: &Cluster) {
+        self.engine.set_cluster(self.bed.now(), cluster).expect("the engine answers");
     }
 
     fn survey(&mut self) -> EngineReport {

@@ -12,6 +12,8 @@
 //! - How a gang ended is told again to whoever orders it to stop again: the first answer may have died with the driver, and one
 //!   that hears "stopped" of a finished gang would run the job a second time.
 //!
+//! Programs are played by a workload ([`arles_sim::world`] says which); their exit codes are in the reports.
+//!
 //! The books are closed before every look, so that at each sighting, over all jobs ever (those forgotten with their last meters),
 //!
 //! Σ charges = Σ over kinds of used energy, to rounding.
@@ -85,19 +87,27 @@ impl Virtual {
     pub fn fail_node(&mut self, now: Time, node: NodeId) -> Result<(), EngineError> {
         let now = self.pass(now);
         self.check_node(node)?;
-        let range = self.world.cluster().node(node).gpu_range();
-        let here =
-            |job: &JobId| self.world.held(*job).is_some_and(|(_, gpus)| gpus.iter().any(|g| range.contains(&g.0)));
-        let hit: Vec<JobId> = self.world.holders().filter(here).collect();
-        let fences: Vec<Option<Fence>> = hit.iter().map(|&job| self.world.held(job).map(|(fence, _)| fence)).collect();
+        let held = self.gangs();
         self.world.fail_node(now, node);
-        for (job, fence) in hit.into_iter().zip(fences) {
-            if let (Some(fence), Some(life)) = (fence, self.world.life(job)) {
-                let event = GangEvent::Failed(life.steps, format!("{node} went down"));
+        self.log_gone(now, held, &format!("{node} went down"));
+        Ok(())
+    }
+
+    /// Gangs that run.
+    fn gangs(&self) -> Vec<(JobId, Fence)> {
+        let gang = |job| self.world.held(job).map(|(fence, _)| (job, fence));
+        self.world.holders().filter_map(gang).collect()
+    }
+
+    /// Logs which of `held` no longer run.
+    fn log_gone(&mut self, now: Time, held: Vec<(JobId, Fence)>, why: &str) {
+        for (job, fence) in held {
+            let runs = self.world.held(job).is_some_and(|(of, _)| of == fence);
+            if let Some(life) = self.world.life(job).filter(|_| !runs) {
+                let event = GangEvent::Failed(life.steps, why.to_owned());
                 self.deed(now, || LogEvent::Ended(GangReport::new(job, fence, event)));
             }
         }
-        Ok(())
     }
 
     /// A node comes back, empty.
@@ -194,16 +204,27 @@ impl Virtual {
                 OrderReply::Refused(format!("job {} is not enrolled here; enrol it before its orders", job.0))
             }
             Order::Stop { .. } => {
-                let event = outcome.unwrap_or(GangEvent::Stopped(steps));
-                OrderReply::Reported(GangReport::new(job, fence, event))
+                let stopped = || GangReport::new(job, fence, GangEvent::Stopped(steps));
+                OrderReply::Reported(outcome.unwrap_or_else(stopped))
             }
         }
     }
 }
 
 impl Engine for Virtual {
-    fn set_cluster(&mut self, now: Time, _cluster: &Cluster) -> Result<(), EngineError> {
-        self.pass(now);
+    fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
+        let now = self.pass(now);
+        if self.world.cluster() == cluster {
+            return Ok(());
+        }
+        let mut held = self.gangs();
+        let told = self.world.set_cluster(now, cluster).map_err(EngineError)?;
+        held.retain(|(_, fence)| told.iter().all(|report| report.fence != *fence));
+        for report in told {
+            self.deed(now, || LogEvent::Ended(report.clone()));
+            self.news.push(report);
+        }
+        self.log_gone(now, held, "its node has left, or its nodes are of different kinds");
         Ok(())
     }
 

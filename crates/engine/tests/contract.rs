@@ -3,13 +3,13 @@
 #[path = "support/engine.rs"]
 mod support;
 
-use arles_core::Time;
 use arles_core::engine::{Engine, LiveJob};
+use arles_core::{Cluster, Time};
 use arles_engine::Remote;
 use arles_engine::contract::{CASES, Testbed};
 use arles_sim::world::WorldOptions;
 use std::time::{Duration, Instant};
-use support::{BOOT, at, job, remote, served, world};
+use support::{BOOT, at, cluster, job, program, remote, served, world};
 
 /// Stops take no time, or some.
 const SAVING_SECONDS: [f64; 2] = [0.0, 4.0];
@@ -30,6 +30,14 @@ impl Testbed for VirtualBed {
 
     fn job(&self, id: u64, gang: u32, seconds: f64) -> LiveJob {
         job(id, gang, seconds)
+    }
+
+    fn cluster(&self) -> Cluster {
+        cluster()
+    }
+
+    fn program(&self, id: u64, gang: u32, seconds: f64, exit_code: i32) -> LiveJob {
+        program(id, gang, seconds, exit_code)
     }
 
     fn now(&self) -> Time {
@@ -62,6 +70,14 @@ impl Testbed for RealBed {
 
     fn job(&self, id: u64, gang: u32, seconds: f64) -> LiveJob {
         job(id, gang, seconds)
+    }
+
+    fn cluster(&self) -> Cluster {
+        cluster()
+    }
+
+    fn program(&self, id: u64, gang: u32, seconds: f64, exit_code: i32) -> LiveJob {
+        program(id, gang, seconds, exit_code)
     }
 
     fn now(&self) -> Time {
@@ -117,6 +133,11 @@ cases![
     a_job_goes_on_where_its_driver_says,
     energy_adds_up_and_counters_only_grow,
     time_never_goes_back,
+    told_twice_what_the_cluster_is_it_is_told_once,
+    orders_on_a_node_that_joined_are_done,
+    gangs_of_a_removed_node_are_gone,
+    a_program_that_fails_says_its_exit_code,
+    a_stopped_program_goes_on_from_its_safe_steps,
 ];
 
 /// All cases at once: they mostly sleep.

@@ -23,6 +23,7 @@ mod checks;
 mod counts;
 mod driver;
 mod link;
+mod operator;
 mod plan;
 
 pub use checks::Violation;

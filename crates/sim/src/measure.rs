@@ -9,7 +9,7 @@ use crate::truth::Truth;
 use crate::world::World;
 use arles_core::drive::Refiner;
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
-use arles_core::{KindId, Time};
+use arles_core::{Kind, KindId, Time};
 use arles_report::record::LearningSample;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +106,10 @@ impl Learner {
 
     pub(crate) fn observations(&self) -> u64 {
         self.observations
+    }
+
+    pub(crate) fn add_kind(&mut self, kind: &Kind) {
+        self.refiner.add_kind(kind);
     }
 
     pub(crate) fn answer(&mut self, query: &RateQuery) -> RateRow {

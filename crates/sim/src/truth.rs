@@ -8,7 +8,7 @@ mod deviation;
 
 use crate::rates::RateTable;
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{Kind, KindId, Library, Profile, Workload, WorkloadId, model};
+use arles_core::{Fingerprint, Kind, KindId, Library, Mode, Profile, Workload, WorkloadId, model};
 pub use deviation::Deviation;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ pub struct PairPace {
 #[error("{0}")]
 pub struct TruthError(String);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     /// The library's name, or the given one where it has none.
     name: String,
@@ -51,9 +51,9 @@ struct Entry {
     row: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Measured {
-    table: RateTable,
+    table: Arc<RateTable>,
     /// Column of the table for each kind of the cluster.
     columns: Vec<u16>,
 }
@@ -62,14 +62,23 @@ struct Measured {
 #[derive(Debug)]
 pub struct Truth {
     kinds: Vec<Kind>,
+    /// By the number that everybody else knows them by.
     entries: Vec<Entry>,
+    /// What programs are played by; numbered from [`FIRST_ROLE`] on, for the world alone.
+    roles: Vec<Entry>,
     measured: Option<Measured>,
     deviation: Deviation,
     rows: Mutex<BTreeMap<(WorkloadId, u32), PaceRow>>,
 }
 
+/// Workloads of the scheduler have smaller numbers: it counts its own from 0.
+const FIRST_ROLE: u32 = 1 << 31;
+
 /// Part of the power range that a job uses when nothing is known of it.
 const UNKNOWN_ACTIVITY: f64 = 0.7;
+
+/// The smallest kinds of the library have a little more.
+const SMALL_GIB: f64 = 7.0;
 
 impl Truth {
     /// The truth about `workloads` (by name, in order of their ids) on `kinds`: from `table` if there is one,
@@ -78,33 +87,58 @@ impl Truth {
     /// # Errors
     /// When a workload or kind is in neither, with the nearest names.
     pub fn new(kinds: &[Kind], workloads: &[String], table: Option<RateTable>) -> Result<Self, TruthError> {
-        let library = Library::builtin();
-        let mut entries = Vec::with_capacity(workloads.len());
-        for name in workloads {
-            let known = library.workload(name);
-            let row = match &table {
-                Some(table) => table.find_workload(name).ok_or_else(|| missing_workload(name, table))?,
-                None => 0,
-            };
-            if table.is_none()
-                && let Err(unknown) = &known
-            {
-                return Err(TruthError(unknown.to_string()));
-            }
-            let workload = known.ok().cloned();
-            let name = workload.as_ref().map_or(name, |workload| &workload.name).clone();
-            entries.push(Entry { name, workload, row });
-        }
+        let entries = workloads.iter().map(|name| entry(name, table.as_ref())).collect::<Result<_, _>>()?;
         let measured = match table {
             None => None,
-            Some(table) => {
-                let column = |kind: &Kind| find_column(&table, kind).ok_or_else(|| missing_kind(kind, &table));
-                let columns = kinds.iter().map(column).collect::<Result<_, _>>()?;
-                Some(Measured { table, columns })
-            }
+            Some(table) => Some(Measured { columns: columns(kinds, &table)?, table: Arc::new(table) }),
         };
-        let deviation = Deviation::default();
-        Ok(Self { kinds: kinds.to_vec(), entries, measured, deviation, rows: Mutex::default() })
+        let (deviation, roles) = (Deviation::default(), Vec::new());
+        Ok(Self { kinds: kinds.to_vec(), entries, roles, measured, deviation, rows: Mutex::default() })
+    }
+
+    /// The same workloads on other kinds: what a cluster that has grown needs. Kinds that stay keep their numbers to the last bit.
+    ///
+    /// # Errors
+    /// When there is a table and one of the kinds is not in it.
+    pub fn with_kinds(&self, kinds: &[Kind]) -> Result<Self, TruthError> {
+        let measured = match &self.measured {
+            None => None,
+            Some(m) => Some(Measured { columns: columns(kinds, &m.table)?, table: Arc::clone(&m.table) }),
+        };
+        Ok(Self { kinds: kinds.to_vec(), measured, ..self.clone() })
+    }
+
+    /// Takes in a workload that the scheduler has from now on, under the next number. One that has no truth of its own is as fast as
+    /// one that its name decides.
+    pub fn add_workload(&mut self, name: &str, profile: &Profile) {
+        let table = self.measured.as_ref().map(|m| &*m.table);
+        let told = [profile.like.as_deref(), Some(name)].into_iter().flatten().find_map(|name| entry(name, table).ok());
+        let entry = told.or_else(|| entry(&self.some_workload(Fingerprint::of(name.as_bytes()))?, table).ok());
+        self.entries.push(entry.unwrap_or_else(|| Entry { name: name.to_owned(), workload: None, row: u32::MAX }));
+    }
+
+    /// The number under which a program that runs like the workload of this name is played.
+    ///
+    /// # Errors
+    /// When there is no such workload, with the nearest names.
+    pub fn role(&mut self, name: &str) -> Result<WorkloadId, TruthError> {
+        let entry = entry(name, self.measured.as_ref().map(|m| &*m.table))?;
+        let known = self.roles.iter().position(|role| role.name == entry.name);
+        let place = known.unwrap_or_else(|| {
+            self.roles.push(entry);
+            self.roles.len() - 1
+        });
+        Ok(WorkloadId(FIRST_ROLE + place as u32))
+    }
+
+    /// The name of a workload that a number decides: one that trains and fits into the memory of every kind of the library, so that
+    /// nothing is known of a program's needs and it runs nevertheless. `None` only where a table is empty.
+    #[must_use]
+    pub fn some_workload(&self, number: u64) -> Option<String> {
+        let small = |w: &&Workload| w.mode == Mode::Training && w.memory_gib <= SMALL_GIB;
+        let of_library = || Library::builtin().workloads().iter().filter(small).map(|w| w.name.clone()).collect();
+        let names: Vec<String> = self.measured.as_ref().map_or_else(of_library, |m| m.table.workloads().to_vec());
+        names.get((number % names.len().max(1) as u64) as usize).cloned()
     }
 
     /// The same world, off by so much. Measured rates stay what they are; of those only watts, which nobody measured, deviate.
@@ -132,7 +166,7 @@ impl Truth {
     }
 
     fn pace(&self, workload: WorkloadId, gang: u32, j: usize, spread: bool) -> Option<Pace> {
-        let (entry, kind) = (&self.entries[workload.index()], &self.kinds[j]);
+        let (entry, kind) = (self.entry(workload), &self.kinds[j]);
         let modelled = entry.workload.as_ref().and_then(|w| model::alone(w, kind, gang, spread));
         let off = &self.deviation;
         let (rate, watts) = match &self.measured {
@@ -148,7 +182,7 @@ impl Truth {
     /// How two workloads run on one GPU of a kind, if they fit.
     #[must_use]
     pub fn together(&self, first: WorkloadId, second: WorkloadId, kind: KindId) -> Option<PairPace> {
-        let (a, b) = (&self.entries[first.index()], &self.entries[second.index()]);
+        let (a, b) = (self.entry(first), self.entry(second));
         let spec = &self.kinds[kind.index()];
         let modelled = match (&a.workload, &b.workload) {
             (Some(w), Some(partner)) => model::beside(w, partner, spec),
@@ -187,23 +221,65 @@ impl Truth {
         }
     }
 
-    /// Whether this truth is about a workload at all.
+    /// Whether this truth is about a workload of the scheduler.
     #[must_use]
     pub fn knows(&self, workload: WorkloadId) -> bool {
         workload.index() < self.entries.len()
     }
 
+    fn entry(&self, workload: WorkloadId) -> &Entry {
+        match workload.0.checked_sub(FIRST_ROLE) {
+            Some(role) => &self.roles[role as usize],
+            None => &self.entries[workload.index()],
+        }
+    }
+
     /// What a workload is made of, where the library knows it.
     #[must_use]
     pub fn features(&self, workload: WorkloadId) -> Option<&Workload> {
-        self.entries[workload.index()].workload.as_ref()
+        self.entry(workload).workload.as_ref()
     }
 
     /// The memory a workload needs, where the library knows it.
     #[must_use]
     pub fn memory_gib(&self, workload: WorkloadId) -> Option<f64> {
-        self.entries[workload.index()].workload.as_ref().map(|w| w.memory_gib)
+        self.entry(workload).workload.as_ref().map(|w| w.memory_gib)
     }
+}
+
+/// A copy finds out anew what it is asked for: kinds and workloads may be added to it.
+impl Clone for Truth {
+    fn clone(&self) -> Self {
+        Self {
+            kinds: self.kinds.clone(),
+            entries: self.entries.clone(),
+            roles: self.roles.clone(),
+            measured: self.measured.clone(),
+            deviation: self.deviation,
+            rows: Mutex::default(),
+        }
+    }
+}
+
+fn entry(name: &str, table: Option<&RateTable>) -> Result<Entry, TruthError> {
+    let known = Library::builtin().workload(name);
+    let row = match table {
+        Some(table) => table.find_workload(name).ok_or_else(|| missing_workload(name, table))?,
+        None => 0,
+    };
+    if table.is_none()
+        && let Err(unknown) = &known
+    {
+        return Err(TruthError(unknown.to_string()));
+    }
+    let workload = known.ok().cloned();
+    let name = workload.as_ref().map_or(name, |workload| &workload.name).to_owned();
+    Ok(Entry { name, workload, row })
+}
+
+/// The table's columns for kinds.
+fn columns(kinds: &[Kind], table: &RateTable) -> Result<Vec<u16>, TruthError> {
+    kinds.iter().map(|kind| find_column(table, kind).ok_or_else(|| missing_kind(kind, table))).collect()
 }
 
 fn default_watts(kind: &Kind) -> f64 {
@@ -243,6 +319,9 @@ impl Estimator for Oracle {
             standard_error: 0.0,
             source: Source::Measured,
         };
+        if ![Some(ask.workload), ask.partner].into_iter().flatten().all(|workload| self.0.knows(workload)) {
+            return RateRow { ask: *ask, cells: vec![None; self.0.kinds.len()] };
+        }
         let cells = match ask.partner {
             None => {
                 let row = self.0.alone(ask.workload, ask.gang);
@@ -262,9 +341,19 @@ impl Estimator for Oracle {
         Vec::new()
     }
 
-    fn add_kind(&mut self, _: &Kind) {}
+    /// A kind that a measured table lacks has no truth: nothing is said to fit there.
+    fn add_kind(&mut self, kind: &Kind) {
+        let truth = Arc::make_mut(&mut self.0);
+        truth.kinds.push(kind.clone());
+        if let Some(m) = &mut truth.measured {
+            m.columns.push(find_column(&m.table, kind).unwrap_or(u16::MAX));
+        }
+        truth.rows = Mutex::default();
+    }
 
-    fn add_workload(&mut self, _: &str, _: &Profile) {}
+    fn add_workload(&mut self, name: &str, profile: &Profile) {
+        Arc::make_mut(&mut self.0).add_workload(name, profile);
+    }
 
     fn fork(&self) -> Box<dyn Estimator> {
         Box::new(Self(Arc::clone(&self.0)))

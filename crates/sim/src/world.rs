@@ -9,19 +9,25 @@ use arles_core::meter::{self, Charge, Draw, Resident};
 use arles_core::scheduler::{
     Fence, GangEvent, GangReport, GangState, ObservedGang, ObservedNode, Order, Start, Survey,
 };
-use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Time, Work};
+use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Time, WorkloadId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
+mod change;
+mod host;
 mod observe;
+mod program;
 mod roster;
 #[cfg(test)]
 mod tests;
 
+use program::Part;
+
 /// The name that the engines' crate still uses.
 pub use SimJob as Life;
 pub use observe::SteadyGang;
+pub use program::Length;
 
 /// Costs of stopping and starting that are not a number of the job.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -63,6 +69,8 @@ pub struct SimJob {
     pub kept_seconds: f64,
     /// Energy charged to it so far.
     pub charge: Charge,
+    /// What it runs like, and what it really has to do; why it cannot be played, if it cannot.
+    part: Result<Part, String>,
     paces: PaceRow,
     last_gpus: Vec<GpuId>,
     gang: Option<Running>,
@@ -70,7 +78,7 @@ pub struct SimJob {
     fence: Fence,
     /// How the last gang that ended by itself ended, once a stop has taken its record away: the answer to that stop may have been
     /// lost with whoever asked, and who asks again must hear the same.
-    outcome: Option<(Fence, GangEvent)>,
+    outcome: Option<GangReport>,
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +105,8 @@ struct Running {
     /// Set while it saves its state before it stops.
     stopping: bool,
     ended: Option<GangState>,
+    /// What its program ended with, once it has ended.
+    exit_code: Option<i32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -127,6 +137,15 @@ pub enum Incident {
         /// The gang that was ordered.
         ordered: Fence,
     },
+    /// A gang was ordered onto a node whose CPUs or memory do not suffice, or onto GPUs with too little memory for it.
+    NoRoom {
+        /// The node that is too small.
+        node: NodeId,
+        /// Who was to start there.
+        newcomer: JobId,
+        /// The gang that was ordered.
+        ordered: Fence,
+    },
 }
 
 /// The virtual cluster.
@@ -140,7 +159,10 @@ pub struct World {
     /// Up to two jobs on each GPU.
     on_gpu: Vec<[Option<JobId>; 2]>,
     idle_since: Vec<Time>,
+    /// Nodes that are there and run.
     up: Vec<bool>,
+    /// GPUs that do not work although their node runs.
+    lost: Vec<bool>,
     agenda: BinaryHeap<Reverse<(Time, u64, Due, JobId)>>,
     next_version: u64,
     /// GPUs in use, by kind.
@@ -158,16 +180,17 @@ pub struct World {
 }
 
 impl World {
-    /// An empty cluster with all nodes up at time 0.
+    /// An empty cluster with all its nodes up at time 0.
     #[must_use]
     pub fn new(cluster: Cluster, truth: Arc<Truth>, world_options: WorldOptions) -> Self {
         let kinds = cluster.kinds().len();
         let idle = |kind: KindId| if world_options.unused_off { 0.0 } else { cluster.kind(kind).idle_watts };
-        let watts = cluster.nodes().iter().map(|n| f64::from(n.gpus) * idle(n.kind)).sum();
+        let watts = cluster.present().map(|(_, n)| f64::from(n.gpus) * idle(n.kind)).sum();
         Self {
             on_gpu: vec![[None; 2]; cluster.gpus()],
             idle_since: vec![Time::ZERO; cluster.gpus()],
-            up: vec![true; cluster.nodes().len()],
+            up: cluster.nodes().iter().map(|node| !node.removed).collect(),
+            lost: vec![false; cluster.gpus()],
             jobs: BTreeMap::new(),
             seated: BTreeSet::new(),
             agenda: BinaryHeap::new(),
@@ -213,13 +236,20 @@ impl World {
                     let steps = self.release(time, job);
                     return Some(GangReport::new(job, fence, GangEvent::Stopped(steps)));
                 }
-                Due::Finish => {
-                    self.end(time, job, GangState::Finished);
-                    return Some(GangReport::new(job, fence, GangEvent::Finished));
-                }
+                Due::Finish => return Some(self.end_by_itself(time, job, fence)),
             }
         }
         None
+    }
+
+    /// A gang has done all its work: it has finished, or its program fails at its end.
+    fn end_by_itself(&mut self, now: Time, job: JobId, fence: Fence) -> GangReport {
+        let exit_code = self.jobs[&job].part.as_ref().ok().and_then(|part| part.exit_code);
+        if let Some(code) = exit_code.filter(|&code| code != 0) {
+            return self.fail(now, job, &format!("exit code {code}"), Some(code)).expect("it runs");
+        }
+        self.end(now, job, GangState::Finished, exit_code);
+        GangReport { exit_code, ..GangReport::new(job, fence, GangEvent::Finished) }
     }
 
     /// Does what it is ordered; what can be told at once comes back.
@@ -257,6 +287,7 @@ impl World {
         if let Some(why) = self.why_not(start) {
             return Err(why);
         }
+        self.check_room(start)?;
         let partner = self.partner_for(start)?;
         if let Some(host) = partner {
             self.settle(now, host);
@@ -286,12 +317,19 @@ impl World {
                     start.kind
                 ));
             }
-            if !self.up[self.cluster.node_of(gpu).index()] {
+            let node = self.cluster.node_of(gpu);
+            if self.cluster.node(node).removed {
+                return Some(format!("{gpu} is on a node that has left"));
+            }
+            if !self.up[node.index()] {
                 return Some(format!("{gpu} is on a node that is down"));
             }
+            if self.lost[gpu.index()] {
+                return Some(format!("{gpu} of job {job} does not work"));
+            }
         }
-        if !self.truth.knows(sim_job.spec.workload) {
-            return Some(format!("{} of job {job} is not known here", sim_job.spec.workload));
+        if let Err(why) = &sim_job.part {
+            return Some(why.clone());
         }
         let fits = sim_job.paces[start.kind.index()].is_some();
         (!fits).then(|| format!("job {job} does not fit in the memory of {}", self.cluster.kind(start.kind).name))
@@ -302,10 +340,10 @@ impl World {
         let there = |gpu: GpuId| self.on_gpu[gpu.index()].iter().flatten().map(move |&holder| (gpu, holder));
         let mut holders = start.gpus.iter().copied().flat_map(there);
         let Some((gpu, holder)) = holders.next() else { return Ok(None) };
-        let (own, other) = (&self.jobs[&start.job].spec, &self.jobs[&holder].spec);
-        let alone_together = holders.next().is_none() && own.gang == 1 && other.gang == 1;
+        let (own, other) = (&self.jobs[&start.job], &self.jobs[&holder]);
+        let alone_together = holders.next().is_none() && own.spec.gang == 1 && other.spec.gang == 1;
         let may = alone_together && self.cluster.kind(start.kind).max_jobs >= 2;
-        if may && self.truth.together(own.workload, other.workload, start.kind).is_some() {
+        if may && self.truth.together(own.plays(), other.plays(), start.kind).is_some() {
             return Ok(Some(holder));
         }
         self.incidents.push(Incident::Taken { gpu, holder, newcomer: start.job });
@@ -348,6 +386,7 @@ impl World {
             version: 0,
             stopping: false,
             ended: None,
+            exit_code: None,
         });
         self.running += 1;
         self.seated.insert(start.job);
@@ -365,7 +404,7 @@ impl World {
         let idle = self.cluster.kind(gang.kind).idle_watts;
         let pair = gang.partner.and_then(|p| {
             let partner = self.jobs.get(&p)?;
-            self.truth.together(sim_job.spec.workload, partner.spec.workload, gang.kind)
+            self.truth.together(sim_job.plays(), partner.plays(), gang.kind)
         });
         let (rate, active_watts) = match pair {
             // Each of the two stands for its part of the GPU's active power.
@@ -376,10 +415,9 @@ impl World {
             }
         };
         let rate = rate * gang.health;
-        let left = match sim_job.spec.work {
-            Work::Steps(steps) => (steps - sim_job.steps).max(0.0) / rate,
-            Work::Period(seconds) => (seconds - sim_job.served_seconds).max(0.0),
-            Work::Open(expected) => (expected.unwrap_or(3600.0) - sim_job.served_seconds).max(0.0),
+        let left = match sim_job.length() {
+            Length::Steps(steps) => (steps - sim_job.steps).max(0.0) / rate,
+            Length::Seconds(seconds) => (seconds - sim_job.served_seconds).max(0.0),
         };
         let from = now.max(gang.productive_from);
         let sim_job = self.jobs.get_mut(&job).expect("looked at above");
@@ -399,13 +437,13 @@ impl World {
     }
 
     fn stop(&mut self, now: Time, job: JobId, fence: Fence) -> Option<GangReport> {
-        let told = |event| Some(GangReport::new(job, fence, event));
+        let told = |event| GangReport::new(job, fence, event);
         let sim_job = self.jobs.get_mut(&job)?;
         sim_job.fence = sim_job.fence.max(fence);
         let safe_steps = sim_job.gang.as_ref().map_or(sim_job.steps, |gang| gang.safe_steps);
         let Some(gang) = sim_job.gang.as_mut().filter(|g| g.fence == fence) else {
             // Not here, and from now on never: that is worth telling, since its start may still be on its way.
-            return told(sim_job.outcome_of(fence).unwrap_or(GangEvent::Stopped(safe_steps)));
+            return Some(sim_job.outcome_of(fence).unwrap_or_else(|| told(GangEvent::Stopped(safe_steps))));
         };
         if let Some(state) = gang.ended.take() {
             let fate = match state {
@@ -413,10 +451,11 @@ impl World {
                 GangState::Failed(why) => GangEvent::Failed(safe_steps, why),
                 GangState::Running => GangEvent::Stopped(safe_steps),
             };
+            let report = GangReport { exit_code: gang.exit_code, ..told(fate) };
             sim_job.gang = None;
-            sim_job.outcome = Some((fence, fate.clone()));
+            sim_job.outcome = Some(report.clone());
             self.seated.remove(&job);
-            return told(fate);
+            return Some(report);
         }
         if gang.stopping {
             return None;
@@ -431,7 +470,7 @@ impl World {
             self.agenda.push(Reverse((saved, self.next_version, Due::Saved, job)));
             return None;
         }
-        told(GangEvent::Stopped(self.release(now, job)))
+        Some(told(GangEvent::Stopped(self.release(now, job))))
     }
 
     /// Brings a gang's progress and energy up to date, its partner's with it. The end of a restart divides the time, so
@@ -483,13 +522,14 @@ impl World {
     fn progress(&mut self, now: Time, job: JobId) -> (Resident, f64) {
         let restart_activity = self.world_options.restart_activity;
         let sim_job = self.jobs.get_mut(&job).expect("a resident lives");
+        let length = sim_job.length();
         let gang = sim_job.gang.as_mut().expect("a resident has a gang");
         let seconds = now.since(gang.settled);
         // Loading, restoring or saving: it holds its GPUs and makes no steps.
         let moving = gang.stopping || now <= gang.productive_from;
         let productive = if moving { 0.0 } else { seconds };
         sim_job.steps += gang.rate * productive;
-        if let Work::Steps(total) = sim_job.spec.work {
+        if let Length::Steps(total) = length {
             sim_job.steps = sim_job.steps.min(total);
         }
         sim_job.served_seconds += productive;
@@ -550,14 +590,15 @@ impl World {
     }
 
     /// A gang ends by itself: its GPUs are free, its record stays until somebody orders it to stop.
-    fn end(&mut self, now: Time, job: JobId, state: GangState) {
+    fn end(&mut self, now: Time, job: JobId, state: GangState, exit_code: Option<i32>) {
         self.settle(now, job);
         let sim_job = self.jobs.get_mut(&job).expect("it holds something");
-        if let (GangState::Finished, Work::Steps(total)) = (&state, sim_job.spec.work) {
+        if let (GangState::Finished, Length::Steps(total)) = (&state, sim_job.length()) {
             sim_job.steps = total;
         }
         let gang = sim_job.gang.as_mut().expect("it holds something");
         gang.ended = Some(state);
+        gang.exit_code = exit_code;
         gang.version = 0;
         let gang = gang.clone();
         self.unseat(now, job, &gang);

@@ -3,7 +3,7 @@
 
 use arles_core::engine::{Engine, LiveJob};
 use arles_core::scheduler::Order;
-use arles_core::{Cluster, JobId, JobSpec, Library, TenantId, Time, Work, WorkloadId};
+use arles_core::{Cluster, JobId, JobSpec, Library, Program, TenantId, Time, Work, WorkloadId};
 pub(crate) use arles_engine::contract::{Ledger, stop};
 use arles_engine::{Remote, Virtual, contract, serve};
 use arles_sim::measure::Noise;
@@ -79,6 +79,24 @@ pub(crate) fn job(id: u64, gang: u32, seconds: f64) -> LiveJob {
         ..JobSpec::default()
     };
     LiveJob { spec, steps_done: 0.0 }
+}
+
+/// The same, as a program that nobody knows.
+pub(crate) fn program(id: u64, gang: u32, seconds: f64, exit_code: i32) -> LiveJob {
+    let mut job = job(id, gang, seconds);
+    let workload = Library::builtin().workloads()[id as usize % WORKLOADS as usize].name.clone();
+    let Work::Steps(steps) = job.spec.work else { unreachable!("it has steps") };
+    let environment = [
+        ("ARLES_VIRTUAL_WORKLOAD", workload),
+        ("ARLES_VIRTUAL_STEPS", steps.to_string()),
+        ("ARLES_VIRTUAL_EXIT", exit_code.to_string()),
+    ];
+    let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let command = vec!["python".to_owned(), "train.py".to_owned()];
+    job.spec.program = Some(Arc::new(Program { command, environment, ..Program::default() }));
+    job.spec.workload = WorkloadId(1000 + id as u32);
+    job.spec.work = Work::Open(None);
+    job
 }
 
 pub(crate) fn start(job: u64, fence: u64, gpus: &[u32]) -> Order {

@@ -9,7 +9,7 @@ use crate::truth::{Oracle, Truth};
 use arles_core::allocate::{AllocateError, Allocation, Grant, Members, PolicyEntry, Problem, Proposal};
 use arles_core::drive::{self, Solution};
 use arles_core::estimate::{Estimator, RateQuery, RateRow, Source};
-use arles_core::{KindId, Round};
+use arles_core::{Kind, KindId, Round};
 use std::sync::Arc;
 
 /// What a solver sends back.
@@ -90,6 +90,10 @@ impl FaultyEstimator {
     pub(super) fn new(truth: &Arc<Truth>, mut rng: Rng) -> Self {
         let wrong = 0.3 * rng.uniform();
         Self { oracle: Oracle(Arc::clone(truth)), rng, wrong }
+    }
+
+    pub(super) fn add_kind(&mut self, kind: &Kind) {
+        self.oracle.add_kind(kind);
     }
 
     pub(super) fn estimate(&mut self, ask: &RateQuery, quiet: bool, counts: &mut FaultCounts) -> RateRow {

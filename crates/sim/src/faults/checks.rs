@@ -5,12 +5,14 @@
 //! or the world's own accounts, so that one mistake cannot hide another. The first violation is kept.
 
 use super::plan::Plan;
-use crate::world::{Incident, World};
+use crate::world::{Incident, Length, SimJob, World};
 use arles_core::scheduler::{Event, GangEvent, GangReport, Order, Survey, Verdict};
-use arles_core::{GpuId, Input, JobId, JobSpec, Output, Scheduler, Time, Work};
+use arles_core::{GpuId, Input, JobId, JobSpec, Output, Scheduler, Time};
+use changes::Changes;
 use ledger::Ledger;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod changes;
 mod ledger;
 
 /// Rounding of sums of steps and seconds.
@@ -25,6 +27,16 @@ pub struct Violation {
     pub what: String,
 }
 
+/// An input and what the scheduler made of it.
+pub(super) struct Step<'a> {
+    pub(super) input: &'a Input,
+    pub(super) outputs: &'a [Output],
+    /// What the daemon's clock shows.
+    pub(super) clock: Time,
+    /// The scheduler's own time, after it.
+    pub(super) own_time: Time,
+}
+
 /// How a job was told to have ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
@@ -35,11 +47,11 @@ enum End {
 
 /// The books of all checkers.
 pub(super) struct Checks<'p> {
-    plan: &'p Plan,
     /// Whether some policy so far may have put two jobs on one GPU.
     pairs: bool,
     pub(super) found: Option<Violation>,
     ledger: Ledger<'p>,
+    changes: Changes,
     /// Jobs taken in by the scheduler.
     submitted: BTreeMap<JobId, JobSpec>,
     over: BTreeMap<JobId, End>,
@@ -51,10 +63,10 @@ pub(super) struct Checks<'p> {
 impl<'p> Checks<'p> {
     pub(super) fn new(plan: &'p Plan) -> Self {
         Self {
-            plan,
             pairs: plan.policy.pairs,
             found: None,
             ledger: Ledger::new(plan),
+            changes: Changes::new(&plan.cluster),
             submitted: BTreeMap::new(),
             over: BTreeMap::new(),
             cancels: BTreeSet::new(),
@@ -127,22 +139,30 @@ impl<'p> Checks<'p> {
     /// The world has changed: looks at everything in it.
     pub(super) fn look(&mut self, now: Time, world: &mut World) {
         for incident in world.take_incidents() {
-            self.violated(now, describe(incident));
+            if !self.changes.excuses(incident) {
+                self.violated(now, describe(incident));
+            }
         }
         self.ledger.look(now, world);
         self.look_at_seats(now, world);
         self.look_at_steps(now, world);
+        if let Some(what) = self.changes.look(world) {
+            self.violated(now, what);
+        }
     }
 
     /// No GPU oversold: two jobs only where both are single and policy and kind allow it, none on a node that is down.
     fn look_at_seats(&mut self, now: Time, world: &World) {
-        let cluster = &self.plan.cluster;
+        let cluster = world.cluster();
         let mut seated: Vec<Vec<JobId>> = vec![Vec::new(); cluster.gpus()];
         for job in world.holders() {
             let (_, gpus) = world.held(job).expect("a holder holds something");
             gpus.iter().for_each(|gpu| seated[gpu.index()].push(job));
             if let Some(gpu) = gpus.iter().find(|&&g| !world.is_up(cluster.node_of(g))) {
                 return self.violated(now, format!("{job} runs on {gpu}, whose node is down"));
+            }
+            if let Some(gpu) = gpus.iter().find(|&&g| world.is_lost(g)) {
+                return self.violated(now, format!("{job} runs on {gpu}, which is lost"));
             }
         }
         let gang = |job: &JobId| world.life(*job).map_or(0, |sim_job| sim_job.spec.gang);
@@ -159,7 +179,7 @@ impl<'p> Checks<'p> {
     fn look_at_steps(&mut self, now: Time, world: &World) {
         for sim_job in world.lives() {
             let safe = self.safe_steps.get(&sim_job.spec.id).copied().unwrap_or(0.0);
-            let total = if let Work::Steps(total) = sim_job.spec.work { total } else { f64::INFINITY };
+            let total = if let Length::Steps(total) = sim_job.length() { total } else { f64::INFINITY };
             if sim_job.steps > total * (1.0 + TOLERANCE) {
                 return self.violated(now, format!("{} did {} of its {total} steps", sim_job.spec.id, sim_job.steps));
             }
@@ -171,10 +191,13 @@ impl<'p> Checks<'p> {
     }
 
     /// The scheduler took an input in.
-    pub(super) fn stepped(&mut self, now: Time, input: &Input, outputs: &[Output], world: &World) {
+    pub(super) fn stepped(&mut self, now: Time, step: &Step<'_>, world: &World) {
+        let Step { input, outputs, .. } = *step;
         if let Input::Cancel(job) = input {
             self.cancels.insert(*job);
         }
+        let known = |job: JobId| self.submitted.contains_key(&job) && !self.over.contains_key(&job);
+        self.changes.before(step, rejects(outputs), known);
         let mut rejected = false;
         for output in outputs {
             let Output::Note(event) = output else { continue };
@@ -187,6 +210,10 @@ impl<'p> Checks<'p> {
         {
             self.violated(now, format!("{} was taken in twice", spec.id));
         }
+        let completed = |job: &JobId| self.over.get(job).map(|end| *end == End::Completed);
+        if let Some(what) = self.changes.after(step, completed, world) {
+            self.violated(now, what);
+        }
     }
 
     fn noted(&mut self, now: Time, event: &Event, world: &World) {
@@ -196,10 +223,7 @@ impl<'p> Checks<'p> {
                 self.violated(now, format!("{job} was rejected: {event:?}"));
             }
             Event::Completed { job } => {
-                if !world
-                    .life(*job)
-                    .is_some_and(|sim_job| did_all(sim_job.spec.work, sim_job.steps, sim_job.served_seconds))
-                {
+                if !world.life(*job).is_some_and(did_all) {
                     self.violated(now, format!("{job} was told to be complete before its work was done"));
                 }
                 self.ended(now, *job, End::Completed);
@@ -207,6 +231,10 @@ impl<'p> Checks<'p> {
             Event::GaveUp { job, why } => {
                 if why.is_empty() {
                     self.violated(now, format!("{job} was given up without a reason"));
+                }
+                let unlimited = self.submitted.get(job).is_some_and(|spec| spec.time_limit_seconds.is_none());
+                if unlimited && why.contains("time limit") {
+                    self.violated(now, format!("{job} has no time limit, and was given up: {why}"));
                 }
                 self.ended(now, *job, End::GivenUp);
             }
@@ -227,6 +255,21 @@ impl<'p> Checks<'p> {
         if let Some(before) = self.over.insert(job, end) {
             self.violated(now, format!("{job} ended twice ({before:?}, {end:?})"));
         }
+    }
+
+    /// Jobs that were taken in and must not run until they are released.
+    pub(super) fn held(&self) -> impl Iterator<Item = JobId> {
+        self.changes.held().filter(|job| !self.is_over(*job))
+    }
+
+    /// Live jobs that a job waits for.
+    pub(super) fn open_dependencies(&self, job: JobId) -> impl Iterator<Item = &JobSpec> {
+        self.changes.dependencies(job).filter(|job| !self.is_over(*job)).filter_map(|job| self.submitted.get(&job))
+    }
+
+    /// Inputs after which every node, GPU and job can be used again.
+    pub(super) fn undoing(&self) -> Vec<Input> {
+        self.changes.undoing()
     }
 
     /// Nobody is lost, and whoever waits is told why.
@@ -272,12 +315,15 @@ fn has_no_number(sentence: &str) -> bool {
     sentence.split_whitespace().any(|word| word.starts_with("NaN") || word.trim_start_matches('-').starts_with("inf"))
 }
 
-fn did_all(work: Work, steps: f64, served_seconds: f64) -> bool {
-    match work {
-        Work::Steps(total) => steps >= total * (1.0 - TOLERANCE),
-        Work::Period(seconds) => served_seconds >= seconds * (1.0 - TOLERANCE) - TOLERANCE,
-        Work::Open(_) => true,
+fn did_all(job: &SimJob) -> bool {
+    match job.length() {
+        Length::Steps(total) => job.steps >= total * (1.0 - TOLERANCE),
+        Length::Seconds(seconds) => job.served_seconds >= seconds * (1.0 - TOLERANCE) - TOLERANCE,
     }
+}
+
+fn rejects(outputs: &[Output]) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::Note(Event::Rejected { .. })))
 }
 
 fn describe(incident: Incident) -> String {
@@ -287,6 +333,9 @@ fn describe(incident: Incident) -> String {
         }
         Incident::Twice { job, running, ordered } => {
             format!("{job} runs twice: gang {} was to start while gang {} still runs", ordered.0, running.0)
+        }
+        Incident::NoRoom { node, newcomer, ordered } => {
+            format!("gang {} of {newcomer} was to start on {node}, which has no room for it", ordered.0)
         }
     }
 }

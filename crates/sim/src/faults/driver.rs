@@ -6,19 +6,19 @@
 //! scheduler could know of.
 
 use super::advisers::{FaultyEstimator, FaultySolver};
-use super::checks::Checks;
+use super::checks::{Checks, Step};
 use super::counts::{Fault, FaultCounts};
 use super::link::{Channel, LATEST_SECONDS, Link};
-use super::plan::{Plan, PlannedFault, ROUND_SECONDS};
+use super::plan::{Plan, PlannedFault, ROUND_SECONDS, feasible};
 use crate::journal::{Journal, digest};
 use crate::rng::Rng;
-use crate::world::World;
+use crate::world::{Length, World};
 use arles_core::allocate::{POLICIES, PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::OrderReply;
 use arles_core::estimate::{RateQuery, RateRow};
 use arles_core::scheduler::{Fence, GangReport, Order, Survey, Verdict};
-use arles_core::{Cluster, Fingerprint, Input, JobId, JobSpec, NodeId, Scheduler, Time, Work};
+use arles_core::{Cluster, ClusterChange, Fingerprint, GpuId, Input, JobId, JobSpec, NodeId, Scheduler, Time, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const CLOCK_AT_START: i64 = 100_000_000_000;
 
 /// Something that happens at its time.
 #[derive(Clone, Debug)]
-enum SimEvent {
+pub(super) enum SimEvent {
     /// The daemon begins a round.
     Tick,
     /// The daemon asks what is there.
@@ -46,6 +46,10 @@ enum SimEvent {
     /// A node looks whether its lease still holds.
     Lease(NodeId),
     PlannedFault(PlannedFault),
+    /// An operator hears of something that happened to a GPU, and says so.
+    Heard(ClusterChange),
+    /// The daemon is back, and tells the engine what the cluster is.
+    Restarted,
 }
 
 /// What happened, as lines, and a hash of them. Lines are kept only if somebody wants to read them.
@@ -68,8 +72,8 @@ impl Log {
 /// One run of a plan.
 pub(super) struct Run<'p> {
     plan: &'p Plan,
-    scheduler: Scheduler,
-    world: World,
+    pub(super) scheduler: Scheduler,
+    pub(super) world: World,
     link: Link,
     solver: FaultySolver,
     estimator: FaultyEstimator,
@@ -84,10 +88,14 @@ pub(super) struct Run<'p> {
     /// The daemon's clock less the world's, in microseconds.
     skew: i64,
     journal: Vec<(Time, Input, u64)>,
+    /// Decides what operators do.
+    pub(super) change_rng: Rng,
+    /// The state before the last change, and how long the journal was then.
+    snapshot: Option<(usize, String)>,
     text: Journal<&'p mut Vec<u8>>,
-    down_until: Time,
+    pub(super) down_until: Time,
     /// Nodes that cannot be reached.
-    cut: Vec<bool>,
+    pub(super) cut: Vec<bool>,
     dead_are_silent: bool,
     /// For each node, when it gave the last answer that arrived, and the last of these that it knows of.
     arrived: Vec<Time>,
@@ -121,6 +129,8 @@ impl<'p> Run<'p> {
             arrivals: plan.jobs.len() as u64,
             skew: CLOCK_AT_START,
             journal: Vec::new(),
+            change_rng: root.fork("operators"),
+            snapshot: None,
             text,
             down_until: Time::ZERO,
             cut: vec![false; nodes],
@@ -137,6 +147,7 @@ impl<'p> Run<'p> {
             self.counts.count(Fault::Burst);
         }
         for spec in &self.plan.jobs {
+            self.count_job(spec);
             self.world.admit(spec.clone());
             self.at(spec.arrived, SimEvent::Input(Input::Submit(spec.clone())));
         }
@@ -147,7 +158,21 @@ impl<'p> Run<'p> {
         self.at(Time::from_seconds(5.0), SimEvent::Tick);
     }
 
-    fn at(&mut self, time: Time, what: SimEvent) {
+    /// Counts what is unusual about a job.
+    fn count_job(&mut self, spec: &JobSpec) {
+        let first = spec.array.is_some_and(|task| task.array == spec.id);
+        let kinds = [
+            (matches!(spec.work, Work::Open(_)), Fault::OpenJob),
+            (spec.program.is_some(), Fault::ProgramJob),
+            (!spec.needs.none(), Fault::JobWithNeeds),
+            (spec.time_limit_seconds.is_some(), Fault::JobWithTimeLimit),
+            (!spec.after.is_empty(), Fault::JobAfterOthers),
+            (first, Fault::ArrayOfJobs),
+        ];
+        kinds.into_iter().filter(|(is, _)| *is).for_each(|(_, fault)| self.counts.count(fault));
+    }
+
+    pub(super) fn at(&mut self, time: Time, what: SimEvent) {
         self.sent += 1;
         self.queue.insert((time, self.sent), what);
     }
@@ -160,18 +185,22 @@ impl<'p> Run<'p> {
     }
 
     /// What the daemon's clock shows.
-    fn clock(&self) -> Time {
+    pub(super) fn clock(&self) -> Time {
         Time(self.now.0.saturating_add_signed(self.skew))
     }
 
     /// Lets time pass until all is done, a rule is broken or the bound is reached.
     pub(super) fn complete(&mut self) {
-        let bound = self.plan.quiet_at.after(self.patience_seconds());
+        let mut bound = None;
         while self.checks.found.is_none() && !self.is_done() {
             let planned = self.queue.first_key_value().map(|((time, _), _)| *time).expect("there is always a tick");
             let next = self.world.next_event().map_or(planned, |t| t.min(planned)).max(self.now);
-            if next > bound {
-                return self.give_up(bound);
+            // Not before: which kinds there are in the end decides how long all must take.
+            if self.link.quiet {
+                let bound = *bound.get_or_insert_with(|| self.plan.quiet_at.after(self.patience_seconds()));
+                if next > bound {
+                    return self.give_up(bound);
+                }
             }
             self.checks.pass(next, &self.world);
             self.now = next;
@@ -195,20 +224,26 @@ impl<'p> Run<'p> {
         self.link.quiet
             && self.arrivals == 0
             && self.world.holders().next().is_none()
-            && self.checks.live().all(|spec| self.plan.feasible(spec).is_empty())
+            && !self.checks.live().any(|spec| self.can_end(spec))
+    }
+
+    /// Whether a live job, and all that it waits for, can run.
+    fn can_end(&self, spec: &JobSpec) -> bool {
+        !feasible(spec, &self.world).is_empty()
+            && self.checks.open_dependencies(spec.id).all(|earlier| self.can_end(earlier))
     }
 
     /// Time within which all must be done once faults have stopped: everybody after everybody else, four times
     /// over, and some rounds each for orders, pauses and turns.
     fn patience_seconds(&self) -> f64 {
         let alone = |spec: &JobSpec| {
-            let row = self.plan.truth.alone(spec.workload, spec.gang);
-            let rates = self.plan.feasible(spec).into_iter().filter_map(|k| row[k.index()].map(|p| p[1].rate));
-            match (spec.work, rates.min_by(f64::total_cmp)) {
+            let row = self.world.truth().alone(spec.workload, spec.gang);
+            let rates = feasible(spec, &self.world).into_iter().filter_map(|k| row[k.index()].map(|p| p[1].rate));
+            let length = self.world.life(spec.id).expect("jobs are kept to the end").length();
+            match (length, rates.min_by(f64::total_cmp)) {
                 (_, None) => 0.0,
-                (Work::Steps(steps), Some(rate)) => steps / rate,
-                (Work::Period(seconds), Some(_)) => seconds,
-                (Work::Open(expected), Some(_)) => expected.unwrap_or(3600.0),
+                (Length::Steps(steps), Some(rate)) => steps / rate,
+                (Length::Seconds(seconds), Some(_)) => seconds,
             }
         };
         let each = |spec: &JobSpec| 4.0 * alone(spec) + spec.restart_seconds + 10.0 * ROUND_SECONDS;
@@ -219,7 +254,7 @@ impl<'p> Run<'p> {
         let left: Vec<String> = self
             .checks
             .live()
-            .filter(|spec| !self.plan.feasible(spec).is_empty())
+            .filter(|spec| self.can_end(spec))
             .map(|spec| format!("{} {}", spec.id, self.scheduler.explain(spec.id)))
             .collect();
         let running: Vec<JobId> = self.world.holders().collect();
@@ -259,6 +294,17 @@ impl<'p> Run<'p> {
             SimEvent::Input(input) => self.tell(input),
             SimEvent::Lease(node) => self.look_at_lease(node),
             SimEvent::PlannedFault(planned) => self.suffer(planned),
+            SimEvent::Heard(change) => {
+                if self.now < self.down_until {
+                    self.at(self.down_until, SimEvent::Heard(change));
+                } else if !self.link.quiet {
+                    self.tell(Input::Cluster(change));
+                }
+            }
+            SimEvent::Restarted => {
+                let cluster = Arc::new(self.scheduler.cluster().clone());
+                self.cluster_changed(&cluster);
+            }
         }
     }
 
@@ -272,7 +318,8 @@ impl<'p> Run<'p> {
                 self.contact[n] = self.arrived[n];
                 self.at(self.contact[n].after(self.plan.settings.lease_seconds).max(self.now), SimEvent::Lease(node));
             }
-            answers[n] &= self.world.is_up(node) || !self.dead_are_silent;
+            let silent = self.dead_are_silent || self.world.cluster().node(node).removed;
+            answers[n] &= self.world.is_up(node) || !silent;
             answers[n] &= !(partial && self.rng.chance(0.5));
         }
         if partial {
@@ -299,7 +346,7 @@ impl<'p> Run<'p> {
     fn carry(&mut self, order: &Order) {
         let fence = match order {
             Order::Start(start) => {
-                let mut nodes: Vec<NodeId> = start.gpus.iter().map(|&g| self.plan.cluster.node_of(g)).collect();
+                let mut nodes: Vec<NodeId> = start.gpus.iter().map(|&g| self.world.cluster().node_of(g)).collect();
                 nodes.dedup();
                 self.places.insert(start.fence, nodes);
                 start.fence
@@ -333,7 +380,7 @@ impl<'p> Run<'p> {
     }
 
     /// Something happened to a gang by itself.
-    fn report(&mut self, report: GangReport) {
+    pub(super) fn report(&mut self, report: GangReport) {
         self.log.line(self.now, format_args!("{report:?}"));
         self.checks.reported(&report);
         if !self.places[&report.fence].iter().any(|n| self.cut[n.index()]) {
@@ -342,10 +389,10 @@ impl<'p> Run<'p> {
     }
 
     /// The daemon gets an input: into the journal, into the scheduler, and out with what follows.
-    fn tell(&mut self, mut input: Input) {
+    pub(super) fn tell(&mut self, mut input: Input) {
         if self.now < self.down_until {
             // People try again; everything else is lost.
-            if matches!(input, Input::Submit(_) | Input::Cancel(_)) {
+            if matches!(input, Input::Submit(_) | Input::Cancel(_) | Input::Cluster(_) | Input::Release(_)) {
                 self.at(self.down_until, SimEvent::Input(input));
             }
             return;
@@ -357,11 +404,21 @@ impl<'p> Run<'p> {
             self.submitted(spec);
         }
         let clock = self.clock();
+        let changes = matches!(input, Input::Cluster(_) | Input::Hold(_) | Input::Release(_));
+        if changes {
+            let text = serde_json::to_string(&self.scheduler).expect("plain data");
+            self.snapshot = Some((self.journal.len(), text));
+        }
         let outputs = self.scheduler.step(clock, &input);
         self.log.line(self.now, format_args!("{input:?} -> {outputs:?}"));
         self.text.record(clock, &input, &outputs).expect("memory can be written");
-        self.checks.stepped(self.now, &input, &outputs, &self.world);
+        let step = Step { input: &input, outputs: &outputs, clock, own_time: self.scheduler.now() };
+        self.checks.stepped(self.now, &step, &self.world);
         self.journal.push((clock, input, digest(&outputs)));
+        if !self.link.quiet && changes && self.change_rng.chance(self.plan.kill_in_change) {
+            self.counts.count(Fault::KilledInChange);
+            return self.kill();
+        }
         if !self.link.quiet && self.rng.chance(self.plan.kill) {
             return self.kill();
         }
@@ -390,10 +447,20 @@ impl<'p> Run<'p> {
         if self.plan.json {
             self.counts.count(Fault::ReplayedFromJson);
         }
-        let replayed = self.replayed();
+        self.at(self.down_until, SimEvent::Restarted);
+        let replayed = self.replayed(0, fresh(self.plan));
         let [written, again] = [&self.scheduler, &replayed].map(|s| serde_json::to_string(s).expect("plain data"));
         if written != again {
             self.checks.violated(self.now, "a snapshot differs from what the journal says".into());
+        }
+        if let Some((from, text)) = self.snapshot.take() {
+            self.counts.count(Fault::RestoredFromSnapshot);
+            let restored = serde_json::from_str(&text).expect("what was written can be read");
+            let restored = self.replayed(from, restored);
+            if serde_json::to_string(&restored).expect("plain data") != written {
+                self.checks.violated(self.now, "a snapshot and the journal after it say another thing".into());
+            }
+            self.snapshot = Some((from, text));
         }
         // From its journal, or from its snapshot.
         self.scheduler = match self.plan.json {
@@ -402,10 +469,9 @@ impl<'p> Run<'p> {
         };
     }
 
-    /// A new scheduler, told everything that is in the journal.
-    fn replayed(&mut self) -> Scheduler {
-        let mut scheduler = fresh(self.plan);
-        for (i, (time, input, expected)) in self.journal.iter().enumerate() {
+    /// A scheduler, told everything that is in the journal from an entry on.
+    fn replayed(&mut self, from: usize, mut scheduler: Scheduler) -> Scheduler {
+        for (i, (time, input, expected)) in self.journal.iter().enumerate().skip(from) {
             let input = if self.plan.json {
                 let text = serde_json::to_string(input).expect("inputs are plain data");
                 serde_json::from_str(&text).expect("what was written can be read")
@@ -457,6 +523,7 @@ impl<'p> Run<'p> {
                 self.counts.count(if seconds > 0.0 { Fault::ClockForward } else { Fault::ClockBack });
                 self.skew += (seconds * 1e6) as i64;
             }
+            PlannedFault::Operate(operation) => self.operate(operation),
             PlannedFault::Quiet => self.quiet(),
         }
     }
@@ -465,6 +532,11 @@ impl<'p> Run<'p> {
         if self.cut[node.index()] == reached {
             self.counts.count(if reached { Fault::NodeReached } else { Fault::NodeCutOff });
             self.cut[node.index()] = !reached;
+            // A node that has left hears of it now.
+            if reached && self.world.cluster().node(node).removed {
+                let cluster = Arc::new(self.world.cluster().clone());
+                self.cluster_changed(&cluster);
+            }
         }
     }
 
@@ -503,7 +575,13 @@ impl<'p> Run<'p> {
         for job in holders {
             self.world.set_health(self.now, job, 1.0);
         }
+        for gpu in (0..self.world.cluster().gpus() as u32).map(GpuId) {
+            self.world.return_gpu(self.now, gpu);
+        }
         self.link.quiet = true;
+        for input in self.checks.undoing() {
+            self.tell(input);
+        }
     }
 }
 
@@ -537,7 +615,21 @@ impl Site for Run<'_> {
         OrderReply::Pending
     }
 
-    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
+    /// At once, except for nodes out of reach: orders that were given before may still be on their way.
+    fn cluster_changed(&mut self, cluster: &Arc<Cluster>) {
+        for kind in &cluster.kinds()[self.world.cluster().kinds().len()..] {
+            self.estimator.add_kind(kind);
+        }
+        let nodes = cluster.nodes().len();
+        self.cut.resize(nodes, false);
+        self.arrived.resize(nodes, self.now);
+        self.contact.resize(nodes, self.now);
+        let cut = &self.cut;
+        match self.world.follow(self.now, cluster, |node| !cut[node.index()]) {
+            Ok(told) => told.into_iter().for_each(|report| self.report(report)),
+            Err(why) => self.checks.violated(self.now, why),
+        }
+    }
 
     /// The checkers notice by themselves.
     fn job_over(&mut self, _: JobId, _: bool) {}

@@ -2,11 +2,17 @@
 
 use crate::rng::Rng;
 use crate::truth::Truth;
-use crate::world::WorldOptions;
+use crate::world::{World, WorldOptions};
 use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::scheduler::Settings;
-use arles_core::{Cluster, JobId, JobSpec, Kind, KindId, Library, NodeId, Tenant, TenantId, Time, Work, WorkloadId};
+use arles_core::{
+    Cluster, JobId, JobSpec, Kind, KindId, Library, Node, NodeId, Tenant, TenantId, Time, Work, WorkloadId,
+};
 use std::sync::Arc;
+
+mod changes;
+
+pub(super) use changes::{Operation, amounts};
 
 /// Time between two decisions.
 pub(super) const ROUND_SECONDS: f64 = 60.0;
@@ -32,6 +38,8 @@ pub(super) enum PlannedFault {
     Switch(usize),
     /// The daemon's clock jumps by so many seconds.
     Jump(f64),
+    /// Somebody changes the cluster, or what a job may do.
+    Operate(Operation),
     /// No faults from here on.
     Quiet,
 }
@@ -53,6 +61,8 @@ pub(super) struct Plan {
     pub(super) kill: f64,
     /// Whether a killed daemon reads its journal as text.
     pub(super) json: bool,
+    /// How likely the daemon is killed between the journal and what follows from a change of the cluster or of what a job may do.
+    pub(super) kill_in_change: f64,
 }
 
 impl Plan {
@@ -60,13 +70,13 @@ impl Plan {
         let root = Rng::new(seed);
         let mut rng = root.fork("plan");
         let quiet_seconds = rng.uniform_in(2400.0, 9000.0);
-        let cluster = draw_cluster(&mut root.fork("cluster"));
+        let mut cluster = draw_cluster(&mut root.fork("cluster"));
         let (truth, workloads) = draw_truth(cluster.kinds(), &mut root.fork("workloads"));
         let tenants = (0..1 + rng.below(3))
             .map(|i| Tenant { name: format!("tenant{i}"), weight: if rng.chance(0.5) { 1.0 } else { 2.5 } })
             .collect::<Vec<_>>();
         let mut jobs_rng = root.fork("jobs");
-        let (jobs, bursts) = draw_jobs(&cluster, &truth, workloads, tenants.len(), quiet_seconds, &mut jobs_rng);
+        let (mut jobs, bursts) = draw_jobs(&cluster, &truth, workloads, tenants.len(), quiet_seconds, &mut jobs_rng);
         let world_options = WorldOptions {
             checkpoint_seconds: if rng.chance(0.5) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
             checkpoint_every_seconds: rng.uniform_in(60.0, 900.0),
@@ -75,6 +85,12 @@ impl Plan {
         let mut planned_faults =
             draw_planned_faults(&cluster, jobs.len() as u64, quiet_seconds, &mut root.fork("troubles"));
         planned_faults.extend(draw_switches(quiet_seconds, &mut root.fork("switches")));
+        let changes = changes::are_drawn(&root);
+        if changes {
+            planned_faults.extend(changes::draw_operations(quiet_seconds, &mut root.fork("operations")));
+            changes::vary_jobs(&mut jobs, &mut root.fork("varied jobs"));
+            changes::size_hosts(&mut cluster, &mut root.fork("hosts"));
+        }
         planned_faults.sort_by_key(|(at, _)| *at);
         Self {
             planned_faults,
@@ -83,6 +99,7 @@ impl Plan {
             quiet_at: Time::from_seconds(quiet_seconds),
             kill: if rng.chance(0.4) { 0.0 } else { 0.004 * rng.uniform() },
             json: rng.chance(0.3),
+            kill_in_change: if changes { 0.3 * root.fork("kills in changes").uniform() } else { 0.0 },
             truth: Arc::new(truth),
             cluster,
             tenants,
@@ -91,14 +108,27 @@ impl Plan {
             bursts,
         }
     }
+}
 
-    /// Kinds on which a job can really run.
-    pub(super) fn feasible(&self, job: &JobSpec) -> Vec<KindId> {
-        let (row, counts) = (self.truth.alone(job.workload, job.gang), self.cluster.counts());
-        let may = |k: &KindId| job.kinds.is_empty() || job.kinds.contains(k);
-        let fits = |k: &KindId| row[k.index()].is_some() && counts[k.index()] >= job.gang;
-        (0..counts.len() as u16).map(KindId).filter(may).filter(fits).collect()
-    }
+/// Kinds of a world on which a job can really run.
+pub(super) fn feasible(job: &JobSpec, world: &World) -> Vec<KindId> {
+    let (row, cluster) = (world.truth().alone(job.workload, job.gang), world.cluster());
+    let may = |k: &KindId| job.kinds.is_empty() || job.kinds.contains(k);
+    let memory = |k: &KindId| cluster.kind(*k).memory_gib >= job.needs.gpu_memory_gib;
+    let room =
+        |k: &KindId| cluster.present().filter(|(_, node)| node.kind == *k).map(|(_, node)| seats(node, job)).sum();
+    let fits = |k: &KindId| row[k.index()].is_some() && memory(k) && Some(job.gang) <= Some(room(k));
+    (0..cluster.kinds().len() as u16).map(KindId).filter(may).filter(fits).collect()
+}
+
+/// GPUs of an empty node that a job could have.
+fn seats(node: &Node, job: &JobSpec) -> u32 {
+    let room = |most: Option<f64>, each: f64| match most {
+        Some(most) if each > 0.0 => (most / each * (1.0 + 1e-9)).floor() as u32,
+        _ => u32::MAX,
+    };
+    let cpus = room(node.cpus, job.needs.cpus_per_gpu);
+    node.gpus.min(cpus).min(room(node.memory_gib, job.needs.memory_gib_per_gpu))
 }
 
 fn draw_cluster(rng: &mut Rng) -> Cluster {

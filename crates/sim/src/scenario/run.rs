@@ -217,7 +217,18 @@ impl Site for VirtualSite<'_> {
         self.world.apply(self.now, order).into()
     }
 
-    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
+    fn cluster_changed(&mut self, cluster: &Arc<Cluster>) {
+        for kind in &cluster.kinds()[self.world.cluster().kinds().len()..] {
+            self.oracle.add_kind(kind);
+            if let Some(learner) = &mut self.learner {
+                learner.add_kind(kind);
+            }
+        }
+        // What it tells, surveys tell too.
+        if let Err(why) = self.world.set_cluster(self.now, cluster) {
+            panic!("the cluster cannot become what the scheduler says: {why}");
+        }
+    }
 
     fn job_over(&mut self, job: JobId, completed: bool) {
         if let Some(sim_job) = self.world.dismiss(job) {

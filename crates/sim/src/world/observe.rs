@@ -3,6 +3,9 @@
 use super::*;
 use arles_core::estimate::RateQuery;
 
+/// Exit code of a program that was killed by a signal it cannot catch.
+const KILLED: i32 = 137;
+
 /// A gang that runs and goes on running, and what its GPUs draw.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SteadyGang {
@@ -19,8 +22,10 @@ pub struct SteadyGang {
 }
 
 impl World {
-    /// What is there now, on the nodes for which `answers` holds.
+    /// What is there now, on the nodes for which `answers` holds. Nodes that have left do not answer.
     pub fn survey(&mut self, now: Time, answers: impl Fn(NodeId) -> bool) -> Survey {
+        let there: Vec<bool> = self.cluster.nodes().iter().map(|node| !node.removed).collect();
+        let answers = |node: NodeId| there[node.index()] && answers(node);
         let all = (0..self.up.len() as u32).map(NodeId).filter(|&n| answers(n));
         let nodes: Vec<ObservedNode> = all.map(|node| ObservedNode { node, up: self.up[node.index()] }).collect();
         let holders: Vec<JobId> = self.seated.iter().copied().collect();
@@ -45,14 +50,18 @@ impl World {
             self.settle(now, job);
         }
         for g in 0..self.on_gpu.len() {
-            let node = self.cluster.node_of(GpuId(g as u32));
-            if self.on_gpu[g].iter().all(Option::is_none) && self.up[node.index()] {
-                let kind = self.cluster.kind_of(GpuId(g as u32));
-                self.unused_joules[kind.index()] += now.since(self.idle_since[g]) * self.unused_watts(kind);
-                self.idle_since[g] = now;
-            }
+            self.settle_unused(now, GpuId(g as u32));
         }
         self.check_counts();
+    }
+
+    /// Counts what a GPU that is on and that nobody holds has drawn until `now`.
+    pub(super) fn settle_unused(&mut self, now: Time, gpu: GpuId) {
+        if self.on_gpu[gpu.index()].iter().all(Option::is_none) && self.is_on(gpu) {
+            let kind = self.cluster.kind_of(gpu);
+            self.unused_joules[kind.index()] += now.since(self.idle_since[gpu.index()]) * self.unused_watts(kind);
+            self.idle_since[gpu.index()] = now;
+        }
     }
 
     /// Counts that are kept up to date order by order, taken anew from the seats.
@@ -76,28 +85,34 @@ impl World {
 
     /// A node goes down: its gangs are gone, with what they had not saved.
     pub fn fail_node(&mut self, now: Time, node: NodeId) {
-        if !std::mem::replace(&mut self.up[node.index()], false) {
+        if !self.up[node.index()] {
             return;
         }
         self.cut_off(now, node);
-        let kind = self.cluster.node(node).kind;
-        let idle_watts = self.unused_watts(kind);
-        for g in self.cluster.node(node).gpu_range() {
-            self.unused_joules[kind.index()] += now.since(self.idle_since[g as usize]) * idle_watts;
+        let idle_watts = self.unused_watts(self.cluster.node(node).kind);
+        for gpu in self.working_gpus(node) {
+            self.settle_unused(now, gpu);
             self.watts -= idle_watts;
+        }
+        self.up[node.index()] = false;
+    }
+
+    /// A node comes back, empty. One that has left does not.
+    pub fn restore_node(&mut self, now: Time, node: NodeId) {
+        if self.up[node.index()] || self.cluster.node(node).removed {
+            return;
+        }
+        self.up[node.index()] = true;
+        let idle_watts = self.unused_watts(self.cluster.node(node).kind);
+        for gpu in self.working_gpus(node) {
+            self.idle_since[gpu.index()] = now;
+            self.watts += idle_watts;
         }
     }
 
-    /// A node comes back, empty.
-    pub fn restore_node(&mut self, now: Time, node: NodeId) {
-        if std::mem::replace(&mut self.up[node.index()], true) {
-            return;
-        }
-        let idle_watts = self.unused_watts(self.cluster.node(node).kind);
-        for g in self.cluster.node(node).gpu_range() {
-            self.idle_since[g as usize] = now;
-            self.watts += idle_watts;
-        }
+    /// GPUs of a node that work when it is up.
+    pub(super) fn working_gpus(&self, node: NodeId) -> Vec<GpuId> {
+        self.cluster.node(node).gpu_range().map(GpuId).filter(|gpu| !self.lost[gpu.index()]).collect()
     }
 
     /// Ends every gang with a GPU on `node`; each falls back to its last checkpoint.
@@ -107,22 +122,33 @@ impl World {
         hit.sort_unstable();
         hit.dedup();
         for job in hit {
-            self.settle(now, job);
-            let safe = self.jobs[&job].gang.as_ref().map_or(0.0, |g| g.safe_steps);
-            self.release(now, job);
-            self.jobs.get_mut(&job).expect("it was there").steps = safe;
+            self.break_off(now, job);
         }
     }
 
-    /// A running gang breaks; returns what it would tell.
+    /// Ends a gang, which falls back to its last checkpoint.
+    pub(super) fn break_off(&mut self, now: Time, job: JobId) {
+        self.settle(now, job);
+        let safe = self.jobs[&job].gang.as_ref().map_or(0.0, |g| g.safe_steps);
+        self.release(now, job);
+        self.jobs.get_mut(&job).expect("it was there").steps = safe;
+    }
+
+    /// A running gang breaks; returns what it would tell. A program that is killed ends with exit code 137.
     pub fn crash(&mut self, now: Time, job: JobId, why: &str) -> Option<GangReport> {
+        let program = self.jobs.get(&job).is_some_and(|sim_job| sim_job.spec.program.is_some());
+        self.fail(now, job, why, program.then_some(KILLED))
+    }
+
+    /// A running gang fails, and falls back to its last checkpoint.
+    pub(super) fn fail(&mut self, now: Time, job: JobId, why: &str, exit_code: Option<i32>) -> Option<GangReport> {
         self.settle(now, job);
         let sim_job = self.jobs.get_mut(&job)?;
         let gang = sim_job.gang.as_ref().filter(|g| g.ended.is_none() && !g.stopping)?;
         let (fence, safe) = (gang.fence, gang.safe_steps);
         sim_job.steps = safe;
-        self.end(now, job, GangState::Failed(why.to_owned()));
-        Some(GangReport::new(job, fence, GangEvent::Failed(safe, why.to_owned())))
+        self.end(now, job, GangState::Failed(why.to_owned()), exit_code);
+        Some(GangReport { exit_code, ..GangReport::new(job, fence, GangEvent::Failed(safe, why.to_owned())) })
     }
 
     /// A gang's GPUs slow down (or recover, with 1).
@@ -163,9 +189,9 @@ impl World {
         let unused: f64 = self.unused_joules.iter().sum();
         let idle = (0..self.on_gpu.len()).map(|g| {
             let gpu = GpuId(g as u32);
-            let (kind, up) = (self.cluster.kind_of(gpu), self.up[self.cluster.node_of(gpu).index()]);
+            let (kind, on) = (self.cluster.kind_of(gpu), self.is_on(gpu));
             let empty = self.on_gpu[g].iter().all(Option::is_none);
-            if empty && up { now.since(self.idle_since[g]) * self.unused_watts(kind) } else { 0.0 }
+            if empty && on { now.since(self.idle_since[g]) * self.unused_watts(kind) } else { 0.0 }
         });
         let running = self.seated_jobs().filter_map(|sim_job| {
             let gang = sim_job.gang.as_ref().filter(|g| g.ended.is_none())?;
@@ -255,15 +281,27 @@ impl World {
         &self.busy_gpu_seconds
     }
 
+    /// How everything runs here.
+    #[must_use]
+    pub fn truth(&self) -> &Truth {
+        &self.truth
+    }
+
     /// Which GPU is of which kind, on which node.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Whether a node is up.
+    /// Whether a node is there and up.
     #[must_use]
     pub fn is_up(&self, node: NodeId) -> bool {
         self.up[node.index()]
+    }
+
+    /// Whether a GPU draws power: it works, and its node is up.
+    #[must_use]
+    pub fn is_on(&self, gpu: GpuId) -> bool {
+        self.up[self.cluster.node_of(gpu).index()] && !self.lost[gpu.index()]
     }
 }

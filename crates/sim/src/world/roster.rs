@@ -11,10 +11,11 @@ impl World {
 
     /// Makes a job known that has done so many steps elsewhere, and of which no gang up to `fence` may start.
     pub fn admit_with(&mut self, spec: JobSpec, steps_done: f64, fence: Fence) {
-        // A workload that nobody knows fits nowhere; its starts are refused.
-        let known = self.truth.knows(spec.workload);
+        // Starts of a job that cannot be played are refused.
+        let part = Part::of(&spec, &mut self.truth);
         let sim_job = SimJob {
-            paces: if known { self.truth.alone(spec.workload, spec.gang) } else { Arc::from([]) },
+            paces: part.as_ref().map_or_else(|_| Arc::from([]), |part| self.truth.alone(part.plays, spec.gang)),
+            part,
             steps: if steps_done.is_finite() { steps_done.max(0.0) } else { 0.0 },
             served_seconds: 0.0,
             started: None,
@@ -35,6 +36,8 @@ impl World {
     /// A job that was forgotten is known again, with everything that was known of it.
     pub fn readmit(&mut self, mut sim_job: SimJob) {
         sim_job.gang = None;
+        // There may be kinds now that there were not when it left.
+        sim_job.paces = sim_job.paces_by(&self.truth);
         self.jobs.insert(sim_job.spec.id, sim_job);
     }
 
@@ -80,7 +83,7 @@ impl World {
             let (idle, unused) = (self.cluster.kind(node.kind).idle_watts, self.unused_watts(node.kind));
             for g in node.gpu_range() {
                 let empty = self.on_gpu[g as usize].iter().all(Option::is_none);
-                watts[g as usize] = if empty { unused } else { idle };
+                watts[g as usize] = if self.lost[g as usize] { 0.0 } else { [idle, unused][usize::from(empty)] };
             }
         }
         for gang in self.seated.iter().filter_map(|id| self.jobs[id].gang.as_ref()).filter(|g| g.ended.is_none()) {
@@ -115,8 +118,25 @@ impl SimJob {
 
     /// How this gang ended, if it ended by itself and was then ordered to stop.
     #[must_use]
-    pub fn outcome_of(&self, fence: Fence) -> Option<GangEvent> {
-        self.outcome.as_ref().filter(|(of, _)| *of == fence).map(|(_, fate)| fate.clone())
+    pub fn outcome_of(&self, fence: Fence) -> Option<GangReport> {
+        self.outcome.clone().filter(|report| report.fence == fence)
+    }
+
+    /// How much it really has to do, whatever anybody expects of it.
+    #[must_use]
+    pub fn length(&self) -> Length {
+        self.part.as_ref().map_or(Length::Steps(0.0), |part| part.length)
+    }
+
+    /// What it runs like, for the truth. Only jobs that can be played have gangs.
+    #[must_use]
+    pub fn plays(&self) -> WorkloadId {
+        self.part.as_ref().map_or(self.spec.workload, |part| part.plays)
+    }
+
+    /// Its paces on all kinds that there are.
+    pub(super) fn paces_by(&self, truth: &Truth) -> PaceRow {
+        self.part.as_ref().map_or_else(|_| Arc::from([]), |part| truth.alone(part.plays, self.spec.gang))
     }
 
     /// The same, with no gang up to `fence` to start any more.

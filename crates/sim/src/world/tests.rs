@@ -1,7 +1,7 @@
 //! What faults once broke in the world. The seeds that found them are in the history.
 
 use super::*;
-use arles_core::{Library, TenantId, WorkloadId};
+use arles_core::{Library, TenantId, Work, WorkloadId};
 
 /// One GPU and one job of 100 s.
 fn world(world_options: WorldOptions) -> World {

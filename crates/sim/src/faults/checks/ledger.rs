@@ -11,7 +11,7 @@
 use super::Plan;
 use crate::world::World;
 use arles_core::scheduler::{Fence, Start};
-use arles_core::{GpuId, JobId, Time};
+use arles_core::{GpuId, JobId, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A gang that runs.
@@ -83,10 +83,11 @@ impl<'p> Ledger<'p> {
         if seconds <= 0.0 {
             return;
         }
-        let cluster = &self.plan.cluster;
+        let cluster = world.cluster();
         for (n, node) in cluster.nodes().iter().enumerate() {
-            if world.is_up(arles_core::NodeId(n as u32)) {
-                self.joules += f64::from(node.gpus) * cluster.kind(node.kind).idle_watts * seconds;
+            if world.is_up(NodeId(n as u32)) {
+                let working = node.gpu_range().filter(|&g| !world.is_lost(GpuId(g))).count();
+                self.joules += working as f64 * cluster.kind(node.kind).idle_watts * seconds;
             }
         }
         for (&job, gang) in &self.present {
@@ -99,20 +100,22 @@ impl<'p> Ledger<'p> {
     }
 
     fn active_watts(&self, job: JobId, gang: &Present, world: &World) -> f64 {
-        let workload = |job: JobId| world.life(job).expect("jobs are kept to the end").spec.workload;
+        let workload = |job: JobId| world.life(job).expect("jobs are kept to the end").plays();
         let start = &self.orders[&gang.fence];
-        let idle_watts = self.plan.cluster.kind(start.kind).idle_watts;
+        // Not the order's kind: that may have been corrected.
+        let kind = world.cluster().kind_of(gang.gpus[0]);
+        let idle_watts = world.cluster().kind(kind).idle_watts;
         let beside = |(&other, there): (&JobId, &Present)| {
             (other != job && there.gpus.iter().any(|gpu| gang.gpus.contains(gpu))).then_some(other)
         };
         match self.present.iter().find_map(beside) {
             Some(partner) => {
-                let pair = self.plan.truth.together(workload(job), workload(partner), start.kind);
+                let pair = world.truth().together(workload(job), workload(partner), kind);
                 pair.map_or(0.0, |pair| (pair.watts - idle_watts).max(0.0) / 2.0)
             }
             None => {
-                let row = self.plan.truth.alone(workload(job), gang.gpus.len() as u32);
-                let pace = row[start.kind.index()].expect("it runs there")[usize::from(start.spread)];
+                let row = world.truth().alone(workload(job), gang.gpus.len() as u32);
+                let pace = row[kind.index()].expect("it runs there")[usize::from(start.spread)];
                 (pace.watts - idle_watts).max(0.0) * gang.gpus.len() as f64
             }
         }
