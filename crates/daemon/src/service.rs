@@ -13,6 +13,7 @@ pub mod desk;
 mod engine_worker;
 mod event_loop;
 pub mod gauges;
+mod progress;
 mod snapshotter;
 pub(crate) mod state_machine;
 mod workers;
@@ -121,6 +122,8 @@ pub(crate) enum Message {
     Inputs(Vec<Input>),
     /// A survey of the engine, with meters and measurements.
     EngineReport(Box<EngineReport>),
+    /// A whole entry of progress reports has gathered.
+    ProgressGathered,
     /// The engine removed jobs that are over; their last meters.
     JobsRemoved(Vec<(JobId, Option<JobMeter>)>),
     /// The engine has the list of live jobs; last meters of others.
@@ -139,6 +142,8 @@ pub(crate) struct Shared {
     pub(crate) header: Arc<JournalHeader>,
     pub(crate) clock: Clock,
     pub(crate) gauges: Gauges,
+    /// Progress reports that are not yet journalled.
+    pub(crate) progress: progress::Gatherer,
     pub(crate) options: Options,
     pub(crate) engine_name: String,
     pub(crate) estimator_name: String,
@@ -277,6 +282,7 @@ impl Service {
             header,
             clock: Clock::resume(last, options.speed),
             gauges: Gauges::default(),
+            progress: progress::Gatherer::default(),
             options,
             engine_name: parts.engine_name,
             estimator_name: parts.estimator_name,

@@ -10,6 +10,7 @@
 mod accounts;
 mod decision;
 mod events;
+mod progress;
 mod record;
 mod series;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 pub(crate) use accounts::Totals;
 pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
+pub(crate) use progress::Said;
 pub(crate) use record::{HeldGpus, Record};
 pub(crate) use series::{Bucket, RESOLUTIONS, Series};
 
@@ -201,10 +203,11 @@ impl Book {
             }
             Entry::RollCall(meters) => meters.iter().for_each(|meter| self.last_meter(meter)),
             Entry::Measured(observations) => observations.iter().for_each(|seen| self.measured(seen)),
+            Entry::Progress(reports) => self.progressed(reports),
         }
         for output in &effects.outputs {
             match output {
-                Output::Order(order) => self.count_order(order),
+                Output::Order(order) => self.count_order(at, order),
                 Output::Note(event) => self.note_event(at, event),
                 Output::Solve(_) | Output::Estimate(_) | Output::Cluster(_) => {}
             }
@@ -242,12 +245,13 @@ impl Book {
         }
     }
 
-    fn count_order(&mut self, order: &Order) {
+    fn count_order(&mut self, at: Time, order: &Order) {
         match order {
             Order::Start(start) => {
                 let Some(record) = edit(&mut self.jobs, &start.job) else { return };
                 if record.last_fence < start.fence.0 {
                     record.last_fence = start.fence.0;
+                    record.steady_since = at;
                     record.starts += 1;
                     self.counts.starts += 1;
                     let to = self.place_in_words(start.kind, start.gpus.len());
@@ -428,8 +432,10 @@ impl Book {
             if let Some(held) = &after {
                 self.occupy(at, job, tenant, &held.gpus);
             }
+            self.disturb(at, job);
         }
         if was != state {
+            self.disturb(at, job);
             self.recount(job, tenant, was, state, reason);
             match state {
                 JobState::Running => {
@@ -477,6 +483,9 @@ impl Book {
             let Some(own) = seats.iter().position(|&s| s == job.0) else { continue };
             seats[own] = 0;
             let other = seats[1 - own];
+            if let Some(partner) = edit(&mut self.jobs, &JobId(other)) {
+                partner.steady_since = at;
+            }
             self.share_out(at, gpu, tenant, other, 1.0);
         }
     }

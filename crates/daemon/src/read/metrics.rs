@@ -251,6 +251,12 @@ fn service(page: &mut Page, shared: &Shared) {
     );
     page.one("arles_snapshots_total", "counter", "Snapshots written since the start.", gauges.snapshots.get());
     page.one("arles_snapshot_bytes", "gauge", "Size of the last snapshot.", gauges.snapshot_bytes.get());
+    page.one(
+        "arles_progress_reports_total",
+        "counter",
+        "Progress reports of jobs' own code since the start.",
+        gauges.progress_reports.get(),
+    );
     page.one("arles_requests_waiting", "gauge", "Requests queued for the event loop.", gauges.inbox.get());
     page.one("arles_event_listeners", "gauge", "Open event streams.", gauges.listeners.get());
     page.one("arles_engine_up", "gauge", "Whether the engine responds.", gauges.engine_up.get());

@@ -10,6 +10,7 @@
 //! when there is one. If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
 //! restart is back at the last sync.
 
+use super::progress::PROGRESS_EVERY;
 use super::{Message, ServiceState, Shared, engine_worker, snapshotter, workers};
 use crate::Refusal;
 use crate::read::book::Reasons;
@@ -75,6 +76,8 @@ pub(crate) struct EventLoop {
     /// Not before then: the next snapshot, and the next refresh of reasons.
     next_snapshot: Instant,
     next_reasons: Instant,
+    /// When progress reports are journalled next, by the wall's clock.
+    next_progress: Instant,
     maintenance: VecDeque<MaintenanceStep>,
     /// Entries that take long to step: one per pass of the loop, each in a batch of its own, so that requests come in between.
     slow_entries: VecDeque<Entry>,
@@ -94,6 +97,7 @@ impl EventLoop {
             entries: 0,
             next_snapshot: Instant::now(),
             next_reasons: Instant::now(),
+            next_progress: Instant::now(),
             maintenance: VecDeque::new(),
             slow_entries: VecDeque::new(),
         }
@@ -119,7 +123,7 @@ impl EventLoop {
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
         self.resync_workers(workers);
         loop {
-            let mut pause = self.shared.clock.until(self.next_tick);
+            let mut pause = self.shared.clock.until(self.next_tick).min(self.until_progress());
             if !self.maintenance.is_empty() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
@@ -143,9 +147,14 @@ impl EventLoop {
                 while !self.slow_entries.is_empty() {
                     self.commit_slow_entry(now, workers)?;
                 }
+                while self.commit_progress(now, workers)? {}
                 return self.close();
             }
             self.commit_slow_entry(now, workers)?;
+            if self.until_progress().is_zero() || self.shared.progress.is_full() {
+                self.next_progress = Instant::now() + PROGRESS_EVERY;
+                self.commit_progress(now, workers)?;
+            }
             if now >= self.next_tick {
                 self.tick(now, workers)?;
             }
@@ -159,6 +168,28 @@ impl EventLoop {
         let mut batch = Batch::default();
         self.step(now, entry, &mut batch);
         self.commit(batch, workers)
+    }
+
+    fn until_progress(&self) -> Duration {
+        self.next_progress.saturating_duration_since(Instant::now())
+    }
+
+    /// Journals the progress reports that have gathered, and what they measure, in a batch of their own; `false` if there were none.
+    fn commit_progress(&mut self, now: Time, workers: &Workers) -> Result<bool, StoreError> {
+        let mut reports = self.shared.progress.take();
+        reports.retain(|report| self.machine.scheduler.job_status(report.job).is_some());
+        if reports.is_empty() {
+            return Ok(false);
+        }
+        // The book is as of the last commit, and nothing comes between: published, these reports lead to the same.
+        let measured = self.shared.book().observations(&reports);
+        let mut batch = Batch::default();
+        self.step(now, Entry::Progress(reports), &mut batch);
+        if !measured.is_empty() {
+            self.step(now, Entry::Measured(measured), &mut batch);
+        }
+        self.commit(batch, workers)?;
+        Ok(true)
     }
 
     /// Sends live jobs, removals and open orders again, after a start or when the engine is back.
@@ -207,7 +238,8 @@ impl EventLoop {
                 self.slow_entries.push_back(Entry::Input(Input::Surveyed(report.survey)));
                 self.slow_entries.push_back(Entry::Meters(report.meters));
                 if !report.observations.is_empty() {
-                    self.slow_entries.push_back(Entry::Measured(report.observations));
+                    let observations = self.shared.book().heard_from_engine(report.observations);
+                    self.slow_entries.push_back(Entry::Measured(observations));
                 }
             }
             Message::JobsRemoved(jobs) => {
@@ -217,6 +249,8 @@ impl EventLoop {
             }
             Message::JobsSynced(meters) => self.step_in_order(now, Entry::RollCall(meters), batch),
             Message::Reconnected => self.resync_workers(workers),
+            // It only wakes the loop.
+            Message::ProgressGathered => {}
             Message::Stop => batch.stop = true,
             Message::Maintenance(steps) => self.maintenance = steps,
         }

@@ -5,7 +5,7 @@
 
 use crate::read::book::Book;
 use crate::read::book::HeldGpus;
-use crate::store::entry::{self, Entry, JournalHeader, Key};
+use crate::store::entry::{self, Entry, JournalHeader, Key, ProgressReport};
 use crate::store::{JournalRecord, Store, StoreError};
 use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
@@ -191,8 +191,12 @@ impl StateMachine {
                 &Input::Submit(submission.spec.clone())
             }
             Entry::Input(input) => input,
+            Entry::Progress(reports) => match checkpointed(reports) {
+                Some(input) => &{ input },
+                None => return self.no_effects(),
+            },
             Entry::Meters(_) | Entry::Dismissed(..) | Entry::RollCall(_) | Entry::Measured(_) => {
-                return Effects { round: self.scheduler.round(), ..Effects::default() };
+                return self.no_effects();
             }
         };
         let answered = match input {
@@ -213,6 +217,10 @@ impl StateMachine {
         let changed_jobs = jobs.into_iter().filter_map(|job| self.job_update(job)).collect();
         let nodes = nodes_may_change.then(|| self.scheduler.node_statuses().collect());
         Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, nodes }
+    }
+
+    fn no_effects(&self) -> Effects {
+        Effects { round: self.scheduler.round(), ..Effects::default() }
     }
 
     fn job_update(&self, job: JobId) -> Option<JobUpdate> {
@@ -237,4 +245,10 @@ impl StateMachine {
             estimated_rate: (job_status.rate > 0.0).then_some(job_status.rate),
         })
     }
+}
+
+/// What the scheduler is told of progress reports: the steps that are safe.
+fn checkpointed(reports: &[ProgressReport]) -> Option<Input> {
+    let safe: Vec<(JobId, f64)> = reports.iter().filter_map(|r| Some((r.job, r.safe_steps?))).collect();
+    (!safe.is_empty()).then_some(Input::Checkpointed(safe))
 }

@@ -126,6 +126,10 @@ impl Book {
     }
 
     pub(super) fn measured(&mut self, seen: &Observation) {
+        self.note_watts(seen);
+        if seen.rate <= 0.0 {
+            return;
+        }
         let key: CellKey = (seen.ask, seen.kind, seen.spread);
         let guess = self.guess(&seen.ask, seen.kind, seen.spread);
         self.counts.measurements += 1;
