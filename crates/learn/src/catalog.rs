@@ -20,8 +20,8 @@ pub mod disk;
 pub mod labels;
 pub mod timestamp;
 
-use arles_core::estimate::Source;
-use arles_core::{Time, Workload};
+use arles_core::estimate::{Observation, Source};
+use arles_core::{KindId, Profile, Time, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -89,6 +89,28 @@ pub struct CatalogError(pub String);
 pub struct Catalog {
     cells: BTreeMap<Key, Cell>,
     features: BTreeMap<String, Workload>,
+    profiles: BTreeMap<String, Profile>,
+}
+
+impl Key {
+    /// The cell that an observation is about; `None` if it is about nobody that is known by name, or about a gang that was spread,
+    /// which says little about one that is not.
+    #[must_use]
+    pub fn of<'n>(
+        o: &Observation,
+        workload: impl Fn(WorkloadId) -> Option<&'n str>,
+        kind: impl Fn(KindId) -> Option<&'n str>,
+    ) -> Option<Self> {
+        if o.spread && o.ask.gang > 1 {
+            return None;
+        }
+        let partner = match o.ask.partner {
+            Some(partner) => Some(workload(partner)?.to_owned()),
+            None => None,
+        };
+        let (workload, kind) = (workload(o.ask.workload)?.to_owned(), kind(o.kind)?.to_owned());
+        Some(Self { workload, partner, kind, gang: o.ask.gang })
+    }
 }
 
 impl Cell {
@@ -144,6 +166,22 @@ impl Catalog {
         self.features.insert(workload.name.clone(), workload);
     }
 
+    /// What little is known of a workload that nobody described in full, where somebody said so.
+    #[must_use]
+    pub fn profile(&self, workload: &str) -> Option<&Profile> {
+        self.profiles.get(workload)
+    }
+
+    /// All profiles, by name.
+    pub fn profiles(&self) -> impl Iterator<Item = (&str, &Profile)> {
+        self.profiles.iter().map(|(name, profile)| (name.as_str(), profile))
+    }
+
+    /// Says what little is known of a workload; whatever was said before is replaced.
+    pub fn set_profile(&mut self, workload: &str, profile: Profile) {
+        self.profiles.insert(workload.to_owned(), profile);
+    }
+
     /// Writes a cell as it is, unless something of a better source is there; `true` if it was written.
     ///
     /// # Errors
@@ -183,10 +221,19 @@ impl Catalog {
         Ok(moved)
     }
 
+    /// Takes an observation in and returns its cell as it is now; `None` if a number makes no sense, which changes nothing. A power
+    /// of 0 was not measured. Whoever turns observations into cells does it here, with a key from [`Key::of`], so that
+    /// all come to the same cell.
+    pub fn observe(&mut self, key: Key, o: &Observation) -> Option<Cell> {
+        let watts = Some(o.watts).filter(|w| w.is_finite() && *w > 0.0);
+        self.measure(key, &Measurement { rate: o.rate, watts, at: o.at, error: MEASUREMENT_ERROR }).ok()
+    }
+
     /// Forgets every cell that names a workload, on either side, and what it is made of.
     pub fn forget(&mut self, workload: &str) {
         self.cells.retain(|key, _| key.workload != workload && key.partner.as_deref() != Some(workload));
         self.features.remove(workload);
+        self.profiles.remove(workload);
     }
 }
 
@@ -282,6 +329,32 @@ mod tests {
         let late = catalog.measure(key(), &at(365.0 * 86_400.0, 12.0)).unwrap();
         assert!(late.rate > 11.7 && late.rate < 12.0, "{late:?}");
         assert_eq!(late.observations, 2);
+    }
+
+    #[test]
+    fn an_observation_is_a_measurement_of_its_cell() {
+        let o = Observation {
+            ask: arles_core::estimate::RateQuery { workload: WorkloadId(1), gang: 1, partner: Some(WorkloadId(0)) },
+            kind: KindId(0),
+            spread: false,
+            rate: 3.0,
+            watts: 0.0,
+            at: Time::from_seconds(7.0),
+            job: None,
+        };
+        let of =
+            |o: &Observation| Key::of(o, |w| ["a", "b"].get(w.index()).copied(), |k| ["v100"].get(k.index()).copied());
+        let key = Key { workload: "b".into(), partner: Some("a".into()), kind: "v100".into(), gang: 1 };
+        assert_eq!(of(&o), Some(key.clone()));
+        let mut catalog = Catalog::default();
+        let cell = catalog.observe(key.clone(), &o).unwrap();
+        assert_eq!((cell.rate, cell.watts, cell.observations), (3.0, None, 1));
+        assert_eq!(catalog.observe(key.clone(), &Observation { watts: 90.0, ..o }).unwrap().watts, Some(90.0));
+        assert_eq!(catalog.observe(key, &Observation { rate: f64::NAN, ..o }), None);
+        let alone = |gang| arles_core::estimate::RateQuery { workload: WorkloadId(0), gang, partner: None };
+        assert!(of(&Observation { kind: KindId(1), ..o }).is_none());
+        assert!(of(&Observation { ask: alone(4), spread: true, ..o }).is_none());
+        assert!(of(&Observation { ask: alone(1), spread: true, ..o }).is_some());
     }
 
     #[test]

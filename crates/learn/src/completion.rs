@@ -37,7 +37,7 @@ pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Estimato
 
 #[derive(Clone)]
 struct Completion {
-    /// (b_c, v_c) by (role, kind, partner); NaN where nobody was measured.
+    /// (b_c, v_c) by (partner, role, kind); NaN where nobody was measured when it was made.
     columns: Arc<Vec<(f64, Factors)>>,
     /// u by workload.
     rows: Vec<Factors>,
@@ -47,24 +47,23 @@ impl Completion {
     fn new(evidence: &Evidence, seed: u64) -> Self {
         let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
         let mut random = crate::rng::Rng::new(seed, "completion");
-        let mut columns: Vec<(f64, Factors)> = (0..2 * kinds * n)
-            .map(|c| {
-                let (role, a, j) = place(c, kinds, n);
-                let mean = residual::moments((0..n).map(|k| residual::relative(evidence, role, k, j, a)));
-                let v = std::array::from_fn(|f| if f == 0 { 1.0 } else { random.uniform() - 0.5 });
-                (mean.map_or(f64::NAN, |(mean, _)| mean), v)
-            })
-            .collect();
+        let mut columns = vec![UNSEEN; 2 * kinds * n];
+        let places = BOTH.iter().flat_map(|&role| (0..kinds).flat_map(move |a| (0..n).map(move |j| (role, a, j))));
+        for (role, a, j) in places.clone() {
+            let mean = residual::moments(residual::of_partner(evidence, role, j, a).map(|(_, ln)| ln));
+            let v = std::array::from_fn(|f| if f == 0 { 1.0 } else { random.uniform() - 0.5 });
+            columns[column(kinds, role, a, j)] = (mean.map_or(f64::NAN, |(mean, _)| mean), v);
+        }
         let mut rows = vec![[0.0; WIDTH]; n];
         for _ in 0..ROUNDS {
             for (x, row) in rows.iter_mut().enumerate() {
                 *row = fit_row(evidence, &columns, x);
             }
-            for c in 0..columns.len() {
-                let (role, a, j) = place(c, kinds, n);
+            for (role, a, j) in places.clone() {
+                let c = column(kinds, role, a, j);
                 let b = columns[c].0;
-                let known = (0..n).filter_map(|k| {
-                    let rest = residual::relative(evidence, role, k, j, a) - b - rows[k][0];
+                let known = residual::of_partner(evidence, role, j, a).filter_map(|(k, ln)| {
+                    let rest = ln - b - rows[k][0];
                     let mut u = rows[k];
                     u[0] = 0.0;
                     rest.is_finite().then_some((u, rest))
@@ -78,20 +77,27 @@ impl Completion {
     }
 }
 
-/// (role, kind, partner) of a column.
-fn place(c: usize, kinds: usize, n: usize) -> (Role, usize, usize) {
-    (if c / n / kinds == 0 { Role::Own } else { Role::Partner }, c / n % kinds, c % n)
+const BOTH: [Role; 2] = [Role::Own, Role::Partner];
+/// A column in which nobody was measured.
+const UNSEEN: (f64, Factors) = (f64::NAN, [1.0, 0.0, 0.0, 0.0]);
+
+/// Where a column is. Partners come first, so that there can be more of them later.
+fn column(kinds: usize, role: Role, kind: usize, partner: usize) -> usize {
+    (partner * 2 + role.index()) * kinds + kind
 }
 
 fn fit_row(evidence: &Evidence, columns: &[(f64, Factors)], workload: usize) -> Factors {
-    let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
+    let kinds = evidence.kinds().len();
     if evidence.measured_pairs(workload) == 0 {
         return [0.0; WIDTH];
     }
-    ridge(columns.iter().enumerate().filter_map(|(c, (b, v))| {
-        let (role, a, j) = place(c, kinds, n);
-        let rest = residual::relative(evidence, role, workload, j, a) - b;
-        rest.is_finite().then_some((*v, rest))
+    let places = BOTH.iter().flat_map(|&role| (0..kinds).map(move |a| (role, a)));
+    ridge(places.flat_map(|(role, a)| {
+        residual::of_newcomer(evidence, role, workload, a).filter_map(move |(j, ln)| {
+            let (b, v) = columns[column(kinds, role, a, j)];
+            let rest = ln - b;
+            rest.is_finite().then_some((v, rest))
+        })
     }))
 }
 
@@ -134,8 +140,7 @@ impl Method for Completion {
 
     fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
         let (role, newcomer, partner) = residual::roles(evidence, workload, other);
-        let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
-        let (b, v) = self.columns[(role.index() * kinds + kind) * n + partner];
+        let (b, v) = self.columns[column(evidence.kinds().len(), role, kind, partner)];
         let inner: f64 = self.rows[newcomer].iter().zip(&v).map(|(u, v)| u * v).sum();
         let ln = if b.is_finite() { b + inner } else { UNKNOWN_RELATIVE_RATE.ln() };
         Prediction::new(ln, STANDARD_ERROR, evidence.measured_pairs(newcomer) > 0)
@@ -144,6 +149,23 @@ impl Method for Completion {
     fn learn(&mut self, evidence: &Evidence, seen: &CellIndex) {
         for workload in std::iter::once(seen.workload).chain(seen.partner) {
             self.rows[workload] = fit_row(evidence, &self.columns, workload);
+        }
+    }
+
+    fn add_kind(&mut self, evidence: &Evidence, _: bool) {
+        let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
+        let mut wider = vec![UNSEEN; 2 * kinds * n];
+        for (at, known) in self.columns.iter().enumerate() {
+            wider[at / (kinds - 1) * kinds + at % (kinds - 1)] = *known;
+        }
+        self.columns = Arc::new(wider);
+    }
+
+    fn add_workload(&mut self, evidence: &Evidence, workload: usize, new: bool) {
+        if new {
+            let columns = Arc::make_mut(&mut self.columns);
+            columns.extend(std::iter::repeat_n(UNSEEN, 2 * evidence.kinds().len()));
+            self.rows.push(fit_row(evidence, columns, workload));
         }
     }
 }

@@ -34,8 +34,8 @@ mod episodes;
 mod parameters;
 mod train;
 
-use crate::evidence::{CellIndex, Evidence};
-use crate::features::{Spec, spec};
+use crate::evidence::{CellIndex, Evidence, PairTable};
+use crate::features::{PSI, Spec, spec};
 use crate::method::{Method, MethodEstimator, Prediction};
 use crate::residual::{self, Role, UNKNOWN_RELATIVE_RATE};
 use crate::table::{EstimatorError, Setting};
@@ -123,28 +123,42 @@ struct KindParameters {
     known: bool,
 }
 
-/// What never changes after training.
+/// What follows from training and the kinds.
 struct Fixed {
     params: Parameters,
     /// By role and kind.
     per_kind: Vec<KindParameters>,
     /// κ and κ0 by (role, from, to).
     transfers: Vec<[f64; 2]>,
-    /// exp(−Σ η (Ψ_p − Ψ_j)²) by (role, p, j); 0 without features.
-    nearness: Vec<f32>,
-    similar: Vec<Vec<Similar>>,
+    nearness: Arc<Nearness>,
 }
+
+/// exp(−Σ η (Ψ_p − Ψ_j)²) by (role, p, j); 0 without features. A table among the first workloads, worked out for the rest: it
+/// would be n² numbers.
+struct Nearness {
+    etas: [[f64; PSI]; ROLES],
+    /// How many workloads the table is for.
+    tabled: usize,
+    table: Vec<f32>,
+}
+
+/// The table is for so many workloads at most.
+const MOST_TABLED: usize = 1024;
 
 /// The trained estimator with what it has observed.
 #[derive(Clone)]
 struct Learned {
     fixed: Arc<Fixed>,
-    /// z by (role, kind, partner, newcomer); NaN where nothing was measured.
-    values: Arc<Vec<f32>>,
-    /// Σ z and how many, by (role, kind, partner).
+    /// Those most like a workload, by workload; others appear there once something was measured of them.
+    similar: Vec<Arc<Vec<Similar>>>,
+    /// Whether a workload appears there.
+    listed: Vec<bool>,
+    /// z by role and (partner, kind, newcomer); NaN where nothing was measured.
+    values: [PairTable; ROLES],
+    /// Σ z and how many, by (partner, role, kind).
     sums: Vec<(f64, f64)>,
     /// By workload.
-    residuals: Vec<Vec<Residual>>,
+    residuals: Vec<Arc<Vec<Residual>>>,
     /// By role: what is added to ln standard error for how surprising observations were.
     calibration: [f64; ROLES],
     alone: Alone,
@@ -169,18 +183,19 @@ impl Learned {
     fn new(evidence: &Evidence, params: Parameters) -> Self {
         let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
         let mut learned = Self {
-            fixed: Arc::new(Fixed::new(evidence, params)),
-            values: Arc::new(vec![f32::NAN; ROLES * kinds * n * n]),
+            fixed: Arc::new(Fixed::new(evidence, params, None)),
+            similar: Vec::new(),
+            listed: vec![true; n],
+            values: [PairTable::new(n, kinds), PairTable::new(n, kinds)],
             sums: vec![(0.0, 0.0); ROLES * kinds * n],
-            residuals: vec![Vec::new(); n],
+            residuals: vec![Arc::default(); n],
             calibration: [0.0; ROLES],
             alone: Alone::new(evidence),
         };
+        learned.similar = (0..n).map(|t| Arc::new(learned.most_similar(evidence, t))).collect();
         for a in 0..kinds {
             for one in 0..n {
-                for two in 0..n {
-                    learned.put(evidence, one, two, a);
-                }
+                learned.put_row(evidence, one, a);
             }
         }
         for workload in 0..n {
@@ -190,22 +205,59 @@ impl Learned {
     }
 
     fn at(&self, evidence: &Evidence, role: usize, kind: usize, partner: usize) -> usize {
-        (role * evidence.kinds().len() + kind) * evidence.workloads().len() + partner
+        (partner * ROLES + role) * evidence.kinds().len() + kind
+    }
+
+    /// Those most like a workload, the most alike first.
+    fn most_similar(&self, evidence: &Evidence, workload: usize) -> Vec<Similar> {
+        let params = &self.fixed.params;
+        let ln_batch =
+            |t: usize| evidence.workloads()[t].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
+        let neighbours = evidence.neighbours(workload).iter().filter_map(|&(k, _)| {
+            let (one, two) = (evidence.workloads()[workload].psi.as_ref()?, evidence.workloads()[k].psi.as_ref()?);
+            let related = solo::related(evidence, workload, k);
+            let weights = [0, 1].map(|r| likeness(params, r, one, two, related).exp());
+            Some(Similar { workload: k, weights, step: related.then(|| ln_batch(k) - ln_batch(workload)) })
+        });
+        let mut neighbours: Vec<Similar> = neighbours.collect();
+        // The rest weighs nothing, and each costs a look into memory that is far away.
+        neighbours.sort_by(|a, b| (b.weights[0] + b.weights[1]).total_cmp(&(a.weights[0] + a.weights[1])));
+        neighbours.truncate(MOST_SIMILAR);
+        neighbours
+    }
+
+    /// Whoever was measured for the first time is alike to others from now on.
+    fn enter(&mut self, evidence: &Evidence, workload: usize) {
+        if self.listed[workload] || !evidence.listed(workload) {
+            return;
+        }
+        self.listed[workload] = true;
+        for t in 0..evidence.workloads().len() {
+            if evidence.neighbours(t).iter().any(|&(k, _)| k == workload) {
+                self.similar[t] = Arc::new(self.most_similar(evidence, t));
+            }
+        }
+    }
+
+    /// Takes over all cells of a workload beside others on a kind.
+    fn put_row(&mut self, evidence: &Evidence, workload: usize, kind: usize) {
+        for (other, _) in evidence.beside_row(workload, kind).iter() {
+            self.put(evidence, workload, other, kind);
+        }
     }
 
     /// Takes the evidence's cell of `workload` beside `other` over, in both roles.
     fn put(&mut self, evidence: &Evidence, workload: usize, other: usize, kind: usize) {
         let ln = evidence.relative(workload, other, kind);
-        let n = evidence.workloads().len();
         for (role, newcomer, partner) in [(0, workload, other), (1, other, workload)] {
             let row = self.at(evidence, role, kind, partner);
-            let before = f64::from(self.values[row * n + newcomer]);
+            let before = f64::from(self.values[role].get(partner, kind, newcomer));
             if ln.is_nan() && before.is_nan() {
                 continue;
             }
             let v = self.fixed.per_kind[role * evidence.kinds().len() + kind].model;
             let z = (ln - v * perf_model::beside(evidence, workload, other, kind).unwrap_or(0.0)) as f32;
-            Arc::make_mut(&mut self.values)[row * n + newcomer] = z;
+            self.values[role].set(partner, kind, newcomer, z);
             let (sum, count) = &mut self.sums[row];
             for (value, sign) in [(before, -1.0), (f64::from(z), 1.0)] {
                 if value.is_finite() {
@@ -225,11 +277,9 @@ impl Learned {
         other: usize,
         kind: usize,
     ) -> Option<InitialPrediction> {
-        let n = evidence.workloads().len();
-        let row = self.at(evidence, role, kind, other);
-        let values = &self.values[row * n..(row + 1) * n];
-        let own = f64::from(values[newcomer]);
-        let (mut sum, mut count) = self.sums[row];
+        let values = self.values[role].row(other, kind);
+        let own = f64::from(values.get(newcomer));
+        let (mut sum, mut count) = self.sums[self.at(evidence, role, kind, other)];
         if own.is_finite() {
             sum -= own;
             count -= 1.0;
@@ -247,7 +297,7 @@ impl Learned {
             });
         };
         let m = sum / count;
-        let there = self.fixed.similar[newcomer].iter().map(|like| (like, f64::from(values[like.workload])));
+        let there = self.similar[newcomer].iter().map(|like| (like, f64::from(values.get(like.workload))));
         let weighted = there.filter(|(_, z)| z.is_finite()).map(|(like, value)| WeightedValue {
             weight: like.weights[role],
             value,
@@ -287,7 +337,7 @@ impl Learned {
         let mut residuals = Vec::new();
         if evidence.measured_pairs(workload) > 0 {
             for kind in 0..evidence.kinds().len() {
-                for partner in 0..evidence.workloads().len() {
+                for partner in evidence.partners(workload, kind) {
                     let of = |role: usize| {
                         let measured =
                             residual::relative(evidence, [Role::Own, Role::Partner][role], workload, partner, kind);
@@ -304,7 +354,7 @@ impl Learned {
                 }
             }
         }
-        self.residuals[workload] = residuals;
+        self.residuals[workload] = Arc::new(residuals);
     }
 
     /// One step of the standard error's own numbers, along the slope of Laplace's likelihood: |error|/β − 1, bounded.
@@ -325,15 +375,15 @@ impl Learned {
 
     /// P2: the correction and Σ g.
     fn correct(&self, evidence: &Evidence, role: usize, newcomer: usize, other: usize, kind: usize) -> (f64, f64) {
-        let (kinds, n) = (evidence.kinds().len(), evidence.workloads().len());
+        let kinds = evidence.kinds().len();
         let cross = self.fixed.params.get(role, PerRole::Cross);
-        let all = &self.residuals[newcomer];
+        let all: &[Residual] = &self.residuals[newcomer];
         // Of somebody who was measured often, other kinds have nothing to add.
         let observed = all.iter().filter(|o| all.len() <= MOST_RESIDUALS || o.kind == kind);
         correction(observed.map(|o| {
             let [k, k0] = self.fixed.transfers[(role * kinds + o.kind) * kinds + kind];
-            let neighbours = f64::from(self.fixed.nearness[(role * n + o.partner) * n + other]);
-            ObservedResidual { gain: k * neighbours + k0, residual: o.ln[role] + cross * o.ln[1 - role] }
+            let near = self.fixed.nearness.of(evidence, role, o.partner, other);
+            ObservedResidual { gain: k * near + k0, residual: o.ln[role] + cross * o.ln[1 - role] }
         }))
     }
 
@@ -352,7 +402,8 @@ impl Learned {
 }
 
 impl Fixed {
-    fn new(evidence: &Evidence, params: Parameters) -> Self {
+    /// `nearness` where it is known already: it does not depend on kinds.
+    fn new(evidence: &Evidence, params: Parameters, nearness: Option<Arc<Nearness>>) -> Self {
         let specs: Vec<Spec> = evidence.kinds().iter().map(spec).collect();
         let kinds = evidence.kinds();
         let mut per_kind = Vec::new();
@@ -368,33 +419,39 @@ impl Fixed {
                 }
             }
         }
-        let ln_batch =
-            |t: usize| evidence.workloads()[t].features.as_ref().map_or(0.0, |w| f64::from(w.batch.max(1)).ln());
-        let like = |i: usize| {
-            let neighbours = evidence.neighbours(i).iter().filter_map(|&(k, _)| {
-                let (one, two) = (evidence.workloads()[i].psi.as_ref()?, evidence.workloads()[k].psi.as_ref()?);
-                let related = solo::related(evidence, i, k);
-                let weights = [0, 1].map(|r| likeness(&params, r, one, two, related).exp());
-                Some(Similar { workload: k, weights, step: related.then(|| ln_batch(k) - ln_batch(i)) })
-            });
-            let mut neighbours: Vec<Similar> = neighbours.collect();
-            // The rest weighs nothing, and each costs a look into memory that is far away.
-            neighbours.sort_by(|a, b| (b.weights[0] + b.weights[1]).total_cmp(&(a.weights[0] + a.weights[1])));
-            neighbours.truncate(MOST_SIMILAR);
-            neighbours
-        };
-        let similar: Vec<Vec<Similar>> = (0..evidence.workloads().len()).map(like).collect();
-        let mut all_near = Vec::with_capacity(ROLES * evidence.workloads().len() * evidence.workloads().len());
+        let nearness = nearness.unwrap_or_else(|| Arc::new(Nearness::new(evidence, &params)));
+        Self { params, per_kind, transfers: passed, nearness }
+    }
+}
+
+impl Nearness {
+    fn new(evidence: &Evidence, params: &Parameters) -> Self {
+        let etas = [0, 1].map(|role| etas(params, role));
+        let tabled = evidence.workloads().len().min(MOST_TABLED);
+        let mut nearness = Self { etas, tabled, table: Vec::with_capacity(ROLES * tabled * tabled) };
         for role in 0..ROLES {
-            let etas = etas(&params, role);
-            for p in evidence.workloads() {
-                all_near.extend(evidence.workloads().iter().map(|j| match (&p.psi, &j.psi) {
-                    (Some(p), Some(j)) => nearness(&etas, p, j) as f32,
-                    _ => 0.0,
-                }));
+            for p in 0..tabled {
+                for j in 0..tabled {
+                    nearness.table.push(nearness.worked_out(evidence, role, p, j));
+                }
             }
         }
-        Self { params, per_kind, transfers: passed, nearness: all_near, similar }
+        nearness
+    }
+
+    fn of(&self, evidence: &Evidence, role: usize, p: usize, j: usize) -> f64 {
+        if p < self.tabled && j < self.tabled {
+            f64::from(self.table[(role * self.tabled + p) * self.tabled + j])
+        } else {
+            f64::from(self.worked_out(evidence, role, p, j))
+        }
+    }
+
+    fn worked_out(&self, evidence: &Evidence, role: usize, p: usize, j: usize) -> f32 {
+        match (&evidence.workloads()[p].psi, &evidence.workloads()[j].psi) {
+            (Some(p), Some(j)) => nearness(&self.etas[role], p, j) as f32,
+            _ => 0.0,
+        }
     }
 }
 
@@ -419,12 +476,15 @@ impl Method for Learned {
         let standard_error = standard_error * self.calibration[r].clamp(-MOST_CALIBRATION, MOST_CALIBRATION).exp();
         let unsure = if k.known { 1.0 } else { 2.0 } * if stand_in == partner { 1.0 } else { 1.5 };
         let family_known =
-            self.fixed.similar[newcomer].iter().any(|l| l.step.is_some() && evidence.measured_pairs(l.workload) > 0);
+            self.similar[newcomer].iter().any(|l| l.step.is_some() && evidence.measured_pairs(l.workload) > 0);
         let standard_error = standard_error.max(LEAST_SD) * params.conformal[usize::from(family_known)] * unsure;
         Prediction::new((said.ln + moved).min(0.0), standard_error, gains > 0.0)
     }
 
     fn learn(&mut self, evidence: &Evidence, seen: &CellIndex) {
+        for workload in std::iter::once(seen.workload).chain(seen.partner) {
+            self.enter(evidence, workload);
+        }
         match seen.partner {
             Some(other) => {
                 self.update_calibration(evidence, seen.workload, other, seen.kind);
@@ -434,15 +494,63 @@ impl Method for Learned {
                 }
             }
             None => {
-                for other in 0..evidence.workloads().len() {
-                    self.put(evidence, seen.workload, other, seen.kind);
-                }
+                self.put_row(evidence, seen.workload, seen.kind);
                 self.alone.refresh(evidence, seen.workload);
             }
         }
         self.update_residuals(evidence, seen.workload);
         if let Some(other) = seen.partner {
             self.update_residuals(evidence, other);
+        }
+    }
+
+    fn add_kind(&mut self, evidence: &Evidence, measured: bool) {
+        let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
+        let (params, nearness) = (self.fixed.params.clone(), Arc::clone(&self.fixed.nearness));
+        self.fixed = Arc::new(Fixed::new(evidence, params, Some(nearness)));
+        self.values.iter_mut().for_each(|values| values.add_kind(n));
+        let mut sums = vec![(0.0, 0.0); ROLES * kinds * n];
+        for (at, known) in self.sums.iter().enumerate() {
+            sums[at / (kinds - 1) * kinds + at % (kinds - 1)] = *known;
+        }
+        self.sums = sums;
+        self.alone.add_kind(evidence, measured);
+        if measured {
+            for workload in 0..n {
+                self.enter(evidence, workload);
+                self.put_row(evidence, workload, kinds - 1);
+            }
+            for workload in 0..n {
+                self.update_residuals(evidence, workload);
+            }
+        }
+    }
+
+    fn add_workload(&mut self, evidence: &Evidence, workload: usize, new: bool) {
+        let kinds = evidence.kinds().len();
+        if new {
+            self.similar.push(Arc::default());
+            self.listed.push(false);
+            self.values.iter_mut().for_each(PairTable::add_workload);
+            self.sums.extend(std::iter::repeat_n((0.0, 0.0), ROLES * kinds));
+            self.residuals.push(Arc::default());
+        }
+        // One that the catalog knew may have been described only now: it is then like others, and they are like it.
+        self.similar[workload] = Arc::new(self.most_similar(evidence, workload));
+        self.listed[workload] = false;
+        self.enter(evidence, workload);
+        self.alone.add_workload(evidence, workload);
+        if new && evidence.measured_pairs(workload) > 0 {
+            for kind in 0..kinds {
+                for other in evidence.partners(workload, kind) {
+                    self.put(evidence, workload, other, kind);
+                    self.put(evidence, other, workload, kind);
+                    self.update_residuals(evidence, other);
+                }
+            }
+        }
+        if evidence.measured_pairs(workload) > 0 {
+            self.update_residuals(evidence, workload);
         }
     }
 }

@@ -14,6 +14,7 @@ mod mean;
 mod method;
 mod nearest;
 mod perf_model;
+mod profile;
 mod provenance;
 mod published;
 mod residual;

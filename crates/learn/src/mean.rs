@@ -39,9 +39,8 @@ impl Method for Mean {
 
 /// Mean and spread, over everybody but the newcomer, of what is left beside `other` (or of `other`).
 pub(crate) fn partner_mean(evidence: &Evidence, role: Role, newcomer: usize, other: usize, kind: usize) -> (f64, f64) {
-    let known = (0..evidence.workloads().len()).filter(|&k| k != newcomer);
-    let beside = known.map(|k| residual::relative(evidence, role, k, other, kind));
-    moments(beside).unwrap_or((UNKNOWN_RELATIVE_RATE.ln(), 0.4))
+    let beside = residual::of_partner(evidence, role, other, kind).filter(|&(k, _)| k != newcomer);
+    moments(beside.map(|(_, ln)| ln)).unwrap_or((UNKNOWN_RELATIVE_RATE.ln(), 0.4))
 }
 
 /// The mean of ln steps/s on a kind, shifted by what was measured of this one.

@@ -6,6 +6,13 @@
 //!
 //! **Gangs.** rate(g) = rate(1) · model(g)/model(1) · e^c, where c is the correction from the measured gang nearest in size.
 //!
+//! **Nothing known.** A workload without features is predicted by the population of what was measured (`evidence/population.rs`),
+//! whatever the method. Features that were made up from a few that were stated add their own standard error, most of which is about
+//! the level and goes with the first measurement.
+//!
+//! A rate is in steps per second, and a step is what the program calls one. Of a program that reports no steps, rates are in
+//! a unit of its own: only ratios between its kinds and gangs mean anything, and only those are used.
+//!
 //! No method may decide what fits, or override a measurement.
 
 use crate::catalog::MEASUREMENT_ERROR;
@@ -41,8 +48,16 @@ pub(crate) trait Method: Clone + Send + 'static {
     fn pairs(&self) -> bool {
         true
     }
+    /// Whether it leaves workloads without features to the population.
+    fn population(&self) -> bool {
+        true
+    }
     /// The evidence has just taken a measurement in.
     fn learn(&mut self, _: &Evidence, _: &CellIndex) {}
+    /// The evidence has just got another kind; `measured` if it knows something about it.
+    fn add_kind(&mut self, _: &Evidence, _measured: bool) {}
+    /// A workload of the evidence can be asked about from now on; `new` if it was not there before.
+    fn add_workload(&mut self, _: &Evidence, _workload: usize, _new: bool) {}
 }
 
 /// A method on its evidence: an estimator.
@@ -53,9 +68,11 @@ pub(crate) struct MethodEstimator<M> {
 }
 
 /// Standard error of a gang's scaling that nobody measured.
-const GANG_STANDARD_ERROR: f64 = 0.15;
+pub(crate) const GANG_STANDARD_ERROR: f64 = 0.15;
 /// The least that a partner leaves.
 const LEAST_RELATIVE: f64 = 0.02;
+/// The part of the standard error of made-up features that is left once the workload was measured somewhere, and that pairs have.
+const FEATURES_LEFT: f64 = 0.3;
 /// Rows of so many like workloads are called changed with a row that was measured.
 const ECHO: usize = 8;
 
@@ -69,10 +86,18 @@ impl<M: Method> MethodEstimator<M> {
         let (ln, standard_error) =
             (self.evidence.alone(workload, kind), self.evidence.alone_standard_error(workload, kind));
         if ln.is_finite() {
-            Prediction::new(ln, standard_error, true)
-        } else {
-            self.method.alone(&self.evidence, workload, kind)
+            return Prediction::new(ln, standard_error, true);
         }
+        let known = &self.evidence.workloads()[workload];
+        if known.features.is_none() && self.method.population() {
+            return self.evidence.population_prediction(workload, kind);
+        }
+        let said = self.method.alone(&self.evidence, workload, kind);
+        let made_up = known.feature_error * if said.refined { FEATURES_LEFT } else { 1.0 };
+        if made_up > 0.0 {
+            return Prediction { standard_error: said.standard_error.hypot(made_up), ..said };
+        }
+        said
     }
 
     fn alone_cell(&self, workload: usize, kind: usize, gang: u32) -> Option<Estimate> {
@@ -116,7 +141,11 @@ impl<M: Method> MethodEstimator<M> {
         let (alone, part) = (self.alone(workload, kind), self.method.beside(&self.evidence, workload, other, kind));
         let ln = part.ln.clamp(LEAST_RELATIVE.ln(), 0.0);
         let source = if part.refined { Source::Refined } else { Source::Initial };
-        (bounded(alone.ln + ln).exp(), alone.standard_error.hypot(part.standard_error), source)
+        let made_up = [workload, other].map(|t| FEATURES_LEFT * self.evidence.workloads()[t].feature_error);
+        let standard_error = alone.standard_error.hypot(part.standard_error);
+        let standard_error =
+            if made_up == [0.0; 2] { standard_error } else { standard_error.hypot(made_up[0]).hypot(made_up[1]) };
+        (bounded(alone.ln + ln).exp(), standard_error, source)
     }
 
     fn pair_cell(&self, workload: usize, other: usize, kind: usize) -> Option<Estimate> {
@@ -135,25 +164,40 @@ impl<M: Method> MethodEstimator<M> {
 
 impl<M: Method> Estimator for MethodEstimator<M> {
     fn estimate(&self, ask: &RateQuery) -> RateRow {
-        let workload = ask.workload.index();
-        let known = |t: usize| t < self.evidence.subjects();
-        let cell = |kind: usize| match ask.partner.map(WorkloadId::index) {
-            None if known(workload) => self.alone_cell(workload, kind, ask.gang),
-            Some(other) if known(workload) && known(other) && ask.gang == 1 => self.pair_cell(workload, other, kind),
+        let index = |id: WorkloadId| self.evidence.index(id);
+        let (workload, partner) = (index(ask.workload), ask.partner.map(index));
+        let cell = |kind: usize| match (workload, partner) {
+            (Some(workload), None) => self.alone_cell(workload, kind, ask.gang),
+            (Some(workload), Some(Some(other))) if ask.gang == 1 => self.pair_cell(workload, other, kind),
             _ => None,
         };
         RateRow { ask: *ask, cells: (0..self.evidence.kinds().len()).map(cell).collect() }
     }
 
     fn observe(&mut self, observation: &Observation) -> Vec<RateQuery> {
+        let before = self.evidence.population_size();
         let Some(seen) = self.evidence.observe(observation) else { return Vec::new() };
         self.method.learn(&self.evidence, &seen);
-        changed(&self.evidence, &seen)
+        let mut asks = changed(&self.evidence, &seen);
+        // What is known of nobody in particular moves less and less.
+        let after = self.evidence.population_size();
+        if after > before && after.is_power_of_two() {
+            asks.extend(self.evidence.unknown().map(|id| RateQuery { workload: id, gang: 1, partner: None }));
+            asks.sort_unstable();
+            asks.dedup();
+        }
+        asks
     }
 
-    fn add_kind(&mut self, _kind: &Kind) {}
+    fn add_kind(&mut self, kind: &Kind) {
+        let measured = self.evidence.add_kind(kind);
+        self.method.add_kind(&self.evidence, measured);
+    }
 
-    fn add_workload(&mut self, _name: &str, _profile: &Profile) {}
+    fn add_workload(&mut self, name: &str, profile: &Profile) {
+        let (workload, new) = self.evidence.add_workload(name, profile);
+        self.method.add_workload(&self.evidence, workload, new);
+    }
 
     fn fork(&self) -> Box<dyn Estimator> {
         Box::new(self.clone())
@@ -162,21 +206,22 @@ impl<M: Method> Estimator for MethodEstimator<M> {
 
 /// Rows that a measurement changes: all of the measured workload, and the same row of those most like it.
 fn changed(evidence: &Evidence, seen: &CellIndex) -> Vec<RateQuery> {
-    let id = |workload: usize| WorkloadId(workload as u32);
     let pair =
-        |one: usize, two: usize| RateQuery { workload: id(one.min(two)), gang: 1, partner: Some(id(one.max(two))) };
-    let alone = |workload: usize, gang: u32| RateQuery { workload: id(workload), gang, partner: None };
-    let mut asks = vec![alone(seen.workload, 1), alone(seen.workload, seen.gang)];
-    asks.extend(evidence.gangs(seen.workload, seen.kind).iter().map(|&gang| alone(seen.workload, gang)));
-    asks.extend((0..evidence.subjects()).map(|other| pair(seen.workload, other)));
-    let like = |workload: usize| {
-        evidence.neighbours(workload).iter().map(|&(k, _)| k).filter(|&k| k < evidence.subjects()).take(ECHO)
-    };
+        |one: WorkloadId, two: WorkloadId| RateQuery { workload: one.min(two), gang: 1, partner: Some(one.max(two)) };
+    let alone = |workload: WorkloadId, gang: u32| RateQuery { workload, gang, partner: None };
+    let Some(own) = evidence.id(seen.workload) else { return Vec::new() };
+    let partner = seen.partner.and_then(|partner| evidence.id(partner));
+    let mut asks = vec![alone(own, 1), alone(own, seen.gang)];
+    for kind in 0..evidence.kinds().len() {
+        asks.extend(evidence.gangs(seen.workload, kind).iter().map(|&gang| alone(own, gang)));
+    }
+    asks.extend((0..evidence.subjects()).map(|other| pair(own, WorkloadId(other as u32))));
+    let like = |workload: usize| evidence.hear_of(workload, ECHO).filter_map(|k| evidence.id(k));
     for k in like(seen.workload) {
-        asks.push(seen.partner.map_or(alone(k, 1), |p| pair(k, p)));
+        asks.push(partner.map_or(alone(k, 1), |p| pair(k, p)));
     }
     for k in seen.partner.into_iter().flat_map(like) {
-        asks.push(pair(seen.workload, k));
+        asks.push(pair(own, k));
     }
     asks.sort_unstable();
     asks.dedup();
@@ -201,7 +246,8 @@ fn scaling(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> (f64
     }
 }
 
-fn modelled_scaling(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> f64 {
+/// ln of a gang's rate over that of one GPU, by the model; nearly in proportion where nothing is known.
+pub(crate) fn modelled_scaling(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> f64 {
     let without_memory_limit = evidence.without_memory_limit(kind);
     let of = |g| {
         evidence.workloads()[workload].features.as_ref().and_then(|w| model::alone(w, without_memory_limit, g, false))

@@ -42,7 +42,12 @@ impl Method for Nearest {
 }
 
 fn copy(evidence: &Evidence, role: Role, newcomer: usize, other: usize, kind: usize) -> f64 {
-    let neighbours =
-        evidence.neighbours(newcomer).iter().map(|&(k, _)| residual::relative(evidence, role, k, other, kind));
-    neighbours.into_iter().find(|ln| ln.is_finite()).unwrap_or(UNKNOWN_RELATIVE_RATE.ln())
+    // Everybody beside `other` is one row, whichever of the two is asked about.
+    let row = match role {
+        Role::Own => evidence.beside_column(other, kind),
+        Role::Partner => evidence.beside_row(other, kind),
+    };
+    let alone = |k: usize| evidence.alone(if role == Role::Own { k } else { other }, kind);
+    let mut copies = evidence.neighbours(newcomer).iter().map(|&(k, _)| f64::from(row.get(k)) - alone(k));
+    copies.find(|ln| ln.is_finite()).unwrap_or(UNKNOWN_RELATIVE_RATE.ln())
 }

@@ -47,6 +47,36 @@ pub(crate) fn relative(evidence: &Evidence, role: Role, newcomer: usize, other: 
     }
 }
 
+/// What was measured of a newcomer in a role on a kind: (partner, ln of the relative rate), in order of partners.
+pub(crate) fn of_newcomer(
+    evidence: &Evidence,
+    role: Role,
+    newcomer: usize,
+    kind: usize,
+) -> impl Iterator<Item = (usize, f64)> + '_ {
+    let row = match role {
+        Role::Own => evidence.beside_row(newcomer, kind),
+        Role::Partner => evidence.beside_column(newcomer, kind),
+    };
+    let measured = row.iter().map(move |(p, _)| (p, relative(evidence, role, newcomer, p, kind)));
+    measured.filter(|(_, ln)| ln.is_finite())
+}
+
+/// What was measured beside `other` in a role on a kind: (newcomer, ln of the relative rate), in order of newcomers.
+pub(crate) fn of_partner(
+    evidence: &Evidence,
+    role: Role,
+    other: usize,
+    kind: usize,
+) -> impl Iterator<Item = (usize, f64)> + '_ {
+    let row = match role {
+        Role::Own => evidence.beside_column(other, kind),
+        Role::Partner => evidence.beside_row(other, kind),
+    };
+    let measured = row.iter().map(move |(k, _)| (k, relative(evidence, role, k, other, kind)));
+    measured.filter(|(_, ln)| ln.is_finite())
+}
+
 /// The shift of pairs of a newcomer in a role, and whether there was anything to shift by. `believed` is asked with
 /// (partner, kind).
 pub(crate) fn beside(
@@ -62,12 +92,9 @@ pub(crate) fn beside(
     }
     for a in 0..evidence.kinds().len() {
         let w = if a == kind { 1.0 } else { ELSEWHERE };
-        for p in 0..evidence.workloads().len() {
-            let measured = relative(evidence, role, newcomer, p, a);
-            if measured.is_finite() {
-                sum += w * (measured - believed(p, a));
-                weights += w;
-            }
+        for (p, measured) in of_newcomer(evidence, role, newcomer, a) {
+            sum += w * (measured - believed(p, a));
+            weights += w;
         }
     }
     (weights > 1.0).then(|| sum / weights)

@@ -33,4 +33,8 @@ impl Method for Stated {
     fn pairs(&self) -> bool {
         false
     }
+
+    fn population(&self) -> bool {
+        false
+    }
 }

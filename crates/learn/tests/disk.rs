@@ -4,7 +4,7 @@
 mod support;
 
 use arles_core::estimate::Source;
-use arles_core::{Library, Time};
+use arles_core::{Library, Mode, Precision, Profile, Time};
 use arles_learn::catalog::MEASUREMENT_ERROR;
 use arles_learn::catalog::disk::{Disk, DiskError};
 use arles_learn::{Catalog, Cell, Key, Measurement};
@@ -83,6 +83,98 @@ fn what_was_written_is_there_when_it_is_opened_again() {
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "one file, and nothing beside it");
 }
 
+fn profile(params: f64) -> Profile {
+    Profile {
+        like: Some("lm-b5".into()),
+        mode: Some(Mode::Inference),
+        precision: Some(Precision::Tf32),
+        batch: Some(7),
+        params: Some(params),
+        gpu_utilisation: Some(0.1 + 0.2),
+        ..Profile::default()
+    }
+}
+
+#[test]
+fn cells_profiles_and_the_journal_are_written_together_and_to_the_bit() {
+    let path = folder("disk-journal").join("catalog.sqlite");
+    let mut memory = Catalog::default();
+    for (i, rate) in [10.0, 1.0 / 3.0, 0.1 + 0.2, 7e-301].into_iter().enumerate() {
+        for _ in 0..3 {
+            memory.measure(key(&format!("own-{i}"), None), &measured(1e9 + i as f64, rate * 1.01)).unwrap();
+        }
+    }
+    let profiles = [("own-0".to_owned(), profile(1e9 / 3.0)), ("own-1".to_owned(), Profile::default())];
+    for (name, profile) in &profiles {
+        memory.set_profile(name, profile.clone());
+    }
+    let mut disk = Disk::open(&path).unwrap();
+    assert_eq!(disk.applied("3f9a01c2"), 0);
+    disk.write(memory.cells(), profiles.iter().map(|(n, p)| (n.as_str(), p)), "3f9a01c2", 17).unwrap();
+    disk.write([], [], "another journal", 3).unwrap();
+    drop(disk);
+    let mut again = Disk::open(&path).unwrap();
+    assert_eq!([again.applied("3f9a01c2"), again.applied("another journal"), again.applied("none")], [17, 3, 0]);
+    for (key, cell) in memory.cells() {
+        let found = again.catalog().get(key).unwrap();
+        let bits = |c: &Cell| (c.rate.to_bits(), c.standard_error.to_bits(), c.watts.map(f64::to_bits), c.observations);
+        assert_eq!((bits(found), found.at), (bits(cell), cell.at));
+    }
+    assert_eq!(again.catalog(), &memory);
+    assert_eq!(Disk::read(&path).unwrap(), memory);
+    // A journal is not set back, and a refused profile writes nothing of its batch.
+    again.write([], [], "3f9a01c2", 5).unwrap();
+    assert_eq!(again.applied("3f9a01c2"), 17);
+    let nonsense = [("own-2", &profile(f64::NAN))];
+    let cells: Vec<(Key, Cell)> = vec![(key("new", None), stated(1.0))];
+    let error = again.write(cells.iter().map(|(k, c)| (k, c)), nonsense, "3f9a01c2", 18).unwrap_err();
+    assert!(error.to_string().contains("own-2: params is NaN"), "{error}");
+    assert!(again.write([], [], "", 1).is_err() && again.write([], [], "x", u64::MAX).is_err());
+    assert_eq!((again.catalog(), again.applied("3f9a01c2")), (&memory, 17));
+    assert_eq!(again.forget("own-0").unwrap(), 1);
+    assert!(Disk::read(&path).unwrap().profile("own-0").is_none());
+}
+
+#[test]
+fn a_file_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_to_be_written() {
+    let path = folder("disk-first").join("catalog.sqlite");
+    let before = sample(&path);
+    let first = "DROP TABLE journals; DROP TABLE profiles; PRAGMA user_version = 1; VACUUM";
+    Connection::open(&path).unwrap().execute_batch(first).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(Disk::read(&path).unwrap(), before);
+    assert_eq!(fs::read(&path).unwrap(), bytes, "reading changed it");
+    let mut disk = Disk::open(&path).unwrap();
+    assert_eq!(disk.catalog(), &before);
+    disk.write([], [("own", &profile(3.0))], "3f9a01c2", 4).unwrap();
+    drop(disk);
+    let disk = Disk::open(&path).unwrap();
+    assert_eq!((disk.applied("3f9a01c2"), disk.catalog().profile("own")), (4, Some(&profile(3.0))));
+    assert_eq!(disk.catalog().len(), before.len());
+}
+
+#[test]
+fn who_reads_while_another_writes_sees_cells_and_journal_of_one_moment() {
+    let path = folder("disk-beside").join("catalog.sqlite");
+    let mut writer = Disk::open(&path).unwrap();
+    let ends = 30;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut reader = Disk::open(&path).unwrap();
+            while reader.applied("journal") < ends {
+                let observations = reader.refresh().unwrap().get(&key("a", None)).map_or(0, |cell| cell.observations);
+                assert_eq!(reader.applied("journal"), u64::from(observations));
+                drop(Disk::read(&path).unwrap());
+            }
+        });
+        let mut memory = Catalog::default();
+        for n in 1..=ends {
+            memory.measure(key("a", None), &measured(n as f64, 2.0)).unwrap();
+            writer.write(memory.cells(), [], "journal", n).unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_batch_is_all_or_nothing() {
     let path = folder("disk-batch").join("catalog.sqlite");
@@ -92,10 +184,13 @@ fn a_batch_is_all_or_nothing() {
     batch.measure(key("new", None), &measured(0.0, 1.0)).unwrap();
     batch.forget(&Library::builtin().workloads()[0].name).unwrap();
     batch.describe(Library::builtin().workloads()[25].clone()).unwrap();
+    batch.profile("new", &profile(1.0)).unwrap();
+    batch.applied("3f9a01c2", 9).unwrap();
     assert!(matches!(batch.measure(key("new", None), &measured(0.0, f64::NAN)), Err(DiskError::Value(_))));
     assert_ne!(batch.catalog(), &before);
     drop(batch);
     assert_eq!(disk.catalog(), &before);
+    assert_eq!(disk.applied("3f9a01c2"), 0);
     // What comes after an undone batch is sealed rightly.
     disk.measure(key("new", None), &measured(0.0, 1.0)).unwrap();
     assert_eq!(&Disk::read(&path).unwrap(), disk.catalog());
@@ -159,11 +254,11 @@ fn catalogs_that_are_odd_inside_are_refused() {
     check(
         "newer",
         "PRAGMA user_version = 7",
-        "is of version 7, and this arles knows versions up to 1; use a newer arles",
+        "is of version 7, and this arles knows versions up to 2; use a newer arles",
     );
     check("older", "PRAGMA user_version = 0", "version 0, which never was");
-    check("table", "CREATE TABLE more (x)", "its tables are cells, more, seal, workloads");
-    check("dropped", "DROP TABLE seal", "its tables are cells, workloads");
+    check("table", "CREATE TABLE more (x)", "its tables are cells, journals, more, profiles, seal, workloads");
+    check("dropped", "DROP TABLE seal", "its tables are cells, journals, profiles, workloads");
     check("negative", "UPDATE cells SET rate = -1 WHERE partner = 'partner-3'", "a rate of -1 steps/s");
     check("endless", "UPDATE cells SET rate = 9e999 WHERE partner = 'partner-3'", "a rate of inf steps/s");
     check("gangless", "UPDATE cells SET gang = 0 WHERE partner = 'partner-3'", "a gang of 0 GPUs");
@@ -176,6 +271,10 @@ fn catalogs_that_are_odd_inside_are_refused() {
         "UPDATE cells SET rate = 1.5 WHERE partner = 'partner-3'",
         "its rows are not those it was left with",
     );
+    let own = "INSERT INTO profiles (name, params) VALUES ('own', 1.0)";
+    check("added", own, "it has 241 rows and was left with 240");
+    check("ahead", "INSERT INTO journals VALUES ('3f9a01c2', 9)", "it has 241 rows and was left with 240");
+    check("before", "INSERT INTO journals VALUES ('3f9a01c2', -9)", "has seq -9");
     check("sealless", "DELETE FROM seal", "this catalog is damaged");
 }
 

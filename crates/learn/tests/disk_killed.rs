@@ -4,7 +4,7 @@
 mod support;
 
 use arles_core::estimate::Source;
-use arles_core::{Library, Time};
+use arles_core::{Library, Profile, Time};
 use arles_learn::catalog::MEASUREMENT_ERROR;
 use arles_learn::catalog::disk::{Batch, Disk, DiskError};
 use arles_learn::{Catalog, Cell, Key, Measurement};
@@ -17,12 +17,19 @@ use support::{Draws, folder};
 const FILE: &str = "ARLES_TEST_CATALOG";
 const FROM: &str = "ARLES_TEST_FROM";
 const COUNT: &str = "ARLES_TEST_COUNT";
+const JOURNAL: &str = "3f9a01c2";
 
 /// The n-th change: mostly measurements, now and then a batch of many, and a workload that is forgotten.
 fn change(batch: &mut Batch<'_>, n: u64) -> Result<(), DiskError> {
     let key = |name: u64| Key { workload: format!("workload-{name}"), partner: None, kind: "v100".into(), gang: 1 };
     let m = Measurement { rate: 1.0 + n as f64, watts: None, at: Time(n * 1_000_000), error: MEASUREMENT_ERROR };
+    // How far the journal came goes with every change.
+    batch.applied(JOURNAL, n + 1)?;
     match n % 10 {
+        8 => batch.profile(
+            &format!("workload-{}", n % 5),
+            &Profile { params: Some(n as f64 / 3.0), like: Some("lm-b5".into()), ..Profile::default() },
+        ),
         7 => {
             let stated = Cell {
                 rate: n as f64,
@@ -108,6 +115,8 @@ fn a_killed_writer_loses_nothing_that_it_acknowledged() {
                 assert_eq!(found, expected(&folder, n + 1), "kill {kill} after {n} changes");
                 n += 1;
             }
+            // Neither less nor more of the journal than is in the cells.
+            assert_eq!(Disk::open(&path).unwrap().applied(JOURNAL), n, "kill {kill}");
         } else {
             assert_eq!(n, 0, "kill {kill}: the file is gone");
         }

@@ -16,23 +16,31 @@
 //! be another rate. What does not pass is refused with a sentence, and the file is left as it is. A new file is made
 //! under another name and then linked to its own, so an empty file is never ours, and none is ever overwritten.
 //!
+//! **One home of what was measured.** A daemon that keeps a journal writes cells together with how far the journal is applied
+//! ([`Disk::write`]), in one transaction: after a crash it takes in again what the journal has beyond [`Disk::applied`], once. What
+//! little is known of users' own workloads, their [profiles](arles_core::Profile), is kept here too, so that a new journal knows them.
+//!
+//! **Older files** (version 1 had neither journals nor profiles) are read as they are, and brought up to date when they are opened to be written.
+//!
 //! **Several processes** may have a catalog open. A writer locks it, and if somebody else wrote in the meantime reads it anew
 //! before it changes anything, so no measurement is lost; who waits longer than the patience gives up with a sentence.
 //!
 //! Times are microseconds since the Unix epoch; there is no clock here, whoever calls says when.
 
 mod error;
+mod extras;
 mod open;
 mod rows;
 
 pub use error::DiskError;
 
 use super::{Catalog, CatalogError, Cell, Key, Measurement, check_name};
-use arles_core::Workload;
+use arles_core::{Profile, Workload};
 use error::sql;
 use rows::Digest;
 pub(super) use rows::numbers;
 use rusqlite::Connection;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,6 +53,8 @@ pub struct Disk {
     path: PathBuf,
     connection: Connection,
     catalog: Catalog,
+    /// The last entry of each journal that is in the cells.
+    journals: BTreeMap<String, u64>,
     /// Sum of the hashes of all rows, modulo 2^64.
     digest: Digest,
     /// SQLite's count of what other connections committed, when `catalog` was read.
@@ -68,6 +78,13 @@ pub struct Batch<'d> {
 enum Before {
     Cell(Key, Option<Cell>),
     Workload(String, Option<Workload>),
+    Profile(String, Option<Profile>),
+    Journal(String, Option<u64>),
+}
+
+/// Rows of all tables that the seal counts.
+fn row_count(catalog: &Catalog, journals: &BTreeMap<String, u64>) -> usize {
+    catalog.cells.len() + catalog.features.len() + catalog.profiles.len() + journals.len()
 }
 
 impl Disk {
@@ -87,11 +104,14 @@ impl Disk {
         open::make_if_missing(path)?;
         let connection = open::connect(path, patience)?;
         let read = open::read(path, &connection)?;
-        let Some(open::Read { catalog, digest, seen }) = read else {
+        let Some(open::Read { version, catalog, journals, digest, seen }) = read else {
             return Err(error::odd_version(path, &connection));
         };
         open::prepare_to_write(path, &connection)?;
-        Ok(Self { path: path.to_owned(), connection, catalog, digest, seen, stale: false })
+        if version < open::VERSION {
+            open::bring_up_to_date(path, &connection)?;
+        }
+        Ok(Self { path: path.to_owned(), connection, catalog, journals, digest, seen, stale: false })
     }
 
     /// Reads a catalog. The file is not made where there is none, and not changed.
@@ -116,6 +136,35 @@ impl Disk {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The last entry of a journal that is in the cells; 0 where none is.
+    #[must_use]
+    pub fn applied(&self, journal: &str) -> u64 {
+        self.journals.get(journal).copied().unwrap_or(0)
+    }
+
+    /// Writes cells as they are, profiles, and that a journal is applied up to entry `seq`: all of it or nothing. A journal is never
+    /// set back.
+    ///
+    /// # Errors
+    /// As [`Disk::measure`].
+    pub fn write<'a>(
+        &mut self,
+        cells: impl IntoIterator<Item = (&'a Key, &'a Cell)>,
+        profiles: impl IntoIterator<Item = (&'a str, &'a Profile)>,
+        journal: &str,
+        seq: u64,
+    ) -> Result<(), DiskError> {
+        let mut batch = self.begin()?;
+        for (key, cell) in cells {
+            batch.replace(key.clone(), *cell)?;
+        }
+        for (name, profile) in profiles {
+            batch.profile(name, profile)?;
+        }
+        batch.applied(journal, seq)?;
+        batch.commit()
     }
 
     /// Takes in what other processes wrote.
@@ -188,6 +237,7 @@ impl Disk {
             let read = open::read_within(&path, &batch.disk.connection, false)?;
             let Some(read) = read else { return Err(error::odd_version(&path, &batch.disk.connection)) };
             (batch.disk.catalog, batch.disk.digest, batch.disk.seen) = (read.catalog, read.digest, read.seen);
+            batch.disk.journals = read.journals;
             batch.disk.stale = false;
         }
         Ok(batch)
@@ -218,6 +268,36 @@ impl Disk {
         };
         if let Some(old) = old {
             self.digest.remove(rows::workload_hash(&old));
+        }
+    }
+}
+
+impl Disk {
+    /// Sets or removes a profile in memory.
+    fn set_profile(&mut self, name: &str, profile: Option<Profile>) {
+        let old = match profile {
+            Some(profile) => {
+                self.digest.add(extras::profile_hash(name, &profile));
+                self.catalog.profiles.insert(name.to_owned(), profile)
+            }
+            None => self.catalog.profiles.remove(name),
+        };
+        if let Some(old) = old {
+            self.digest.remove(extras::profile_hash(name, &old));
+        }
+    }
+
+    /// Sets or removes how far a journal is applied in memory.
+    fn set_journal(&mut self, id: &str, seq: Option<u64>) {
+        let old = match seq {
+            Some(seq) => {
+                self.digest.add(extras::journal_hash(id, seq));
+                self.journals.insert(id.to_owned(), seq)
+            }
+            None => self.journals.remove(id),
+        };
+        if let Some(old) = old {
+            self.digest.remove(extras::journal_hash(id, old));
         }
     }
 }
@@ -254,6 +334,53 @@ impl Batch<'_> {
         Ok(true)
     }
 
+    /// Writes a cell as it is, whatever is there.
+    ///
+    /// # Errors
+    /// As [`Batch::measure`].
+    pub fn replace(&mut self, key: Key, cell: Cell) -> Result<(), DiskError> {
+        let mut one = Catalog::default();
+        one.put(key.clone(), cell)?;
+        let cell = one.get(&key).copied().unwrap_or(cell);
+        self.write_cell(key, cell)
+    }
+
+    /// Says what little is known of a workload; whatever was said before is replaced.
+    ///
+    /// # Errors
+    /// As [`Batch::measure`].
+    pub fn profile(&mut self, name: &str, profile: &Profile) -> Result<(), DiskError> {
+        extras::check_profile(name, profile)?;
+        let profile = extras::without_signs_of_zero(profile);
+        let written = extras::write_profile(&self.disk.connection, name, &profile);
+        self.done(written)?;
+        self.before.push(Before::Profile(name.to_owned(), self.disk.catalog.profiles.get(name).cloned()));
+        self.disk.set_profile(name, Some(profile));
+        Ok(())
+    }
+
+    /// Says that everything of a journal up to entry `seq` is in the cells. A journal is never set back.
+    ///
+    /// # Errors
+    /// As [`Batch::measure`].
+    pub fn applied(&mut self, journal: &str, seq: u64) -> Result<(), DiskError> {
+        check_name(journal)?;
+        if i64::try_from(seq).is_err() {
+            return Err(
+                CatalogError(format!("{journal}: entry {seq} of a journal; expected at most {}", i64::MAX)).into()
+            );
+        }
+        let before = self.disk.journals.get(journal).copied();
+        if before.is_some_and(|before| before >= seq) {
+            return Ok(());
+        }
+        let written = extras::write_journal(&self.disk.connection, journal, seq);
+        self.done(written)?;
+        self.before.push(Before::Journal(journal.to_owned(), before));
+        self.disk.set_journal(journal, Some(seq));
+        Ok(())
+    }
+
     /// As [`Disk::describe`], durable when the batch is.
     ///
     /// # Errors
@@ -284,6 +411,8 @@ impl Batch<'_> {
         }
         self.before.push(Before::Workload(workload.to_owned(), self.disk.catalog.features.get(workload).cloned()));
         self.disk.set_workload(workload, None);
+        self.before.push(Before::Profile(workload.to_owned(), self.disk.catalog.profiles.get(workload).cloned()));
+        self.disk.set_profile(workload, None);
         Ok(keys.len())
     }
 
@@ -299,7 +428,7 @@ impl Batch<'_> {
             )));
         }
         if !self.before.is_empty() {
-            let rows = self.disk.catalog.cells.len() + self.disk.catalog.features.len();
+            let rows = row_count(&self.disk.catalog, &self.disk.journals);
             let sealed = rows::write_seal(&self.disk.connection, rows, self.disk.digest);
             self.done(sealed)?;
         }
@@ -345,6 +474,8 @@ impl Drop for Batch<'_> {
             match before {
                 Before::Cell(key, cell) => self.disk.set_cell(&key, cell),
                 Before::Workload(name, workload) => self.disk.set_workload(&name, workload),
+                Before::Profile(name, profile) => self.disk.set_profile(&name, profile),
+                Before::Journal(id, seq) => self.disk.set_journal(&id, seq),
             }
         }
         // SQLite ends some transactions by itself when something goes wrong; there is then nothing to roll back.

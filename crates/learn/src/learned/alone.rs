@@ -19,7 +19,7 @@
 //!
 //! The variances are those under which what is known is most likely, found by a search along one after the other. Only
 //! the nearest workloads answer for one, at most [`MOST_CELLS`] cells, so that an observation costs the same in a large
-//! catalog. Without features a workload is related to itself only.
+//! catalog. Workloads without features are none of its business: the population answers for them.
 
 use crate::catalog::MEASUREMENT_ERROR;
 use crate::evidence::Evidence;
@@ -27,6 +27,7 @@ use crate::features::{Spec, spec};
 use crate::method::Prediction;
 use crate::residual::Role;
 use crate::{mean, perf_model, solo};
+use std::sync::Arc;
 
 /// Cells that answer for one workload.
 const MOST_CELLS: usize = 96;
@@ -57,8 +58,10 @@ pub(super) struct Alone {
     /// What standard errors are multiplied by, without and with a relative known.
     conformal: [f64; 2],
     specs: Vec<Spec>,
-    /// By (subject, kind).
-    predictions: Vec<Prediction>,
+    /// Kinds over which profiles are taken and variances averaged: those of the beginning, so that one more changes nothing.
+    base: usize,
+    /// By workload and kind; nothing for those that cannot be asked about, and those without features.
+    predictions: Vec<Option<Arc<[Prediction]>>>,
 }
 
 /// A cell that was measured.
@@ -76,33 +79,57 @@ struct MeasuredCell {
 
 impl Alone {
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let specs = evidence.kinds().iter().map(spec).collect();
-        let mut alone = Self { variances: START, conformal: [1.0; 2], specs, predictions: Vec::new() };
+        let specs: Vec<Spec> = evidence.kinds().iter().map(spec).collect();
+        let base = specs.len();
+        let mut alone = Self { variances: START, conformal: [1.0; 2], specs, base, predictions: Vec::new() };
         alone.tune(evidence);
         alone.calibrate(evidence);
-        alone.predictions = (0..evidence.subjects()).flat_map(|t| alone.beliefs_of(evidence, t)).collect();
+        alone.predictions = (0..evidence.workloads().len()).map(|t| alone.asked(evidence, t)).collect();
         alone
     }
 
     pub(super) fn prediction(&self, workload: usize, kind: usize) -> Prediction {
-        let at = workload * self.specs.len() + kind;
-        self.predictions.get(at).copied().unwrap_or(Prediction::new(0.0, UNKNOWN, false))
+        let known = self.predictions[workload].as_ref().and_then(|row| row.get(kind));
+        known.copied().unwrap_or(Prediction::new(0.0, UNKNOWN, false))
+    }
+
+    /// The predictions of a workload that may be asked for.
+    fn asked(&self, evidence: &Evidence, workload: usize) -> Option<Arc<[Prediction]>> {
+        let asked = evidence.id(workload).is_some() && evidence.workloads()[workload].psi.is_some();
+        asked.then(|| self.beliefs_of(evidence, workload).into())
+    }
+
+    /// There is another kind. What was said of the others stays, to the bit, unless something is known of the new one.
+    pub(super) fn add_kind(&mut self, evidence: &Evidence, measured: bool) {
+        self.specs.extend(evidence.kinds().last().map(spec));
+        self.base = self.base.max(1);
+        for t in 0..self.predictions.len() {
+            let (before, mut row) = (self.predictions[t].take(), self.asked(evidence, t));
+            if let (Some(before), Some(row), false) = (before, &mut row, measured) {
+                let last = row.last().copied();
+                *row = before.iter().copied().chain(last).collect();
+            }
+            self.predictions[t] = row;
+        }
+    }
+
+    /// A workload can be asked about from now on.
+    pub(super) fn add_workload(&mut self, evidence: &Evidence, workload: usize) {
+        let predictions = self.asked(evidence, workload);
+        self.predictions.resize(evidence.workloads().len(), None);
+        self.predictions[workload] = predictions;
     }
 
     /// Something was measured of `workload`: it and its nearest are thought over.
     pub(super) fn refresh(&mut self, evidence: &Evidence, workload: usize) {
         const ECHO: usize = 2;
-        let neighbours =
-            evidence.neighbours(workload).iter().map(|&(k, _)| k).filter(|&k| k < evidence.subjects()).take(ECHO);
-        for t in std::iter::once(workload).chain(neighbours) {
-            let kinds = self.specs.len();
-            let predictions = self.beliefs_of(evidence, t);
-            self.predictions[t * kinds..(t + 1) * kinds].copy_from_slice(&predictions);
+        for t in std::iter::once(workload).chain(evidence.hear_of(workload, ECHO)) {
+            self.predictions[t] = self.asked(evidence, t);
         }
     }
 
     fn beliefs_of(&self, evidence: &Evidence, workload: usize) -> Vec<Prediction> {
-        let known = around(evidence, workload, MOST_CELLS);
+        let known = around(evidence, workload, self.base, MOST_CELLS);
         if known.is_empty() {
             let modelled = |kind: usize| perf_model::alone(evidence, workload, kind);
             let prediction = |ln: Option<f64>| {
@@ -128,7 +155,8 @@ impl Alone {
         let values: Vec<f64> = known.iter().map(|k| k.value).collect();
         let weights = factor.solve(&values);
         let prediction = |kind: usize| {
-            let here = MeasuredCell { workload, kind, value: 0.0, tilt: tilt(evidence, workload, kind), noise: 0.0 };
+            let tilt = tilt(evidence, workload, kind, self.base);
+            let here = MeasuredCell { workload, kind, value: 0.0, tilt, noise: 0.0 };
             let across: Vec<f64> = known.iter().map(|k| self.kernel(evidence, &here, k)).collect();
             let mean: f64 = across.iter().zip(&weights).map(|(c, w)| c * w).sum();
             let explained: f64 = factor.forward(&across).iter().map(|x| x * x).sum();
@@ -141,7 +169,7 @@ impl Alone {
         };
         let mut predictions: Vec<Prediction> = (0..self.specs.len()).map(prediction).collect();
         // One shade for all kinds that were not measured: it must not tilt the profile.
-        let open = (0..self.specs.len()).filter(|&a| !known.iter().any(|k| k.workload == workload && k.kind == a));
+        let open = (0..self.base).filter(|&a| !known.iter().any(|k| k.workload == workload && k.kind == a));
         let variance =
             crate::residual::moments(open.map(|a| predictions[a].standard_error * predictions[a].standard_error));
         for prediction in &mut predictions {
@@ -154,11 +182,11 @@ impl Alone {
     /// with its family, before and after a first measurement, and without.
     fn calibrate(&mut self, evidence: &Evidence) {
         let mut ratios: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-        let some =
-            (0..evidence.workloads().len()).filter(|&t| cells_of(evidence, t).next().is_some()).take(MOST_CELLS / 2);
-        for workload in some {
-            let own: Vec<MeasuredCell> = cells_of(evidence, workload).collect();
-            let around = around(evidence, workload, MOST_CELLS);
+        let base = self.base;
+        let some = described(evidence).into_iter().filter(|&t| cells_of(evidence, t, base).next().is_some());
+        for workload in some.take(MOST_CELLS / 2) {
+            let own: Vec<MeasuredCell> = cells_of(evidence, workload, base).collect();
+            let around = around(evidence, workload, base, MOST_CELLS);
             let related = |k: &MeasuredCell| solo::related(evidence, k.workload, workload);
             let others = || around.iter().filter(|k| k.workload != workload).copied();
             let strangers: Vec<MeasuredCell> = others().filter(|k| !related(k)).collect();
@@ -273,10 +301,9 @@ fn alike(evidence: &Evidence, one: usize, two: usize) -> [f64; 3] {
     [psi, 1.0, (-0.5 * step * step).exp()]
 }
 
-/// μ: how far above its mean over kinds the model sees a workload.
-fn tilt(evidence: &Evidence, workload: usize, kind: usize) -> f64 {
+/// μ: how far above its mean over the first `kinds` the model sees a workload.
+fn tilt(evidence: &Evidence, workload: usize, kind: usize, kinds: usize) -> f64 {
     let of = |a: usize| perf_model::alone(evidence, workload, a).unwrap_or(0.0);
-    let kinds = evidence.kinds().len();
     of(kind) - (0..kinds).map(of).sum::<f64>() / kinds as f64
 }
 
@@ -286,39 +313,48 @@ fn from_pairs(evidence: &Evidence, workload: usize, kind: usize) -> Option<(f64,
     if evidence.measured_pairs(workload) == 0 {
         return None;
     }
-    let partners = (0..evidence.workloads().len()).filter(|&p| evidence.beside(workload, p, kind).is_finite());
+    let row = evidence.beside_row(workload, kind);
+    let partners = row.iter().filter(|(_, ln)| ln.is_finite()).map(|(p, _)| p);
     let rate =
         |p: usize| evidence.beside(workload, p, kind) - mean::partner_mean(evidence, Role::Own, workload, p, kind).0;
     let (sum, count) = partners.map(rate).fold((0.0, 0.0), |(s, n), r| (s + r, n + 1.0));
     (count > 0.0).then(|| (sum / count, PAIR_SPREAD * PAIR_SPREAD * (0.5 + 0.5 / count)))
 }
 
-fn cells_of(evidence: &Evidence, workload: usize) -> impl Iterator<Item = MeasuredCell> {
+fn cells_of(evidence: &Evidence, workload: usize, base: usize) -> impl Iterator<Item = MeasuredCell> {
     (0..evidence.kinds().len()).filter_map(move |kind| {
         let alone = evidence.alone(workload, kind);
         let (ln, noise) = if alone.is_nan() { from_pairs(evidence, workload, kind)? } else { (alone, 0.0) };
         let value = ln - perf_model::alone(evidence, workload, kind).unwrap_or(0.0);
-        value.is_finite().then(|| MeasuredCell { workload, kind, value, tilt: tilt(evidence, workload, kind), noise })
+        let tilt = tilt(evidence, workload, kind, base);
+        value.is_finite().then_some(MeasuredCell { workload, kind, value, tilt, noise })
     })
 }
 
 /// Measured cells of a workload and of those nearest to it.
-fn around(evidence: &Evidence, workload: usize, most: usize) -> Vec<MeasuredCell> {
+fn around(evidence: &Evidence, workload: usize, base: usize, most: usize) -> Vec<MeasuredCell> {
     let neighbours = evidence.neighbours(workload).iter().map(|&(k, _)| k);
     let mut known: Vec<MeasuredCell> =
-        std::iter::once(workload).chain(neighbours).flat_map(|t| cells_of(evidence, t)).take(most).collect();
+        std::iter::once(workload).chain(neighbours).flat_map(|t| cells_of(evidence, t, base)).take(most).collect();
     known.truncate(most);
     known
 }
 
+/// Workloads with features. Of others the model says nothing, so there is nothing to compare.
+fn described(evidence: &Evidence) -> Vec<usize> {
+    (0..evidence.workloads().len()).filter(|&t| evidence.workloads()[t].psi.is_some()).collect()
+}
+
 /// What the variances are tuned on: everything where that is little, else the surroundings of a few.
 fn blocks(evidence: &Evidence) -> Vec<Vec<MeasuredCell>> {
-    let n = evidence.workloads().len();
-    let all: Vec<MeasuredCell> = (0..n).flat_map(|t| cells_of(evidence, t)).take(MOST_CELLS + 1).collect();
+    let described = described(evidence);
+    let (n, base) = (described.len(), evidence.kinds().len());
+    let cells = described.iter().flat_map(|&t| cells_of(evidence, t, base));
+    let all: Vec<MeasuredCell> = cells.take(MOST_CELLS + 1).collect();
     if all.len() <= MOST_CELLS {
         return vec![all];
     }
-    (0..4).map(|b| around(evidence, b * n / 4, MOST_CELLS)).collect()
+    (0..4).map(|b| around(evidence, described[b * n / 4], base, MOST_CELLS)).collect()
 }
 
 /// Cholesky's factor of a covariance, its lower triangle given.

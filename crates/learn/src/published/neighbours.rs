@@ -7,6 +7,7 @@
 
 use crate::evidence::Evidence;
 use crate::features::{PSI, Psi, SPEC, Spec, distance2, spec};
+use std::collections::BTreeMap;
 
 /// Neighbours used at most.
 pub(super) const NEIGHBOURS: usize = 4;
@@ -32,45 +33,64 @@ pub(super) struct Neighbour {
     pub(super) rates: [f64; 2],
 }
 
-/// Similarity of workloads. It does not change while an estimator lives.
+/// Similarity of workloads and kinds. Who comes later is added at the end.
+#[derive(Clone)]
 pub(super) struct Likeness {
     pub(super) psi: Vec<Psi>,
     pub(super) spec: Vec<Spec>,
     /// A number for every family; a workload without features is a family of its own.
     pub(super) family: Vec<usize>,
-    /// Everybody else with features, the most alike first, by workload.
-    ranking: Vec<Vec<u32>>,
+    /// Their names.
+    families: BTreeMap<String, usize>,
 }
 
 impl Likeness {
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let workloads = evidence.workloads();
-        let mut names: Vec<&str> = Vec::new();
-        let family: Vec<usize> = workloads
-            .iter()
-            .map(|t| {
-                let name = t.features.as_ref().map_or(t.name.as_str(), |w| w.family.as_str());
-                names.iter().position(|n| *n == name).unwrap_or_else(|| {
-                    names.push(name);
-                    names.len() - 1
-                })
-            })
-            .collect();
+        let mut likeness = Self { psi: Vec::new(), spec: Vec::new(), family: Vec::new(), families: BTreeMap::new() };
+        (0..evidence.kinds().len()).for_each(|_| likeness.add_kind(evidence));
+        (0..evidence.workloads().len()).for_each(|t| likeness.add_workload(evidence, t));
+        likeness
+    }
+
+    /// Takes the next kind in.
+    pub(super) fn add_kind(&mut self, evidence: &Evidence) {
+        self.spec.push(tame(spec(&evidence.kinds()[self.spec.len()])));
+    }
+
+    /// Takes a workload in, or what is known of it now.
+    pub(super) fn add_workload(&mut self, evidence: &Evidence, workload: usize) {
+        let t = &evidence.workloads()[workload];
+        let name = t.features.as_ref().map_or(t.name.as_str(), |w| w.family.as_str());
+        let next = self.families.len();
+        let family = *self.families.entry(name.to_owned()).or_insert(next);
         // Whoever comes without features is the middle of everybody.
-        let psi: Vec<Psi> = workloads.iter().map(|t| t.psi.map_or([0.0; PSI], tame)).collect();
-        let ranking = (0..workloads.len())
-            .map(|i| {
-                let mut others: Vec<u32> =
-                    (0..workloads.len()).filter(|&k| k != i && workloads[k].psi.is_some()).map(|k| k as u32).collect();
-                let far = |k: u32| (family[k as usize] != family[i], distance2(&psi[i], &psi[k as usize]));
-                others.sort_by(|&one, &two| {
-                    let ((f1, d1), (f2, d2)) = (far(one), far(two));
-                    f1.cmp(&f2).then(d1.total_cmp(&d2)).then(one.cmp(&two))
-                });
-                others
-            })
-            .collect();
-        Self { psi, spec: evidence.kinds().iter().map(|k| tame(spec(k))).collect(), family, ranking }
+        let psi = t.psi.map_or([0.0; PSI], tame);
+        if workload == self.psi.len() {
+            self.psi.push(psi);
+            self.family.push(family);
+        } else {
+            (self.psi[workload], self.family[workload]) = (psi, family);
+        }
+    }
+
+    /// How far one is from another: other families come after all of its own.
+    fn far(&self, one: usize, two: usize) -> (bool, f64, usize) {
+        (self.family[two] != self.family[one], distance2(&self.psi[one], &self.psi[two]), two)
+    }
+
+    /// The most alike first, `most` of them.
+    fn ranked(&self, workload: usize, others: impl Iterator<Item = usize>, most: usize) -> Vec<usize> {
+        let mut far: Vec<(bool, f64, usize)> =
+            others.filter(|&k| k != workload).map(|k| self.far(workload, k)).collect();
+        let order = |a: &(bool, f64, usize), b: &(bool, f64, usize)| {
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+        };
+        if far.len() > most {
+            far.select_nth_unstable_by(most, order);
+            far.truncate(most);
+        }
+        far.sort_by(order);
+        far.into_iter().map(|(_, _, k)| k).collect()
     }
 
     /// The neighbours of a case, the most alike first, among those that `visible` lets be seen.
@@ -82,39 +102,51 @@ impl Likeness {
     ) -> Vec<Neighbour> {
         let mut found = Vec::new();
         if visible(case.j) && case.j != case.i {
-            self.collect(evidence, case, visible, &|_| Some(case.j), &mut found);
+            self.collect(evidence, case, visible, case.j, &mut found);
         }
         if found.is_empty() && case.i == case.j {
-            self.collect(evidence, case, visible, &Some, &mut found);
+            let own = |k: &usize| visible(*k) && evidence.measured_pairs(*k) > 0;
+            self.take(evidence, case, (0..evidence.workloads().len()).filter(own), |k| k, &mut found);
         }
-        for &other in
-            self.ranking[case.j].iter().filter(|&&s| visible(s as usize) && s as usize != case.i).take(STAND_INS)
-        {
-            if !found.is_empty() {
-                break;
+        if found.is_empty() {
+            let there = |s: &usize| visible(*s) && *s != case.i && evidence.listed(*s) && described(evidence, *s);
+            let others = (0..evidence.workloads().len()).filter(there);
+            for other in self.ranked(case.j, others, STAND_INS) {
+                self.collect(evidence, case, visible, other, &mut found);
+                if !found.is_empty() {
+                    break;
+                }
             }
-            self.collect(evidence, case, visible, &|_| Some(other as usize), &mut found);
         }
         found
     }
 
+    /// Those that were measured beside a partner.
     fn collect(
         &self,
         evidence: &Evidence,
         case: Case,
         visible: &dyn Fn(usize) -> bool,
-        partner: &dyn Fn(usize) -> Option<usize>,
+        partner: usize,
         found: &mut Vec<Neighbour>,
     ) {
-        for k in self.ranking[case.i].iter().map(|&k| k as usize).filter(|&k| visible(k)) {
-            let Some(j) = partner(k) else { continue };
-            let rates = [evidence.relative(k, j, case.a), evidence.relative(j, k, case.a)];
-            if rates.iter().all(|r| r.is_finite()) {
-                found.push(Neighbour { k, rates: rates.map(|r| r.clamp(-7.0, 0.7)) });
-                if found.len() == NEIGHBOURS {
-                    return;
-                }
-            }
+        let measured = evidence.beside_column(partner, case.a).iter().map(|(k, _)| k).filter(|&k| visible(k));
+        self.take(evidence, case, measured, |_| partner, found);
+    }
+
+    /// The most alike of some, each beside its partner.
+    fn take(
+        &self,
+        evidence: &Evidence,
+        case: Case,
+        some: impl Iterator<Item = usize>,
+        partner: impl Fn(usize) -> usize,
+        found: &mut Vec<Neighbour>,
+    ) {
+        let rates = |k: usize| [evidence.relative(k, partner(k), case.a), evidence.relative(partner(k), k, case.a)];
+        let whole = |k: &usize| described(evidence, *k) && rates(*k).iter().all(|r| r.is_finite());
+        for k in self.ranked(case.i, some.filter(whole), NEIGHBOURS) {
+            found.push(Neighbour { k, rates: rates(k).map(|r| r.clamp(-7.0, 0.7)) });
         }
     }
 
@@ -135,6 +167,10 @@ impl Likeness {
         x[WIDTH - 1] = scaled(neighbour.rates[1]);
         x
     }
+}
+
+fn described(evidence: &Evidence, workload: usize) -> bool {
+    evidence.workloads()[workload].psi.is_some()
 }
 
 /// A ln of a relative rate as a network reads it: about between −3 and 1.

@@ -20,42 +20,50 @@ const MODEL_STANDARD_ERROR: f64 = 0.6;
 
 /// What does not change once it is trained.
 struct Networks {
-    likeness: Likeness,
     first: InitialNetwork,
     second: RefinementNetwork,
     standard_errors: StandardErrors,
 }
 
 #[derive(Clone)]
-struct Pair(Arc<Networks>);
+struct Pair {
+    networks: Arc<Networks>,
+    likeness: Arc<Likeness>,
+}
 
 pub(super) fn make(setting: &Setting<'_>, recurrent: bool) -> Result<Box<dyn Estimator>, EstimatorError> {
     let evidence = Evidence::new(setting);
-    let networks = train(&evidence, setting, recurrent).map_err(|e| {
+    let likeness = Likeness::new(&evidence);
+    let networks = train(&evidence, &likeness, setting, recurrent).map_err(|e| {
         EstimatorError(format!("the tensor library refused to train: {e}; use 'learned', which does without"))
     })?;
-    Ok(Box::new(MethodEstimator::new(evidence, Pair(Arc::new(networks)))))
+    let pair = Pair { networks: Arc::new(networks), likeness: Arc::new(likeness) };
+    Ok(Box::new(MethodEstimator::new(evidence, pair)))
 }
 
-fn train(evidence: &Evidence, setting: &Setting<'_>, recurrent: bool) -> candle_core::Result<Networks> {
-    let likeness = Likeness::new(evidence);
+fn train(
+    evidence: &Evidence,
+    likeness: &Likeness,
+    setting: &Setting<'_>,
+    recurrent: bool,
+) -> candle_core::Result<Networks> {
     let mut draw = Rng::new(setting.seed, "published");
     let shape = if recurrent { RECURRENT } else { Shape::Forward };
     let (first, held_out) =
-        InitialNetwork::train(evidence, &likeness, shape, &mut draw, &|done| (setting.progress)(0.8 * done))?;
+        InitialNetwork::train(evidence, likeness, shape, &mut draw, &|done| (setting.progress)(0.8 * done))?;
     (setting.progress)(0.8);
-    let (second, after) = RefinementNetwork::train(&likeness, &held_out, &mut draw)?;
+    let (second, after) = RefinementNetwork::train(likeness, &held_out, &mut draw)?;
     let standard_errors = StandardErrors::new(evidence.kinds().len(), &held_out, &after);
     (setting.progress)(1.0);
-    Ok(Networks { likeness, first, second, standard_errors })
+    Ok(Networks { first, second, standard_errors })
 }
 
-impl Networks {
+impl Pair {
     /// P1: the prediction for both roles, and whether the new workload's family is known; `None` without neighbours.
     fn first(&self, evidence: &Evidence, case: Case) -> Option<([f64; 2], bool)> {
         let neighbours = self.likeness.neighbours(evidence, case, &|t| t != case.i);
         let kin = neighbours.first().is_some_and(|w| self.likeness.family[w.k] == self.likeness.family[case.i]);
-        Some((self.first.believe(&self.likeness, case, &neighbours)?, kin))
+        Some((self.networks.first.believe(&self.likeness, case, &neighbours)?, kin))
     }
 
     /// The pairs of a workload that were measured, with what P1 predicted for them.
@@ -65,7 +73,7 @@ impl Networks {
         }
         let mut found = Vec::new();
         for a in 0..evidence.kinds().len() {
-            for j in 0..evidence.workloads().len() {
+            for j in evidence.partners(case.i, a) {
                 let measured = [evidence.relative(case.i, j, a), evidence.relative(j, case.i, a)];
                 if measured.iter().any(|m| m.is_finite()) {
                     found.push((Case { i: case.i, j, a }, measured));
@@ -87,16 +95,24 @@ impl Method for Pair {
     }
 
     fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
-        let nets = &self.0;
+        let nets = &self.networks;
         let (role, i, j) = residual::roles(evidence, workload, other);
         let case = Case { i, j, a: kind };
-        let Some((believed, kin)) = nets.first(evidence, case) else {
+        let Some((believed, kin)) = self.first(evidence, case) else {
             let ln = perf_model::beside(evidence, workload, other, kind).unwrap_or(UNKNOWN_RELATIVE_RATE.ln());
             return Prediction::new(ln, MODEL_STANDARD_ERROR, false);
         };
-        let seen = nets.measured(evidence, case);
+        let seen = self.measured(evidence, case);
         let here = seen.iter().any(|s| s.case.a == kind);
-        let belief = nets.second.refine(&nets.likeness, case, believed, &seen);
+        let belief = nets.second.refine(&self.likeness, case, believed, &seen);
         Prediction::new(belief[role.index()], nets.standard_errors.of(here, kin, kind), !seen.is_empty())
+    }
+
+    fn add_kind(&mut self, evidence: &Evidence, _: bool) {
+        Arc::make_mut(&mut self.likeness).add_kind(evidence);
+    }
+
+    fn add_workload(&mut self, evidence: &Evidence, workload: usize, _: bool) {
+        Arc::make_mut(&mut self.likeness).add_workload(evidence, workload);
     }
 }

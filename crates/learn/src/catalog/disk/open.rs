@@ -4,6 +4,7 @@ use super::super::Catalog;
 use super::error::{self, DiskError, damaged, not_ours, sql, unopened};
 use super::rows::{self, Digest};
 use rusqlite::{Connection, OpenFlags};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,16 +14,26 @@ use std::time::Duration;
 pub(super) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// "ARLS": whose SQLite file this is.
 const APPLICATION: i64 = 0x4152_4c53;
-/// Of the tables below; a change that an older arles would misread counts it up.
-pub(super) const VERSION: i64 = 1;
+/// Of the tables below; a change that an older arles would misread counts it up. 1 had no journals and no profiles.
+pub(super) const VERSION: i64 = 2;
+/// The oldest version that is still read, and brought up to date when it is opened to be written.
+const FIRST_VERSION: i64 = 1;
+/// What came with version 2, by name.
+const SINCE_2: [&str; 2] = ["journals", "profiles"];
 
 /// The tables, by name. What SQLite keeps of them is compared with this to the letter.
-const TABLES: [(&str, &str); 3] = [
+const TABLES: [(&str, &str); 5] = [
     (
         "cells",
         "CREATE TABLE cells (workload TEXT NOT NULL, partner TEXT NOT NULL, kind TEXT NOT NULL, gang INTEGER NOT NULL, \
          rate REAL NOT NULL, watts REAL, source TEXT NOT NULL, observations INTEGER NOT NULL, at INTEGER NOT NULL, \
          doubt REAL NOT NULL, PRIMARY KEY (workload, partner, kind, gang)) STRICT, WITHOUT ROWID",
+    ),
+    ("journals", "CREATE TABLE journals (id TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID"),
+    (
+        "profiles",
+        "CREATE TABLE profiles (name TEXT NOT NULL PRIMARY KEY, alike TEXT, domain TEXT, mode TEXT, precision TEXT, \
+         batch INTEGER, params REAL, memory_gib REAL, gpu_utilisation REAL, bandwidth_utilisation REAL) STRICT, WITHOUT ROWID",
     ),
     (
         "seal",
@@ -45,7 +56,9 @@ const PRAGMAS: &str = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA;
 
 /// Everything in a file.
 pub(super) struct Read {
+    pub(super) version: i64,
     pub(super) catalog: Catalog,
+    pub(super) journals: BTreeMap<String, u64>,
     pub(super) digest: Digest,
     pub(super) seen: i64,
 }
@@ -135,6 +148,25 @@ pub(super) fn prepare_to_write(path: &Path, connection: &Connection) -> Result<(
     connection.execute_batch(PRAGMAS).map_err(sql(path))
 }
 
+/// Brings a file of an older version up to date: all of it or nothing, whoever else tries the same.
+pub(super) fn bring_up_to_date(path: &Path, connection: &Connection) -> Result<(), DiskError> {
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(sql(path))?;
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    let done = version.and_then(|version| {
+        if version != FIRST_VERSION {
+            return connection.execute_batch("ROLLBACK");
+        }
+        let tables = TABLES.iter().filter(|(name, _)| SINCE_2.contains(name));
+        let tables: Vec<&str> = tables.map(|(_, table)| *table).collect();
+        connection.execute_batch(&format!("{}; PRAGMA user_version = {VERSION}; COMMIT", tables.join("; ")))
+    });
+    done.map_err(|error| {
+        // It may have ended by itself; then there is nothing to roll back.
+        let _ = connection.execute_batch("ROLLBACK");
+        error::of(path, &error)
+    })
+}
+
 /// Reads and checks everything in one transaction; `None` where the version is not ours.
 pub(super) fn read(path: &Path, connection: &Connection) -> Result<Option<Read>, DiskError> {
     connection.execute_batch("BEGIN").map_err(sql(path))?;
@@ -153,10 +185,11 @@ pub(super) fn read_within(path: &Path, connection: &Connection, deeply: bool) ->
     if number("application_id")? != APPLICATION {
         return Err(not_ours(path, "an SQLite file of another program"));
     }
-    if number("user_version")? != VERSION {
+    let version = number("user_version")?;
+    if !(FIRST_VERSION..=VERSION).contains(&version) {
         return Ok(None);
     }
-    check_tables(path, connection)?;
+    check_tables(path, connection, version)?;
     if deeply {
         let found =
             connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0)).map_err(sql(path))?;
@@ -164,12 +197,13 @@ pub(super) fn read_within(path: &Path, connection: &Connection, deeply: bool) ->
             return Err(damaged(path, &found.replace('\n', ", ")));
         }
     }
-    let (catalog, digest) = rows::read(connection).map_err(|error| match error {
-        rows::ReadError::Sql(error) => error::of(path, &error),
-        rows::ReadError::Invalid(what) => damaged(path, &what),
-    })?;
+    let rows::Rows { catalog, journals, digest } =
+        rows::read(connection, version >= VERSION).map_err(|error| match error {
+            rows::ReadError::Sql(error) => error::of(path, &error),
+            rows::ReadError::Invalid(what) => damaged(path, &what),
+        })?;
     let seen = commits_of_others(connection).map_err(sql(path))?;
-    Ok(Some(Read { catalog, digest, seen }))
+    Ok(Some(Read { version, catalog, journals, digest, seen }))
 }
 
 /// A number that changes when another connection commits.
@@ -177,7 +211,7 @@ pub(super) fn commits_of_others(connection: &Connection) -> rusqlite::Result<i64
     connection.pragma_query_value(None, "data_version", |row| row.get(0))
 }
 
-fn check_tables(path: &Path, connection: &Connection) -> Result<(), DiskError> {
+fn check_tables(path: &Path, connection: &Connection, version: i64) -> Result<(), DiskError> {
     let read = || {
         let mut statement =
             connection.prepare("SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL ORDER BY name")?;
@@ -185,12 +219,13 @@ fn check_tables(path: &Path, connection: &Connection) -> Result<(), DiskError> {
         rows.collect::<rusqlite::Result<Vec<_>>>()
     };
     let found = read().map_err(sql(path))?;
-    if found.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).eq(TABLES) {
+    let expected = TABLES.into_iter().filter(|(name, _)| version >= VERSION || !SINCE_2.contains(name));
+    if found.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).eq(expected) {
         return Ok(());
     }
     let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
     Err(damaged(
         path,
-        &format!("its tables are {}, and not as a catalog of version {VERSION} has them", names.join(", ")),
+        &format!("its tables are {}, and not as a catalog of version {version} has them", names.join(", ")),
     ))
 }

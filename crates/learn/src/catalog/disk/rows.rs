@@ -7,9 +7,10 @@
 use super::super::csv::FEATURES;
 use super::super::labels::{MODES, PRECISIONS, SOURCES, from_label, label_of};
 use super::super::{Catalog, Cell, Key, check};
-use super::check_features;
+use super::{check_features, extras};
 use arles_core::{Time, Workload};
 use rusqlite::{Connection, Row, params};
+use std::collections::BTreeMap;
 
 /// Between aliases, which have no line breaks in them.
 const SEPARATOR: char = '\n';
@@ -41,8 +42,15 @@ impl From<rusqlite::Error> for ReadError {
     }
 }
 
-/// Reads all rows and compares them with the seal.
-pub(super) fn read(connection: &Connection) -> Result<(Catalog, Digest), ReadError> {
+/// All rows.
+pub(super) struct Rows {
+    pub(super) catalog: Catalog,
+    pub(super) journals: BTreeMap<String, u64>,
+    pub(super) digest: Digest,
+}
+
+/// Reads all rows and compares them with the seal. `whole` where there are journals and profiles.
+pub(super) fn read(connection: &Connection, whole: bool) -> Result<Rows, ReadError> {
     let (mut catalog, mut digest) = (Catalog::default(), Digest::default());
     let mut statement = connection.prepare(
         "SELECT workload, partner, kind, gang, rate, watts, source, observations, at, doubt FROM cells ORDER BY workload, partner, kind, gang",
@@ -60,7 +68,8 @@ pub(super) fn read(connection: &Connection) -> Result<(Catalog, Digest), ReadErr
         digest.add(workload_hash(&workload));
         catalog.describe(workload);
     }
-    let count = (catalog.cells.len() + catalog.features.len()) as i64;
+    let journals = if whole { extras::read(connection, &mut catalog, &mut digest)? } else { BTreeMap::new() };
+    let count = super::row_count(&catalog, &journals) as i64;
     let pair = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     let (sealed, seal) = connection.query_row("SELECT rows, digest FROM seal", [], pair)?;
     if count != sealed {
@@ -71,7 +80,7 @@ pub(super) fn read(connection: &Connection) -> Result<(Catalog, Digest), ReadErr
             "its rows are not those it was left with: bytes were changed by something else than arles".into(),
         ));
     }
-    Ok((catalog, digest))
+    Ok(Rows { catalog, journals, digest })
 }
 
 fn cell(row: &Row<'_>) -> Result<(Key, Cell), ReadError> {
@@ -117,13 +126,13 @@ fn workload(row: &Row<'_>) -> Result<Workload, ReadError> {
 }
 
 /// A whole number that its field can hold.
-fn ranged<T: TryFrom<i64>>(row: &Row<'_>, column: usize, name: &str) -> Result<T, ReadError> {
+pub(super) fn ranged<T: TryFrom<i64>>(row: &Row<'_>, column: usize, name: &str) -> Result<T, ReadError> {
     let number: i64 = row.get(column)?;
     T::try_from(number).map_err(|_| ReadError::Invalid(format!("a row of {} has {name} {number}", first(row))))
 }
 
 /// One of a few words.
-fn one_of<T: Copy>(row: &Row<'_>, column: usize, name: &str, words: &[(&str, T)]) -> Result<T, ReadError> {
+pub(super) fn one_of<T: Copy>(row: &Row<'_>, column: usize, name: &str, words: &[(&str, T)]) -> Result<T, ReadError> {
     let found: String = row.get(column)?;
     let senseless = || ReadError::Invalid(format!("a row of {} has {name} {found:?}", first(row)));
     from_label(&found, words).ok_or_else(senseless)
@@ -181,6 +190,7 @@ pub(super) fn write_workload(connection: &Connection, w: &Workload) -> rusqlite:
 pub(super) fn forget(connection: &Connection, workload: &str) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM cells WHERE workload = ?1 OR partner = ?1", [workload])?;
     connection.execute("DELETE FROM workloads WHERE name = ?1", [workload])?;
+    connection.execute("DELETE FROM profiles WHERE name = ?1", [workload])?;
     Ok(())
 }
 
@@ -254,10 +264,10 @@ pub(super) fn workload_hash(w: &Workload) -> u64 {
 }
 
 /// FNV-1a over 64 bits with a finisher that spreads every bit; written here because the hash of a file must not change with a library.
-struct Hash(u64);
+pub(super) struct Hash(u64);
 
 impl Hash {
-    fn of(what: &str) -> Self {
+    pub(super) fn of(what: &str) -> Self {
         let mut hash = Self(0xcbf2_9ce4_8422_2325);
         hash.text(what);
         hash
@@ -269,16 +279,16 @@ impl Hash {
         }
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
     }
 
-    fn number(&mut self, number: u64) {
+    pub(super) fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }
 
-    fn end(self) -> u64 {
+    pub(super) fn end(self) -> u64 {
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
