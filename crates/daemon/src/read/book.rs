@@ -8,6 +8,7 @@
 //! difference from the last reading of the same boot, so restarts lose nothing and count nothing twice.
 
 mod accounts;
+mod catalog_names;
 mod decision;
 mod events;
 mod progress;
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use accounts::Totals;
+pub(crate) use accounts::{OldCell, Sighting, Totals};
 pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
 pub(crate) use progress::Said;
 pub(crate) use record::{HeldGpus, Record};
@@ -51,20 +52,6 @@ pub(crate) struct TenantTotals {
     pub(crate) cancelled: u64,
     /// GPUs held now; half of one that is shared.
     pub(crate) gpus: f64,
-}
-
-/// What was measured of one workload on one kind, all observations together.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct MeasuredCell {
-    pub(crate) rate: f64,
-    pub(crate) watts: f64,
-    /// Mean of all measurements.
-    pub(crate) mean_rate: f64,
-    pub(crate) mean_watts: f64,
-    pub(crate) times: u64,
-    pub(crate) at: Time,
-    /// What was estimated when it was first measured.
-    pub(crate) first_estimate: Option<f64>,
 }
 
 /// Jobs by number. Shared with copies until one of them changes it, so that a copy of a large book is cheap.
@@ -109,8 +96,12 @@ pub(crate) struct Book {
     pub(crate) reasons: Reasons,
     #[serde(with = "pairs")]
     pub(crate) estimates: BTreeMap<RateQuery, Rates>,
-    #[serde(with = "pairs")]
-    pub(crate) measured: BTreeMap<CellKey, MeasuredCell>,
+    /// Cells that were measured; what was measured is in the catalog.
+    #[serde(default, with = "pairs")]
+    pub(crate) sightings: BTreeMap<CellKey, Sighting>,
+    /// What a snapshot from before there was a catalog has of measurements. The catalog takes it in at the start, and it is not written again.
+    #[serde(default, rename = "measured", skip_serializing, deserialize_with = "pairs::deserialize")]
+    pub(crate) old_measured: BTreeMap<CellKey, OldCell>,
     pub(crate) totals: Totals,
     pub(crate) decision: Option<Decision>,
     pub(crate) failure: Option<String>,
@@ -170,7 +161,8 @@ impl Book {
             nodes: Vec::new(),
             reasons: BTreeMap::new(),
             estimates: BTreeMap::new(),
-            measured: BTreeMap::new(),
+            sightings: BTreeMap::new(),
+            old_measured: BTreeMap::new(),
             totals: Totals::new(kinds, header.begun),
             decision: None,
             failure: None,

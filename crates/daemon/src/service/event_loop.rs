@@ -20,7 +20,7 @@ use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, Store, StoreError
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, OrderReply};
-use arles_core::estimate::{RateQuery, RateRow};
+use arles_core::estimate::{Observation, RateQuery, RateRow};
 use arles_core::scheduler::{Order, Verdict};
 use arles_core::{Cluster, Input, JobId, Output, Time};
 use std::collections::VecDeque;
@@ -40,6 +40,8 @@ const REASONS_TIME_RATIO: u32 = 50;
 const SNAPSHOT_TIME_RATIO: u32 = 100;
 /// Pause before the next maintenance step when the loop is idle.
 const MAINTENANCE_PAUSE: Duration = Duration::from_millis(2);
+/// How long the end waits for the catalog to be written.
+const CATALOG_PATIENCE: Duration = Duration::from_secs(5);
 /// Stepping time after which a snapshot is due: about as long a restart takes to do it again.
 const SNAPSHOT_COST: Duration = Duration::from_millis(300);
 
@@ -68,6 +70,8 @@ pub(crate) struct EventLoop {
     store: Store,
     machine: StateMachine,
     seq: u64,
+    /// Number of the last entry of measurements.
+    last_measured: u64,
     next_tick: Time,
     next_survey: Time,
     /// Since the last snapshot.
@@ -85,12 +89,13 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: StateMachine, seq: u64) -> Self {
-        let now = shared.clock.now();
+        let (now, last_measured) = (shared.clock.now(), shared.catalog.written());
         Self {
             shared,
             store,
             machine,
             seq,
+            last_measured,
             next_tick: now,
             next_survey: now,
             cost: Duration::ZERO,
@@ -148,7 +153,7 @@ impl EventLoop {
                     self.commit_slow_entry(now, workers)?;
                 }
                 while self.commit_progress(now, workers)? {}
-                return self.close();
+                return self.close(workers);
             }
             self.commit_slow_entry(now, workers)?;
             if self.until_progress().is_zero() || self.shared.progress.is_full() {
@@ -289,6 +294,9 @@ impl EventLoop {
         self.cost += took;
         self.entries += 1;
         self.seq += 1;
+        if matches!(entry, Entry::Measured(_)) {
+            self.last_measured = self.seq;
+        }
         let digest = entry::digest(&effects.outputs);
         batch.records.push(JournalRecord { seq: self.seq, at: now, entry, digest });
         batch.effects.push(effects);
@@ -296,7 +304,7 @@ impl EventLoop {
 
     fn commit(&mut self, batch: Batch, workers: &Workers) -> Result<(), StoreError> {
         let rows = if batch.records.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
-        let maintenance = self.maintenance.pop_front();
+        let maintenance = self.next_maintenance();
         if !batch.records.is_empty() || !rows.is_empty() || maintenance.is_some() {
             let began = Instant::now();
             if let Err(error) = self.store.append(&batch.records, &rows, maintenance.as_ref()) {
@@ -324,6 +332,16 @@ impl EventLoop {
         Ok(())
     }
 
+    /// The next maintenance step. Entries go only when the catalog has what was measured in them.
+    fn next_maintenance(&mut self) -> Option<MaintenanceStep> {
+        let mut step = self.maintenance.pop_front();
+        if let Some(MaintenanceStep::Drop { up_to }) = &mut step {
+            let written = self.shared.catalog.written();
+            *up_to = if written >= self.last_measured { u64::MAX } else { written };
+        }
+        step
+    }
+
     fn publish(&self, batch: &Batch, rows: &[HistoryRow]) {
         if batch.records.is_empty() && rows.is_empty() {
             return;
@@ -346,7 +364,11 @@ impl EventLoop {
                 let _ = workers.engine.send(engine_worker::EngineTask::AddJob(live_job));
             }
             Entry::Measured(observations) => {
-                let _ = workers.estimator.send(workers::EstimatorTask::Observe(observations.clone()));
+                let book = self.shared.book();
+                let cell = |seen: &Observation| Some((book.catalog_key(seen)?, *seen));
+                let cells = observations.iter().filter_map(cell).collect();
+                let (seq, seen) = (record.seq, observations.clone());
+                let _ = workers.estimator.send(workers::EstimatorTask::Observe { seq, seen, cells });
             }
             _ => {}
         }
@@ -394,13 +416,20 @@ impl EventLoop {
     }
 
     /// Writes everything that is not yet written.
-    fn close(&mut self) -> Result<(), StoreError> {
+    fn close(&mut self, workers: &Workers) -> Result<(), StoreError> {
+        let (reply, written) = std::sync::mpsc::channel();
+        let asked = workers.estimator.send(workers::EstimatorTask::WriteCatalog(reply)).is_ok();
         let rows = self.shared.book_mut().rows_to_write();
         self.store.append(&[], &rows, None)?;
         self.shared.book_mut().rows_written(&rows);
         let bytes = snapshotter::serialise(&self.machine, &self.shared.book());
-        for step in pieces(self.seq, bytes, self.shared.options.keep_journal) {
+        self.maintenance = pieces(self.seq, bytes, self.shared.options.keep_journal);
+        while let Some(step) = self.next_maintenance() {
             self.store.append(&[], &[], Some(&step))?;
+        }
+        if asked {
+            // A catalog that is not written in time is brought up to date by the next start.
+            let _ = written.recv_timeout(CATALOG_PATIENCE);
         }
         Ok(())
     }

@@ -71,7 +71,7 @@ mod tests {
     use arles_core::Time;
 
     fn report(job: u64, steps: f64, safe_steps: Option<f64>) -> ProgressReport {
-        ProgressReport { job: JobId(job), at: Time::ZERO, steps, rate: None, safe_steps }
+        ProgressReport { job: JobId(job), at: Time::ZERO, steps, rate: None, speed: 1.0, safe_steps }
     }
 
     #[test]

@@ -136,6 +136,7 @@ impl StateMachine {
                 machine.keys.index();
                 machine.open_problem = machine.problem_in_flight();
                 book.header = Some(Arc::clone(header));
+                book.keep_old_sightings();
                 book.nodes = machine.scheduler.node_statuses().collect();
                 (seq, machine, book)
             }

@@ -1,5 +1,6 @@
 //! Solver and estimator, each on a thread of its own: the loop never waits for a program to be solved or a network to be evaluated.
 
+use super::catalog::{CatalogKeeper, CellObservation};
 use super::{Message, Shared};
 use arles_core::Input;
 use arles_core::allocate::{PolicyEntry, Problem};
@@ -7,8 +8,8 @@ use arles_core::drive::{Refiner, Solver};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
-use std::time::Instant;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
 
 /// A problem, and the policy that solves it.
 pub(crate) struct SolveRequest {
@@ -45,26 +46,53 @@ pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<SolveRequest> {
 pub(crate) enum EstimatorTask {
     /// Rows that the scheduler asked for.
     Estimate(Vec<RateQuery>),
-    /// Measurements.
-    Observe(Vec<Observation>),
+    /// The measurements of an entry, and those of them that have a cell in the catalog.
+    Observe {
+        /// Number of the entry.
+        seq: u64,
+        seen: Vec<Observation>,
+        cells: Vec<CellObservation>,
+    },
+    /// Write the catalog now, and say so.
+    WriteCatalog(Sender<()>),
     /// A row for a dry run; the scheduler is not told.
     Preview(RateQuery, Sender<RateRow>),
 }
 
-/// Runs the estimator. It first observes again what was measured before the start.
-pub(super) fn start_estimator(estimator: Box<dyn Estimator>, shared: Arc<Shared>) -> Sender<EstimatorTask> {
+/// Runs the estimator and keeps the catalog: whatever is measured goes to both. The estimator was made from the catalog; rows that the
+/// scheduler was told before, by another estimator or before a kill, are told anew where they differ.
+pub(super) fn start_estimator(
+    estimator: Box<dyn Estimator>,
+    mut catalog: CatalogKeeper,
+    shared: Arc<Shared>,
+) -> Sender<EstimatorTask> {
     let (sender, inbox) = mpsc::channel::<EstimatorTask>();
     let run = move || {
-        let mut refiner = restore_refiner(estimator, &shared);
-        while let Ok(task) = inbox.recv() {
+        let told: Vec<RateQuery> = shared.book().estimates.keys().copied().collect();
+        let mut refiner = Refiner::resume(estimator, shared.book().estimates.clone());
+        refiner.mark_stale(told);
+        loop {
+            let first = match inbox.recv_timeout(if refiner.is_stale() { Duration::ZERO } else { catalog.pause() }) {
+                Ok(task) => Some(task),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return catalog.write_or_remark(),
+            };
             let mut queries = BTreeSet::new();
-            for task in std::iter::once(task).chain(std::iter::from_fn(|| inbox.try_recv().ok())) {
+            for task in first.into_iter().chain(std::iter::from_fn(|| inbox.try_recv().ok())) {
                 match task {
                     EstimatorTask::Estimate(more) => queries.extend(more),
-                    EstimatorTask::Observe(seen) => seen.iter().for_each(|observation| refiner.observe(observation)),
+                    EstimatorTask::Observe { seq, seen, cells } => {
+                        seen.iter().filter(|seen| seen.rate > 0.0).for_each(|seen| refiner.observe(seen));
+                        catalog.observe(seq, cells);
+                    }
+                    EstimatorTask::WriteCatalog(reply) => {
+                        catalog.write_or_remark();
+                        let _ = reply.send(());
+                    }
                     EstimatorTask::Preview(query, reply) => drop(reply.send(refiner.peek(&query))),
                 }
             }
+            catalog.write_if_due();
             let mut rows: Vec<RateRow> = queries.iter().map(|query| refiner.answer(query)).collect();
             rows.extend(refiner.refresh());
             if !rows.is_empty() && shared.send(Message::Inputs(vec![Input::Estimated(rows)])).is_err() {
@@ -74,14 +102,4 @@ pub(super) fn start_estimator(estimator: Box<dyn Estimator>, shared: Arc<Shared>
     };
     std::thread::Builder::new().name("estimator".into()).spawn(run).expect("a thread can be started");
     sender
-}
-
-/// The estimator with everything that was measured before the start, and the rows that the scheduler has.
-fn restore_refiner(mut estimator: Box<dyn Estimator>, shared: &Shared) -> Refiner {
-    let book = shared.book();
-    for (&(ask, kind, spread), cell) in &book.measured {
-        let (rate, watts) = (cell.mean_rate, cell.mean_watts);
-        estimator.observe(&Observation { ask, kind, spread, rate, watts, at: cell.at, job: None });
-    }
-    Refiner::resume(estimator, book.estimates.clone())
 }

@@ -61,12 +61,24 @@ pub struct ProgressReport {
     pub at: Time,
     /// Steps done since the job began.
     pub steps: f64,
-    /// Steps per second of the scheduler's clock, where the code measured it.
+    /// Steps per second, where the code measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Seconds of the scheduler's clock in one of the code's, which is the wall's.
+    #[serde(default = "unaccelerated", skip_serializing_if = "is_unaccelerated")]
+    pub speed: f64,
     /// Steps that a checkpoint contains, if there was one since the last entry.
     #[serde(default, rename = "safe", skip_serializing_if = "Option::is_none")]
     pub safe_steps: Option<f64>,
+}
+
+fn unaccelerated() -> f64 {
+    1.0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_unaccelerated(speed: &f64) -> bool {
+    *speed == 1.0
 }
 
 /// One thing that came in.

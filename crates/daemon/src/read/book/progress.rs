@@ -14,29 +14,31 @@
 //! under the same bound.)
 //!
 //! **Undisturbed.** Such a rate is an observation of (workload, gang, partner, kind, spread) only if the job has held the same gang, beside
-//! the same partner, both running, since w₀, and its count has moved. A job is observed at most every [`OBSERVED_EVERY`] seconds of
-//! the scheduler's clock: the catalog's filter gains little from more, and the journal would grow with them.
+//! the same partner, both running, since w₀, and its count has moved. A job, and a cell, is observed at most every [`OBSERVED_EVERY`]
+//! seconds of the scheduler's clock: the catalog's filter gains little from more, and journal and estimator would have to cope with
+//! as many as there are jobs.
 //!
 //! Power comes from whoever runs the gangs. An engine that also measures the rate of a job that reports its own is heard for the power
 //! alone: code knows what it calls a step, an engine guesses.
 //!
 //! Must never depend on anything but the entries: a replay comes to the same observations.
 
-use super::{Book, Record, edit};
+use super::{Book, CellKey, Record, edit};
 use crate::store::entry::ProgressReport;
 use arles_api::JobState;
 use arles_core::estimate::{Observation, RateQuery};
 use arles_core::{JobId, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
-/// Seconds of the scheduler's clock between two observations of one job.
+/// Seconds of the scheduler's clock between two observations of one job, and of one cell.
 pub(super) const OBSERVED_EVERY: f64 = 30.0;
 
 /// What a job's code said last, and what is known of when it measured.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Said {
     pub(crate) steps: f64,
-    /// Steps per second of the scheduler's clock.
+    /// Steps per second of the code's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,13 +82,15 @@ impl Said {
 impl Book {
     /// What reports count as measurements, given everything before them.
     pub(crate) fn observations(&self, reports: &[ProgressReport]) -> Vec<Observation> {
-        reports.iter().filter_map(|report| self.observation(report)).collect()
+        let mut cells: BTreeSet<CellKey> = BTreeSet::new();
+        let seen = reports.iter().filter_map(|report| self.observation(report));
+        seen.filter(|seen| cells.insert((seen.ask, seen.kind, seen.spread))).collect()
     }
 
     fn observation(&self, report: &ProgressReport) -> Option<Observation> {
         let record = self.jobs.get(&report.job)?;
         let (said, held) = (record.said.as_ref()?, record.held.as_ref()?);
-        let rate = report.rate.filter(|rate| rate.is_finite() && *rate > 0.0)?;
+        let rate = report.rate.map(|rate| rate / report.speed).filter(|rate| rate.is_finite() && *rate > 0.0)?;
         let undisturbed = record.state == JobState::Running
             && report.steps > said.steps
             && said.measures_from.is_some_and(|from| from >= record.steady_since);
@@ -100,6 +104,10 @@ impl Book {
             Some(_) => return None,
         };
         let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner };
+        let sighting = self.sightings.get(&(ask, held.kind, held.spread));
+        if sighting.is_some_and(|sighting| report.at.since(sighting.at) < OBSERVED_EVERY) {
+            return None;
+        }
         let watts = record.watts.filter(|(since, _)| *since >= record.steady_since).map_or(0.0, |(_, watts)| watts);
         Some(Observation {
             ask,
@@ -114,13 +122,13 @@ impl Book {
 
     /// Takes reports in. Those of jobs that are over are too late to matter.
     pub(super) fn progressed(&mut self, reports: &[ProgressReport]) {
+        let observed: BTreeSet<JobId> = self.observations(reports).iter().filter_map(|seen| seen.job).collect();
         for report in reports {
-            let observed = self.observation(report).is_some();
             let Some(record) = edit(&mut self.jobs, &report.job).filter(|record| !record.state.over()) else {
                 continue;
             };
             let mut said = Said::after(record.said.as_ref(), report);
-            if observed {
+            if observed.contains(&report.job) {
                 said.observed = Some(report.at);
             }
             record.said = Some(said);

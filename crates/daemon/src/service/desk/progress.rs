@@ -48,8 +48,8 @@ impl Desk {
             job: JobId(job),
             at: clock.now(),
             steps: progress.steps,
-            // Code counts seconds of the wall; rates are per second of the scheduler's clock.
-            rate: progress.rate.map(|rate| rate / clock.speed()),
+            rate: progress.rate,
+            speed: clock.speed(),
             safe_steps: progress.checkpointed.then_some(progress.steps),
         };
         self.shared.gauges.progress_reports.add(1);

@@ -56,7 +56,7 @@ fn set(book: &mut Book, at: f64, job: u64, state: JobState) {
 
 /// A report of job 1 every five seconds, and what counts.
 fn report(book: &mut Book, at: f64, steps: f64, rate: Option<f64>) -> Option<Observation> {
-    let report = ProgressReport { job: JobId(1), at: seconds(at), steps, rate, safe_steps: None };
+    let report = ProgressReport { job: JobId(1), at: seconds(at), steps, rate, speed: 1.0, safe_steps: None };
     let seen = book.observations(&[report]);
     book.record(seconds(at + 0.5), &Entry::Progress(vec![report]), &Effects::default());
     assert!(seen.len() <= 1);
