@@ -146,9 +146,10 @@ impl Refiner {
         self.estimator.estimate(query)
     }
 
-    /// Takes in a kind that the cluster has from now on.
+    /// Takes in a kind that the cluster has from now on. Every row that was told has a cell more: [`refresh`](Self::refresh) tells them anew.
     pub fn add_kind(&mut self, kind: &Kind) {
         self.estimator.add_kind(kind);
+        self.stale.extend(self.told.keys().copied());
     }
 
     /// Takes in a workload that there is from now on.
@@ -158,7 +159,9 @@ impl Refiner {
 
     /// Learns from a measurement.
     pub fn observe(&mut self, observation: &Observation) {
-        self.stale.extend(self.estimator.observe(observation));
+        let changed = self.estimator.observe(observation);
+        // What was never told need not be remembered: it is worked out when it is asked for.
+        self.stale.extend(changed.into_iter().filter(|query| self.told.contains_key(query)));
     }
 
     /// These rows may not be what the scheduler was told: an estimator that was made anew may know more.
@@ -191,5 +194,47 @@ impl Refiner {
     #[must_use]
     pub fn told(&self) -> &BTreeMap<RateQuery, RateRow> {
         &self.told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Library, WorkloadId};
+
+    /// Knows nothing but how many kinds there are.
+    #[derive(Clone)]
+    struct Blank(usize);
+
+    impl Estimator for Blank {
+        fn estimate(&self, ask: &RateQuery) -> RateRow {
+            RateRow { ask: *ask, cells: vec![None; self.0] }
+        }
+
+        fn observe(&mut self, _: &Observation) -> Vec<RateQuery> {
+            Vec::new()
+        }
+
+        fn add_kind(&mut self, _: &Kind) {
+            self.0 += 1;
+        }
+
+        fn add_workload(&mut self, _: &str, _: &Profile) {}
+
+        fn fork(&self) -> Box<dyn Estimator> {
+            Box::new(self.clone())
+        }
+    }
+
+    #[test]
+    fn another_kind_is_another_cell_in_every_row_that_was_told() {
+        let mut refiner = Refiner::new(Box::new(Blank(1)));
+        let query = |workload: u32| RateQuery { workload: WorkloadId(workload), gang: 1, partner: None };
+        assert_eq!(refiner.answer(&query(3)).cells.len(), 1);
+        assert!(refiner.refresh().is_empty());
+        refiner.add_kind(&Library::builtin().kinds()[0]);
+        let told = refiner.refresh();
+        assert_eq!(told, [RateRow { ask: query(3), cells: vec![None; 2] }]);
+        assert!(refiner.refresh().is_empty());
     }
 }

@@ -37,6 +37,7 @@ pub enum Source {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Estimate {
     /// Steps per second of the whole gang on as few nodes as possible.
+    /// Of a workload that reports no steps it is in a unit of its own: only ratios between kinds and gangs mean anything.
     pub rate: f64,
     /// The same when the gang spans more nodes than it needs to.
     pub spread_rate: f64,

@@ -3,9 +3,12 @@
 //! A catalog of n workloads on six kinds, each measured alone everywhere and beside 30 others; a row is one workload beside 200
 //! partners on all kinds, both sides. `cargo bench -p arles-learn --bench digest`. Budgets at 1,000 workloads: 10 ms an
 //! observation, 5 ms a row.
+//!
+//! The second table: an estimator of the library's workloads, all measured, to which 10,000 workloads are added, first with nothing known
+//! of them, then like one of the library; the first thousand are measured once, the cluster gets another kind, the whole is forked.
 
 use arles_core::estimate::{Estimator, Observation, RateQuery, Source};
-use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
+use arles_core::{Kind, KindId, Library, Profile, Time, Workload, WorkloadId, model};
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
 use arles_learn::{Catalog, Key, Setting, Subject, find_estimator, learned};
 use std::time::Instant;
@@ -14,6 +17,8 @@ const KINDS: [&str; 6] = ["k80", "p100", "v100", "t4", "a100", "h100"];
 const PARTNERS: usize = 30;
 const ROW: usize = 200;
 const REPEATS: usize = 50;
+const ADDED: usize = 10_000;
+const MEASURED: usize = 1_000;
 
 fn main() {
     let library = Library::builtin();
@@ -39,6 +44,62 @@ fn main() {
             println!("{n:>9} {name:>10} {make:>12.1} {observe:>14.3} {row:>10.3}");
         }
     }
+    additions(library, &kinds);
+}
+
+/// What additions cost.
+fn additions(library: &Library, kinds: &[Kind]) {
+    println!(
+        "\n{:>10} {:>8} {:>10} {:>14} {:>12} {:>10} {:>10}",
+        "estimator", "profile", "add us", "observe ms", "solo row us", "kind ms", "fork us"
+    );
+    let workloads = workloads(library, library.workloads().len());
+    let catalog = catalog(kinds, &workloads);
+    let subjects: Vec<Subject> =
+        workloads.iter().map(|w| Subject { name: w.name.clone(), features: Some(w.clone()) }).collect();
+    let setting = Setting { kinds, workloads: &subjects, catalog: &catalog, seed: 1, progress: &|_| {} };
+    let (numbers, _) = learned::train(&Setting { catalog: &Catalog::default(), workloads: &[], ..setting });
+    for name in ["nearest", "completion", "learned"] {
+        for like in [None, Some("resnet50-b32")] {
+            let mut made = if name == "learned" {
+                learned::with(&setting, numbers.clone())
+            } else {
+                (find_estimator(name).expect("it is in the table").make)(&setting).expect("it can be made")
+            };
+            let known = workloads.len();
+            let profile = |i: usize| Profile {
+                like: like.map(str::to_owned),
+                batch: Some(1 + i as u32 % 500),
+                ..Profile::default()
+            };
+            let add = timed(ADDED, |i| made.add_workload(&format!("own-{i}"), &profile(i)));
+            let ask = |i: usize| RateQuery { workload: WorkloadId((known + i) as u32), gang: 1, partner: None };
+            let observe = timed(MEASURED, |i| {
+                let kind = KindId((i % KINDS.len()) as u16);
+                let (rate, at) = (1.0 + i as f64, Time::from_seconds(i as f64));
+                made.observe(&Observation { ask: ask(i), kind, spread: false, rate, watts: 0.0, at, job: None });
+            });
+            let row = timed(ADDED, |i| assert!(made.estimate(&ask(i)).cells.iter().all(Option::is_some)));
+            let kind = timed(1, |_| made.add_kind(library.kind("a40").expect("a kind of the library")));
+            let fork = timed(100, |_| drop(made.fork()));
+            println!(
+                "{name:>10} {:>8} {:>10.2} {:>14.3} {:>12.2} {:>10.1} {:>10.1}",
+                if like.is_some() { "like" } else { "nothing" },
+                add * 1e6,
+                observe * 1e3,
+                row * 1e6,
+                kind * 1e3,
+                fork * 1e6
+            );
+        }
+    }
+}
+
+/// Mean seconds of so many turns.
+fn timed(turns: usize, mut turn: impl FnMut(usize)) -> f64 {
+    let before = Instant::now();
+    (0..turns).for_each(&mut turn);
+    before.elapsed().as_secs_f64() / turns as f64
 }
 
 /// Median ms of an observation, and the least of several rows: others use this machine too.

@@ -212,7 +212,9 @@ fn changed(evidence: &Evidence, seen: &CellIndex) -> Vec<RateQuery> {
     let Some(own) = evidence.id(seen.workload) else { return Vec::new() };
     let partner = seen.partner.and_then(|partner| evidence.id(partner));
     let mut asks = vec![alone(own, 1), alone(own, seen.gang)];
-    for kind in 0..evidence.kinds().len() {
+    // Where nothing but rates is known, each of them moves all kinds.
+    let everywhere = evidence.workloads()[seen.workload].features.is_none();
+    for kind in (0..evidence.kinds().len()).filter(|&kind| everywhere || kind == seen.kind) {
         asks.extend(evidence.gangs(seen.workload, kind).iter().map(|&gang| alone(own, gang)));
     }
     asks.extend((0..evidence.subjects()).map(|other| pair(own, WorkloadId(other as u32))));

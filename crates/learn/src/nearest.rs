@@ -35,19 +35,20 @@ impl Method for Nearest {
 
     fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
         let (role, newcomer, other) = residual::roles(evidence, workload, other);
-        let copied = copy(evidence, role, newcomer, other, kind);
-        let shift = residual::beside(evidence, role, newcomer, kind, |p, a| copy(evidence, role, newcomer, p, a));
+        let neighbours = evidence.neighbours(newcomer);
+        let copied = copy(evidence, role, neighbours, other, kind);
+        let shift = residual::beside(evidence, role, newcomer, kind, |p, a| copy(evidence, role, neighbours, p, a));
         Prediction::new(copied + shift.unwrap_or(0.0), PAIR_STANDARD_ERROR, shift.is_some())
     }
 }
 
-fn copy(evidence: &Evidence, role: Role, newcomer: usize, other: usize, kind: usize) -> f64 {
+fn copy(evidence: &Evidence, role: Role, neighbours: &[(usize, f64)], other: usize, kind: usize) -> f64 {
     // Everybody beside `other` is one row, whichever of the two is asked about.
     let row = match role {
         Role::Own => evidence.beside_column(other, kind),
         Role::Partner => evidence.beside_row(other, kind),
     };
     let alone = |k: usize| evidence.alone(if role == Role::Own { k } else { other }, kind);
-    let mut copies = evidence.neighbours(newcomer).iter().map(|&(k, _)| f64::from(row.get(k)) - alone(k));
+    let mut copies = neighbours.iter().map(|&(k, _)| f64::from(row.get(k)) - alone(k));
     copies.find(|ln| ln.is_finite()).unwrap_or(UNKNOWN_RELATIVE_RATE.ln())
 }

@@ -27,6 +27,9 @@ pub fn explain_source(setting: &Setting<'_>, estimator: &str, ask: &RateQuery, k
     }
     let Source { like, of } = source(&evidence, workload, partner, kind);
     let place = &evidence.kinds()[kind].name;
+    if partner.is_none() && estimator != "stated" && evidence.workloads()[workload].features.is_none() {
+        return unknown(&evidence, workload, of, place);
+    }
     let mut words = match (estimator, like.as_slice()) {
         ("stated", _) => "as stated by the submitter; kinds count as equal where nothing is stated".to_owned(),
         ("model", _) | (_, []) if of == 0 || estimator == "model" => {
@@ -51,6 +54,21 @@ pub fn explain_source(setting: &Setting<'_>, estimator: &str, ask: &RateQuery, k
         words += "; gang scaling by the model, corrected by measured gangs";
     }
     words
+}
+
+/// The clause about a workload of which nothing is known but its rates.
+fn unknown(evidence: &Evidence, workload: usize, of: usize, place: &str) -> String {
+    let own = own(evidence, workload, None);
+    if !own.is_empty() {
+        return format!(
+            "its own measurements {}, carried over by the ratios between kinds of all measured workloads",
+            listed(&own[..own.len().min(NAMED)])
+        );
+    }
+    match of {
+        0 => "from the performance model's median over the library; nothing is known of this workload".into(),
+        _ => format!("mean of {of} workloads measured on {place}; nothing is known of this one"),
+    }
 }
 
 struct Source {

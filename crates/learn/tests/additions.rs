@@ -3,7 +3,7 @@
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{Kind, KindId, Library, Profile, Time, Workload, WorkloadId, model};
 use arles_learn::catalog::MEASUREMENT_ERROR;
-use arles_learn::{Catalog, Cell, ESTIMATORS, Key, Setting, Subject, find_estimator, learned};
+use arles_learn::{Catalog, Cell, Key, Setting, Subject, find_estimator, learned};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -146,7 +146,7 @@ fn what_is_added_and_not_measured_changes_nobody_else_to_the_bit() {
 #[cfg(feature = "networks")]
 #[test]
 fn the_same_of_the_published_networks() {
-    ESTIMATORS.iter().filter(|e| !QUICK.contains(&e.name)).for_each(|e| everything_stays(e.name));
+    arles_learn::ESTIMATORS.iter().filter(|e| !QUICK.contains(&e.name)).for_each(|e| everything_stays(e.name));
 }
 
 #[test]

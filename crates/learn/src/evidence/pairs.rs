@@ -4,7 +4,7 @@
 //! workload on one kind, is a sorted list; where it holds more than one in [`DENSE`] of its span it is a plain array, so that a
 //! table in which everything was measured is read as fast as a matrix. A row is never longer than `DENSE` times what it holds.
 //!
-//! Rows are shared between copies until one of them is written: a copy costs nothing, its first change one pointer a row.
+//! Rows are shared between copies until one of them is written: a copy costs one pointer a row.
 
 use std::sync::Arc;
 
@@ -78,13 +78,13 @@ impl PairRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PairTable {
     kinds: usize,
-    rows: Arc<Vec<Arc<PairRow>>>,
+    rows: Vec<Arc<PairRow>>,
 }
 
 impl PairTable {
     pub(crate) fn new(workloads: usize, kinds: usize) -> Self {
         let empty = Arc::new(PairRow::default());
-        Self { kinds, rows: Arc::new(vec![empty; workloads * kinds]) }
+        Self { kinds, rows: vec![empty; workloads * kinds] }
     }
 
     pub(crate) fn row(&self, workload: usize, kind: usize) -> &PairRow {
@@ -96,22 +96,19 @@ impl PairTable {
     }
 
     pub(crate) fn set(&mut self, workload: usize, kind: usize, other: usize, value: f32) {
-        let rows = Arc::make_mut(&mut self.rows);
-        Arc::make_mut(&mut rows[workload * self.kinds + kind]).set(other, value);
+        Arc::make_mut(&mut self.rows[workload * self.kinds + kind]).set(other, value);
     }
 
     /// One workload more, with nothing known.
     pub(crate) fn add_workload(&mut self) {
-        let rows = Arc::make_mut(&mut self.rows);
-        rows.extend(std::iter::repeat_n(Arc::new(PairRow::default()), self.kinds));
+        self.rows.extend(std::iter::repeat_n(Arc::new(PairRow::default()), self.kinds));
     }
 
     /// One kind more, with nothing known.
     pub(crate) fn add_kind(&mut self, workloads: usize) {
         let mut wider = Self::new(workloads, self.kinds + 1);
-        let rows = Arc::make_mut(&mut wider.rows);
         for (at, row) in self.rows.iter().enumerate() {
-            rows[at / self.kinds * (self.kinds + 1) + at % self.kinds] = Arc::clone(row);
+            wider.rows[at / self.kinds * (self.kinds + 1) + at % self.kinds] = Arc::clone(row);
         }
         *self = wider;
     }
