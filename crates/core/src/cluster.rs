@@ -1,9 +1,16 @@
-//! The machines: kinds, nodes and their GPUs. Made only by [`Cluster::new`], which checks them.
+//! The machines: kinds, nodes and their GPUs. Made by [`Cluster::new`] and changed by [`Cluster::apply`], which check them.
+//!
+//! Numbers are given out once. A node that leaves stays in the list, marked; its number and those of its GPUs never name another, so
+//! an old order, report or journal line can never be read as one about a newer machine.
 
 use crate::{GpuId, Kind, KindId, NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
+
+mod change;
+
+pub use change::Applied;
 
 /// A host with GPUs of one kind. (A host with two kinds is two nodes.)
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -65,7 +72,7 @@ pub enum ClusterChange {
         node: String,
         /// For whoever asks later.
         why: String,
-        /// By when it must be empty.
+        /// By when it must be empty, on the driver's clock.
         deadline: Option<Time>,
     },
     /// A drained node gets gangs again.
@@ -125,6 +132,24 @@ pub enum ClusterError {
     DuplicateKind(String),
     /// A node's kind is not in the list of kinds.
     UnknownKind(String),
+    /// The GPUs of a node are not numbered after those of the node before.
+    Misnumbered(String),
+    /// A change names a node that is not there.
+    UnknownNode(String),
+    /// A node or a kind has a name that cannot be used.
+    BadName(String),
+    /// A node has no GPUs, or more than a node can have.
+    BadCount(String, u32),
+    /// An amount of a node (what, value) is no number of 0 or more.
+    BadAmount(String, &'static str, String),
+    /// A figure of a kind (what, value) cannot be.
+    BadFigure(String, &'static str, String),
+    /// A change names a GPU that the node does not have (which, of how many).
+    UnknownGpu(String, u32, u32),
+    /// A change names no GPU.
+    NoGpuNamed(String),
+    /// There are no numbers left.
+    Full,
 }
 
 impl fmt::Display for ClusterError {
@@ -134,6 +159,31 @@ impl fmt::Display for ClusterError {
             Self::DuplicateNode(name) => write!(f, "two nodes are called '{name}'; every node needs a name of its own"),
             Self::DuplicateKind(name) => write!(f, "kind '{name}' is listed twice; add its counts up"),
             Self::UnknownKind(node) => write!(f, "node '{node}' has a kind that is not in the cluster's list of kinds"),
+            Self::Misnumbered(node) => write!(f, "the GPUs of node '{node}' are not numbered in order"),
+            Self::UnknownNode(node) => {
+                write!(f, "there is no node '{node}'; see 'arles nodes' for those that there are")
+            }
+            Self::BadName(name) => write!(
+                f,
+                "'{name}' is no name for a node or a kind; use 1 to {} characters without blanks",
+                change::MAX_NAME
+            ),
+            Self::BadCount(node, gpus) => {
+                write!(f, "node '{node}' has {gpus} GPUs; give it 1 to {}", change::MAX_GPUS_PER_NODE)
+            }
+            Self::BadAmount(node, what, value) => {
+                write!(f, "node '{node}' has {value} {what}; give a number of 0 or more, or none if nobody counts it")
+            }
+            Self::BadFigure(kind, what, value) => {
+                write!(f, "kind '{kind}' has {what} = {value}; see 'arles check-config' for what a kind must say")
+            }
+            Self::UnknownGpu(node, gpu, gpus) => {
+                write!(f, "node '{node}' has no GPU {gpu}; its {gpus} GPUs are counted from 0")
+            }
+            Self::NoGpuNamed(node) => write!(f, "no GPU of node '{node}' is named; name at least one, counted from 0"),
+            Self::Full => {
+                write!(f, "the cluster has no numbers left for more nodes, GPUs or kinds; begin a new journal")
+            }
         }
     }
 }
@@ -191,7 +241,7 @@ impl Cluster {
         &self.kinds
     }
 
-    /// All nodes, by id.
+    /// All nodes that there ever were, by id: those that have left too ([`Node::removed`]).
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -221,17 +271,34 @@ impl Cluster {
         self.nodes[self.gpu_node[gpu.index()].index()].kind
     }
 
-    /// How many GPUs there are in all.
+    /// Nodes that have not left, in the order of their ids.
+    pub fn present(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().zip(0..).filter(|(node, _)| !node.removed).map(|(node, n)| (NodeId(n), node))
+    }
+
+    /// The node of this name that has not left.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.present().find(|(_, node)| node.name == name).map(|(id, _)| id)
+    }
+
+    /// GPUs of nodes that have not left.
+    #[must_use]
+    pub fn present_gpus(&self) -> usize {
+        self.present().map(|(_, node)| node.gpus as usize).sum()
+    }
+
+    /// How many GPUs there ever were: every [`GpuId`] is less.
     #[must_use]
     pub fn gpus(&self) -> usize {
         self.gpu_node.len()
     }
 
-    /// GPUs of each kind, by id.
+    /// GPUs of each kind, by id, on nodes that have not left.
     #[must_use]
     pub fn counts(&self) -> Vec<u32> {
         let mut counts = vec![0; self.kinds.len()];
-        for node in &self.nodes {
+        for (_, node) in self.present() {
             counts[node.kind.index()] += node.gpus;
         }
         counts

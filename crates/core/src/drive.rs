@@ -12,7 +12,7 @@ use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem};
 use crate::engine::OrderReply;
 use crate::estimate::{Estimator, Observation, RateQuery, RateRow};
 use crate::scheduler::{Event, Input, Order, Output, Scheduler};
-use crate::{Cluster, JobId, Kind, Profile, Time};
+use crate::{Cluster, ClusterChange, JobId, Kind, NodeSpec, Profile, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -89,6 +89,31 @@ pub fn act<S: Site>(outputs: &[Output], policy: &'static PolicyEntry, site: &mut
             }
         }
     }
+}
+
+/// What an engine that finds its nodes itself means for the cluster: nodes that are new, have other GPUs, CPUs or memory, or are no longer
+/// there. Changes are in the order of names, removals first, so the same inventory gives the same changes; applying them leaves none.
+/// Where an inventory names a node twice, the first one counts.
+///
+/// An engine must only list its inventory when it knows all of it: whatever is missing leaves for good.
+#[must_use]
+pub fn reconcile(cluster: &Cluster, inventory: &[NodeSpec]) -> Vec<ClusterChange> {
+    let there: BTreeMap<&str, _> = cluster.present().map(|(_, node)| (node.name.as_str(), node)).collect();
+    let mut found: BTreeMap<&str, &NodeSpec> = BTreeMap::new();
+    for spec in inventory {
+        found.entry(&spec.name).or_insert(spec);
+    }
+    let gone = there.keys().filter(|name| !found.contains_key(*name));
+    let remove =
+        |name: &&str| ClusterChange::Remove { node: (*name).into(), why: "the engine no longer has it".into() };
+    let differs = |spec: &NodeSpec| {
+        there.get(spec.name.as_str()).is_none_or(|node| {
+            let kind = &cluster.kind(node.kind).name;
+            (kind, node.gpus, node.cpus, node.memory_gib) != (&spec.kind.name, spec.gpus, spec.cpus, spec.memory_gib)
+        })
+    };
+    let joins = found.values().filter(|spec| differs(spec)).map(|&spec| ClusterChange::Join(spec.clone()));
+    gone.map(remove).chain(joins).collect()
 }
 
 /// Solves with whichever policy is in force. A policy may keep its last answer to start the next one from, so it is made anew only
@@ -198,43 +223,4 @@ impl Refiner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Library, WorkloadId};
-
-    /// Knows nothing but how many kinds there are.
-    #[derive(Clone)]
-    struct Blank(usize);
-
-    impl Estimator for Blank {
-        fn estimate(&self, ask: &RateQuery) -> RateRow {
-            RateRow { ask: *ask, cells: vec![None; self.0] }
-        }
-
-        fn observe(&mut self, _: &Observation) -> Vec<RateQuery> {
-            Vec::new()
-        }
-
-        fn add_kind(&mut self, _: &Kind) {
-            self.0 += 1;
-        }
-
-        fn add_workload(&mut self, _: &str, _: &Profile) {}
-
-        fn fork(&self) -> Box<dyn Estimator> {
-            Box::new(self.clone())
-        }
-    }
-
-    #[test]
-    fn another_kind_is_another_cell_in_every_row_that_was_told() {
-        let mut refiner = Refiner::new(Box::new(Blank(1)));
-        let query = |workload: u32| RateQuery { workload: WorkloadId(workload), gang: 1, partner: None };
-        assert_eq!(refiner.answer(&query(3)).cells.len(), 1);
-        assert!(refiner.refresh().is_empty());
-        refiner.add_kind(&Library::builtin().kinds()[0]);
-        let told = refiner.refresh();
-        assert_eq!(told, [RateRow { ask: query(3), cells: vec![None; 2] }]);
-        assert!(refiner.refresh().is_empty());
-    }
-}
+mod tests;

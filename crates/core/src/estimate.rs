@@ -150,6 +150,11 @@ impl Estimates {
         }
     }
 
+    /// Everything that was ever answered.
+    pub fn asks(&self) -> impl Iterator<Item = RateQuery> + '_ {
+        self.rows.keys().copied()
+    }
+
     /// What is known of a row.
     #[must_use]
     pub fn row(&self, ask: &RateQuery) -> Option<&RateRow> {

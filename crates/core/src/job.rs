@@ -61,6 +61,17 @@ impl Needs {
     pub fn none(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether it asks for nothing that a node has to give besides GPUs.
+    #[must_use]
+    pub fn only_gpus(&self) -> bool {
+        self.cpus_per_gpu <= 0.0 && self.memory_gib_per_gpu <= 0.0
+    }
+
+    /// To compare and to order by.
+    pub(crate) fn bits(&self) -> [u64; 3] {
+        [self.cpus_per_gpu, self.memory_gib_per_gpu, self.gpu_memory_gib].map(f64::to_bits)
+    }
 }
 
 /// How an earlier job must have ended before a later one may start.
@@ -73,6 +84,18 @@ pub enum Outcome {
     NotOk,
     /// It is over, however.
     Any,
+}
+
+impl Outcome {
+    /// Whether the end of a job that completed, or did not, is what was waited for.
+    #[must_use]
+    pub fn met_by(self, completed: bool) -> bool {
+        match self {
+            Self::Ok => completed,
+            Self::NotOk => !completed,
+            Self::Any => true,
+        }
+    }
 }
 
 /// A job that must be over before another may start.

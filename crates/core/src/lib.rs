@@ -12,6 +12,7 @@ pub mod drive;
 pub mod engine;
 pub mod estimate;
 pub mod fingerprint;
+mod host;
 pub mod ids;
 pub mod job;
 pub mod kind;
@@ -24,7 +25,7 @@ pub mod program;
 pub mod scheduler;
 pub mod workload;
 
-pub use cluster::{Cluster, ClusterChange, ClusterError, Node, NodeSpec};
+pub use cluster::{Applied, Cluster, ClusterChange, ClusterError, Node, NodeSpec};
 pub use fingerprint::Fingerprint;
 pub use ids::{GpuId, JobId, KindId, NodeId, Round, TenantId, Time, WorkloadId};
 pub use job::{ArrayTask, Dependency, JobSpec, Needs, Outcome, Tenant, Work};

@@ -38,7 +38,11 @@ pub(crate) struct Pending {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum AfterStop {
     Wait,
+    /// It waits because of what became of its node, and the policy is asked anew.
+    Replan,
     Leave,
+    /// It has run for as long as it may.
+    Expire,
 }
 
 /// Where a job stands.
@@ -99,16 +103,43 @@ pub(crate) struct Job {
     /// Failures in a row, for the pause before the next try.
     pub(crate) failures: u32,
     pub(crate) not_before: Time,
+    /// Whether somebody holds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) held: bool,
+    /// Whether its array has as many tasks at work as it may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) waits_in_array: bool,
+    /// Live jobs that must end before it may start. Follows from all jobs together.
+    #[serde(skip)]
+    pub(crate) unmet: u32,
+    /// What its program last ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exit_code: Option<i32>,
 }
 
 impl Job {
     /// Whether a plan may give it GPUs now: it waits and may be tried, or holds GPUs that can be reached.
     pub(crate) fn plannable(&self, now: Time, usable: &[bool]) -> bool {
         match &self.phase {
-            Phase::Waiting => self.not_before <= now,
+            Phase::Waiting => self.not_before <= now && self.may_run(),
             Phase::Starting(gang, _) | Phase::Running(gang) => gang.gpus.iter().all(|g| usable[g.index()]),
             Phase::Stopping(..) => false,
         }
+    }
+
+    /// Whether nothing but GPUs is missing: nobody holds it, it waits for no other job, and its array has room.
+    pub(crate) fn may_run(&self) -> bool {
+        !self.held && self.unmet == 0 && !self.waits_in_array
+    }
+
+    /// Whether it waits for GPUs.
+    pub(crate) fn queues(&self) -> bool {
+        self.phase == Phase::Waiting && self.may_run()
+    }
+
+    /// Seconds that its gangs have run, as far as they were counted.
+    pub(crate) fn run_seconds(&self) -> f64 {
+        self.attained_gpu_seconds / f64::from(self.spec.gang.max(1))
     }
 
     /// Takes in that so many steps are safe. They never become fewer, and what is no number says nothing.
@@ -236,6 +267,7 @@ pub(crate) struct ClassKey {
     weight_bits: u64,
     floor_bits: u64,
     kinds: Vec<KindId>,
+    needs_bits: [u64; 3],
     /// Set where every job is its own class.
     job: Option<JobId>,
 }
@@ -249,6 +281,7 @@ impl ClassKey {
             weight_bits: spec.weight.to_bits(),
             floor_bits: spec.floor.map_or(u64::MAX, f64::to_bits),
             kinds: spec.kinds.clone(),
+            needs_bits: spec.needs.bits(),
             job: (grouping == Grouping::Single).then_some(spec.id),
         }
     }
@@ -297,6 +330,11 @@ pub(crate) struct Seats {
 impl Seats {
     pub(crate) fn new(gpus: usize) -> Self {
         Self { by_gpu: vec![[NOBODY; 2]; gpus] }
+    }
+
+    /// Seats for as many GPUs as there are now.
+    pub(crate) fn grow(&mut self, gpus: usize) {
+        self.by_gpu.resize(gpus.max(self.by_gpu.len()), [NOBODY; 2]);
     }
 
     pub(crate) fn sit(&mut self, slot: Slot, gpus: &[GpuId]) {

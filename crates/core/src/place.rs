@@ -2,10 +2,11 @@
 //!
 //! The `Placer` sees the live state and an allocation and names, for every job that is to run this round, the GPUs it
 //! runs on. What it drafts is a `Plan`; a `Placement` exists only through `Placement::check`: every gang whole and on
-//! one kind, no GPU oversold, nobody on a node that is not usable.
+//! one kind, no GPU oversold, nobody on a node that is not usable, and CPUs and memory for everybody where they are counted.
 //!
 //! Nothing here gives orders or changes a job: the scheduler carries a placement out.
 
+use crate::host::HostRoom;
 use crate::live::{Classes, Jobs, Seats, Slot};
 use crate::{Cluster, GpuId, KindId, Time};
 use std::fmt;
@@ -38,6 +39,19 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     fn plannable(&self, slot: Slot) -> bool {
         self.jobs.get(slot).plannable(self.now, self.usable)
+    }
+
+    /// CPUs and memory that a plan may hand out: those of gangs that no plan moves are taken.
+    fn host_room(&self, room: &mut HostRoom) {
+        room.reset(self.cluster);
+        if !room.counts() {
+            return;
+        }
+        for (slot, job) in self.jobs.iter() {
+            if let Some(gang) = job.phase.occupied().filter(|_| !self.plannable(slot)) {
+                gang.gpus.iter().for_each(|&gpu| room.take(self.cluster.node_of(gpu), &job.spec.needs, 1));
+            }
+        }
     }
 
     fn turn_seconds(&self, restart_seconds: f64) -> f64 {
@@ -91,6 +105,8 @@ pub(crate) enum PlaceError {
     Unusable(GpuId),
     /// A job was placed twice.
     Twice(u64),
+    /// A job was placed on a node without the CPUs or the memory for it.
+    NoHostRoom(u64, String),
 }
 
 impl fmt::Display for PlaceError {
@@ -101,6 +117,9 @@ impl fmt::Display for PlaceError {
             Self::Mixed(job) => write!(f, "job {job} was placed on more than one kind"),
             Self::Unusable(gpu) => write!(f, "{gpu} was given out while it cannot be used"),
             Self::Twice(job) => write!(f, "job {job} was placed twice"),
+            Self::NoHostRoom(job, node) => {
+                write!(f, "job {job} was placed on node '{node}', which lacks the CPUs or the memory for it")
+            }
         }
     }
 }
@@ -113,6 +132,8 @@ impl Placement {
     pub(crate) fn check(plan: Plan, view: &View<'_>) -> Result<Self, PlaceError> {
         let mut load = vec![0u8; view.cluster.gpus()];
         let mut placed = vec![false; view.jobs.slots()];
+        let mut room = HostRoom::default();
+        view.host_room(&mut room);
         let kept = plan.keep.iter().map(|&slot| {
             let gang = view.jobs.get(slot).phase.held().expect("only a held gang can be kept");
             (slot, gang.kind, gang.gpus.as_slice())
@@ -137,6 +158,9 @@ impl Placement {
                 if load[gpu.index()] > 2 {
                     return Err(PlaceError::Oversold(gpu));
                 }
+            }
+            if let Err(node) = room.take_gang(view.cluster, &spec.needs, gpus) {
+                return Err(PlaceError::NoHostRoom(spec.id.0, view.cluster.node(node).name.clone()));
             }
         }
         Ok(Self(plan))

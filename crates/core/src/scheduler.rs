@@ -14,9 +14,12 @@
 
 use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem};
 use crate::estimate::{Estimates, RateQuery, RateRow};
+use crate::host::Shapes;
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
+use admission::Array;
+use nodes::NodeState;
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,20 +43,11 @@ pub use messages::{
     Event, Fence, GangEvent, GangReport, GangState, Input, ObservedGang, ObservedNode, Order, Output, Settings, Start,
     Survey,
 };
+pub use nodes::Drain;
 pub use status::{HeldGpus, JobPhase, JobStatus, NodeStatus};
 
 /// After so many rounds without an answer a question is asked again.
 const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
-
-/// What is known of a node.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-struct NodeState {
-    up: bool,
-    /// When the last survey that saw it was asked for.
-    seen_at: Option<Time>,
-    /// [`Scheduler::patience`] at that moment.
-    seen_patience: f64,
-}
 
 /// Decides what runs where. A clone knows the same and goes its own way from there.
 #[derive(Clone)]
@@ -82,6 +76,8 @@ pub struct Scheduler {
     next_joined: u64,
     seats: Seats,
     nodes: Vec<NodeState>,
+    /// What nodes there are. Follows from the cluster.
+    shapes: Shapes,
     estimates: Estimates,
     /// Rows that were asked for and not answered, and when.
     asked: BTreeMap<RateQuery, Round>,
@@ -91,6 +87,10 @@ pub struct Scheduler {
     unconfirmed: BTreeSet<Slot>,
     /// For each GPU, the jobs that will start there once it is vacated.
     awaiting: Vec<Vec<Slot>>,
+    /// Jobs that wait for this one to end.
+    dependents: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Arrays with a limit, by their first job.
+    arrays: BTreeMap<JobId, Array>,
 
     /// Whether the problem has changed since it was last solved.
     changed: bool,
@@ -106,11 +106,11 @@ impl Scheduler {
     /// A scheduler of an empty queue on a cluster whose nodes nobody has seen yet.
     #[must_use]
     pub fn new(cluster: Cluster, tenants: Vec<Tenant>, policy: &'static PolicyEntry, settings: Settings) -> Self {
-        let unseen = NodeState { up: false, seen_at: None, seen_patience: 0.0 };
         Self {
             seats: Seats::new(cluster.gpus()),
-            nodes: vec![unseen; cluster.nodes().len()],
+            nodes: vec![NodeState::default(); cluster.nodes().len()],
             awaiting: vec![Vec::new(); cluster.gpus()],
+            shapes: Shapes::of(&cluster),
             placer: Placer::default(),
             cluster,
             tenants,
@@ -132,6 +132,8 @@ impl Scheduler {
             asked: BTreeMap::new(),
             strangers: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
+            dependents: BTreeMap::new(),
+            arrays: BTreeMap::new(),
             changed: false,
             outstanding: None,
             placed: true,
@@ -263,9 +265,15 @@ impl Scheduler {
             first_started: None,
             failures: 0,
             not_before: Time::ZERO,
+            held: spec.held,
+            waits_in_array: spec.array.is_some_and(|task| task.at_most > 0),
+            unmet: 0,
+            exit_code: None,
             spec,
         });
         self.classes.get_mut(&class).expect("just made").jobs.join(joined, slot, &self.jobs);
+        self.enlist(slot);
+        self.admit_tasks(slot);
         self.changed = true;
     }
 
@@ -302,7 +310,7 @@ impl Scheduler {
         if let Some(floor) = spec.floor.filter(|floor| !amount(*floor)) {
             return Some(format!("job {id} is promised {floor} steps per second; expected 0 or more, or no promise"));
         }
-        None
+        admission::senseless_limits(spec)
     }
 
     fn ask(&mut self, ask: RateQuery, out: &mut Vec<Output>) {
@@ -337,14 +345,21 @@ impl Scheduler {
             seen_rates: vec![0.0; kinds],
             fastest_first: (0..kinds as u16).map(KindId).collect(),
         };
-        fill_rates(&mut class, spec, &self.estimates, self.policy.ignores_speeds);
+        self.fill_rates(&mut class, spec);
         class
     }
 
     fn learn(&mut self, rows: &[RateRow]) {
         let mut news = false;
         for row in rows {
-            self.asked.remove(&row.ask);
+            // An answer from before the cluster had all its kinds: good enough to begin with, and the question stays open.
+            let short = row.cells.len() < self.cluster.kinds().len();
+            if short && self.estimates.row(&row.ask).is_some_and(|known| known.cells.len() > row.cells.len()) {
+                continue;
+            }
+            if !short {
+                self.asked.remove(&row.ask);
+            }
             news |= self.estimates.put(row.clone());
         }
         if news {
@@ -354,17 +369,39 @@ impl Scheduler {
     }
 
     fn fill_all_rates(&mut self) {
-        for class in self.classes.values_mut() {
-            fill_rates(class, &self.jobs.get(class.jobs.first()).spec, &self.estimates, self.policy.ignores_speeds);
+        let mut classes = std::mem::take(&mut self.classes);
+        for class in classes.values_mut() {
+            self.fill_rates(class, &self.jobs.get(class.jobs.first()).spec);
         }
+        self.classes = classes;
+    }
+
+    /// Sets a class's rates from the estimates, 0 for kinds it may not use and for those that lack what it needs.
+    fn fill_rates(&self, class: &mut Class, spec: &JobSpec) {
+        let row = self.estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
+        for (j, kind) in self.cluster.kinds().iter().enumerate() {
+            let id = KindId(j as u16);
+            let allowed = (spec.kinds.is_empty() || spec.kinds.contains(&id))
+                && kind.memory_gib >= spec.needs.gpu_memory_gib
+                && self.shapes.enough(id, spec.gang, &spec.needs);
+            let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
+            class.rates[j] = cell.map_or(0.0, |c| c.rate);
+            class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
+            let blind = self.policy.ignores_speeds;
+            class.seen_rates[j] = if blind { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
+        }
+        let seen = &class.seen_rates;
+        class.fastest_first.sort_by(|a, b| seen[b.index()].total_cmp(&seen[a.index()]).then(a.cmp(b)));
     }
 
     fn tick(&mut self, out: &mut Vec<Output>) {
         self.round.0 += 1;
         self.account();
+        self.end_overtime(out);
         self.last_tick = self.now;
         self.chase_orders(out);
         self.expire_leases(out);
+        self.meet_deadlines(out);
         self.ask_again(out);
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
@@ -385,7 +422,7 @@ impl Scheduler {
     /// Whether the policy is asked although nothing has changed that it is told of. Of an energy-aware policy's GPUs the placer gives none
     /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
     fn must_ask(&self) -> bool {
-        let waits = || self.jobs.iter().any(|(_, job)| job.phase == Phase::Waiting);
+        let waits = || self.jobs.iter().any(|(_, job)| job.queues());
         (self.policy.every_round && self.jobs.len() > 0) || (self.policy.energy_aware && waits())
     }
 
@@ -440,19 +477,23 @@ impl Scheduler {
         }
     }
 
-    /// Whether a node is up and has been heard of lately, so that gangs may be sent there.
+    /// Whether a node is there, up, and has been heard of lately.
     fn within_reach(&self, node: NodeId) -> bool {
         let state = &self.nodes[node.index()];
-        state.up && self.patience - state.seen_patience <= self.settings.silence_seconds()
+        state.up
+            && !self.cluster.node(node).removed
+            && self.patience - state.seen_patience <= self.settings.silence_seconds()
     }
 
     /// GPUs that a plan may use, by GPU.
     fn usable(&self) -> Vec<bool> {
         let mut usable = vec![true; self.cluster.gpus()];
         for (n, node) in self.cluster.nodes().iter().enumerate() {
-            if !self.within_reach(NodeId(n as u32)) {
-                usable[node.gpu_range().start as usize..node.gpu_range().end as usize].fill(false);
+            let (state, range) = (&self.nodes[n], node.gpu_range());
+            if !self.within_reach(NodeId(n as u32)) || state.drain.is_some() {
+                usable[range.start as usize..range.end as usize].fill(false);
             }
+            state.lost_gpus.iter().for_each(|&gpu| usable[(range.start + gpu) as usize] = false);
         }
         for &slot in &self.unconfirmed {
             if let Phase::Stopping(gang, ..) = &self.jobs.get(slot).phase {
@@ -518,21 +559,8 @@ impl Scheduler {
             let class = self.classes.remove(&job.class).expect("found above");
             self.class_ids.remove(&class.key);
         }
+        self.strike_off(&job);
         self.changed = true;
         job
     }
-}
-
-/// Sets a class's rates from the estimates, 0 for kinds it may not use.
-fn fill_rates(class: &mut Class, spec: &JobSpec, estimates: &Estimates, ignores_speeds: bool) {
-    let row = estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
-    for j in 0..class.rates.len() {
-        let allowed = spec.kinds.is_empty() || spec.kinds.contains(&KindId(j as u16));
-        let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
-        class.rates[j] = cell.map_or(0.0, |c| c.rate);
-        class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
-        class.seen_rates[j] = if ignores_speeds { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
-    }
-    let seen = &class.seen_rates;
-    class.fastest_first.sort_by(|a, b| seen[b.index()].total_cmp(&seen[a.index()]).then(a.cmp(b)));
 }

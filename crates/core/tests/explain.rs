@@ -79,7 +79,10 @@ fn a_glance_at_jobs_and_nodes() {
     let two = engine.scheduler.job_status(JobId(2)).expect("it is live");
     assert_eq!((two.phase, two.gang, two.rate, two.first_started), (JobPhase::Waiting, None, 0.0, None));
     assert!(engine.scheduler.job_status(JobId(3)).is_none());
-    assert_eq!(engine.scheduler.node_statuses().collect::<Vec<_>>(), [NodeStatus { up: true, reachable: true }]);
+    assert_eq!(
+        engine.scheduler.node_statuses().collect::<Vec<_>>(),
+        [NodeStatus { up: true, reachable: true, ..NodeStatus::default() }]
+    );
 }
 
 #[test]

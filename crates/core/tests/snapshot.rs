@@ -8,7 +8,10 @@ use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
 use arles_core::scheduler::{
     GangEvent, GangReport, GangState, ObservedGang, ObservedNode, Order, Settings, Start, Survey, Verdict,
 };
-use arles_core::{Input, JobId, JobSpec, KindId, NodeId, Output, Scheduler, Tenant, TenantId, Time, Work};
+use arles_core::{
+    ArrayTask, ClusterChange, Dependency, Input, JobId, JobSpec, KindId, Library, Needs, NodeId, NodeSpec, Outcome,
+    Output, Scheduler, Tenant, TenantId, Time, Work,
+};
 use nouns::{cluster, job};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -28,6 +31,10 @@ enum Deed {
     Survey { without: u32, lost: usize },
     Policy(usize),
     Tenant { which: u32, weight: f64 },
+    Cluster { which: u32, name: u32, number: u32 },
+    Hold(u64),
+    Release(u64),
+    Checkpointed(u64, f64),
     WriteDown,
 }
 
@@ -53,6 +60,10 @@ fn deed() -> impl Strategy<Value = Deed> {
         3 => (0u32..6, 0usize..20).prop_map(|(without, lost)| Deed::Survey { without, lost }),
         1 => (0usize..NAMES.len()).prop_map(Deed::Policy),
         1 => (0u32..4, 0.1..5.0f64).prop_map(|(which, weight)| Deed::Tenant { which, weight }),
+        4 => (0u32..9, 0u32..6, 0u32..4).prop_map(|(which, name, number)| Deed::Cluster { which, name, number }),
+        1 => (0u64..40).prop_map(Deed::Hold),
+        2 => (0u64..40).prop_map(Deed::Release),
+        1 => (0u64..40, 0.0..100.0f64).prop_map(|(id, steps)| Deed::Checkpointed(id, steps)),
         5 => Just(Deed::WriteDown),
     ]
 }
@@ -129,7 +140,8 @@ impl Twins {
 
     /// All nodes but one, and all gangs that were ever ordered but one.
     fn survey(&self, without: u32, lost: usize) -> Input {
-        let nodes = (0..5).filter(|&n| n != without).map(|n| ObservedNode { node: NodeId(n), up: n != without / 2 });
+        let there = 0..self.left_alone.cluster().nodes().len() as u32;
+        let nodes = there.filter(|&n| n != without).map(|n| ObservedNode { node: NodeId(n), up: n != without / 2 });
         let seen = |(i, start): (usize, &Start)| {
             (i % 20 != lost).then(|| ObservedGang {
                 job: start.job,
@@ -163,6 +175,36 @@ impl Twins {
         Some(Input::Allocated(problem.round, (self.left_alone.policy().make)().allocate(&problem)))
     }
 
+    fn dependencies(&self, workload: u32) -> Vec<Dependency> {
+        let outcome = [Outcome::Ok, Outcome::NotOk, Outcome::Any][self.submitted as usize % 3];
+        let earlier = self.submitted.saturating_sub(3);
+        if workload == 1 { vec![Dependency { job: JobId(earlier), outcome }] } else { Vec::new() }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { cpus_per_gpu: (self.submitted % 4) as f64, memory_gib_per_gpu: 1.5, gpu_memory_gib: 14.0 }
+    }
+
+    /// A change of the cluster; some make no sense.
+    fn change(&self, which: u32, name: u32, number: u32) -> ClusterChange {
+        let nodes = self.left_alone.cluster().nodes();
+        let node = nodes.get(name as usize).map_or_else(|| format!("new-{name}"), |node| node.name.clone());
+        let kind = Library::builtin().kind(["v100", "t4", "p100", "k80"][number as usize]).expect("in the library");
+        let (kind, why) = (kind.clone(), "why not".to_owned());
+        match which {
+            0 | 1 => {
+                ClusterChange::Join(NodeSpec { name: node, kind, gpus: 2, cpus: Some(4.0), memory_gib: Some(3.0) })
+            }
+            2 => ClusterChange::Remove { node, why },
+            3 => ClusterChange::Drain { node, why, deadline: None },
+            4 => ClusterChange::Drain { node, why, deadline: Some(self.clock.after(150.0)) },
+            5 => ClusterChange::Undrain { node },
+            6 => ClusterChange::GpusLost { node, gpus: vec![number], why },
+            7 => ClusterChange::GpusBack { node, gpus: vec![number] },
+            _ => ClusterChange::CorrectKind { node, kind },
+        }
+    }
+
     fn input(&mut self, deed: &Deed) -> Option<Input> {
         match *deed {
             Deed::Submit { workload, gang, tenant, floor, period, pinned } => {
@@ -173,6 +215,12 @@ impl Twins {
                     floor: floor.then_some(0.3),
                     restart_seconds: f64::from(workload) * 10.1,
                     kinds: if pinned { vec![KindId(1)] } else { Vec::new() },
+                    time_limit_seconds: self.submitted.is_multiple_of(5).then_some(200.0),
+                    most_failures: self.submitted.is_multiple_of(7).then_some(1),
+                    held: self.submitted.is_multiple_of(11),
+                    after: self.dependencies(workload),
+                    array: (workload == 2).then_some(ArrayTask { array: JobId(1), index: gang, at_most: 2 }),
+                    needs: if tenant == 1 { self.needs() } else { Needs::default() },
                     ..job(self.submitted, workload, gang)
                 }))
             }
@@ -183,8 +231,9 @@ impl Twins {
             }
             Deed::AnswerSolver { late } => self.answer(late),
             Deed::AnswerEstimator { most } => {
+                let kinds = self.left_alone.cluster().kinds().len() as u32;
                 let asks = self.asks.drain(..self.asks.len().min(most));
-                Some(Input::Estimated(asks.map(|ask| row(&ask)).collect()))
+                Some(Input::Estimated(asks.map(|ask| row(&ask, kinds)).collect()))
             }
             Deed::Report { which, event } => self.report(which, event),
             Deed::Refuse { which } => {
@@ -196,12 +245,16 @@ impl Twins {
             Deed::Tenant { which, weight } => {
                 Some(Input::Tenant(Tenant { name: ["a", "b", "c", ""][which as usize].into(), weight }))
             }
+            Deed::Cluster { which, name, number } => Some(Input::Cluster(self.change(which, name, number))),
+            Deed::Hold(id) => Some(Input::Hold(JobId(id))),
+            Deed::Release(id) => Some(Input::Release(JobId(id))),
+            Deed::Checkpointed(id, steps) => Some(Input::Checkpointed(vec![(JobId(id), steps)])),
             Deed::WriteDown => None,
         }
     }
 }
 
-fn row(ask: &RateQuery) -> RateRow {
+fn row(ask: &RateQuery, kinds: u32) -> RateRow {
     let cell = |j: u32| {
         let rate = f64::from((ask.workload.0 * 7 + j * 3) % 5 + 1) / 3.0 * f64::from(ask.gang);
         Some(Estimate {
@@ -214,7 +267,7 @@ fn row(ask: &RateQuery) -> RateRow {
             source: Source::Initial,
         })
     };
-    RateRow { ask: *ask, cells: (0..2).map(cell).collect() }
+    RateRow { ask: *ask, cells: (0..kinds).map(cell).collect() }
 }
 
 proptest! {

@@ -41,6 +41,9 @@ pub(super) struct Claim {
     pub(super) credit: f64,
     /// Gangs that the last plan gave it.
     served: f64,
+    /// Whether the last plan found no node with CPUs and memory for a gang of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unseated: bool,
     /// Index of its classes in this round's [`Quota`].
     #[serde(skip)]
     first_at: u32,
@@ -55,6 +58,15 @@ impl Claim {
 
     fn is_finite(&self) -> bool {
         self.share.is_finite() && self.share >= 0.0 && self.credit.is_finite() && self.served.is_finite()
+    }
+
+    /// Takes back that it was served a gang: there was no seat for it.
+    fn refund(&mut self) {
+        self.unseated = true;
+        if self.served >= 1.0 {
+            self.served -= 1.0;
+            self.credit += 1.0;
+        }
     }
 
     /// What is due this round, after `skipped` rounds in which the last plan went on.
@@ -84,7 +96,17 @@ fn claim(problem: &Problem, grant: &Grant) -> Option<Claim> {
     };
     let (kind, share) = (grant.kind, grant.gangs);
     let known = share.is_finite() && share > MIN_SHARE && kind.index() < problem.kinds();
-    known.then_some(Claim { first, second, kind, share, credit: 0.0, served: 0.0, first_at: 0, second_at: None })
+    known.then_some(Claim {
+        first,
+        second,
+        kind,
+        share,
+        credit: 0.0,
+        served: 0.0,
+        unseated: false,
+        first_at: 0,
+        second_at: None,
+    })
 }
 
 /// The claims of a new allocation, with the credits of `old`. Both sorted by key.
@@ -104,7 +126,9 @@ pub(super) fn renew(old: &[Claim], problem: &Problem, allocation: &Allocation) -
             at += 1;
         }
         match claims.get_mut(at) {
-            Some(claim) if claim.key() == o.key() => (claim.credit, claim.served) = (o.credit, o.served),
+            Some(claim) if claim.key() == o.key() => {
+                (claim.credit, claim.served, claim.unseated) = (o.credit, o.served, o.unseated);
+            }
             // What is owed on a kind that the class no longer has a share of is still paid.
             _ if o.credit > NOISE => gone.push(Claim { share: 0.0, ..*o }),
             _ => {}
@@ -115,6 +139,16 @@ pub(super) fn renew(old: &[Claim], problem: &Problem, allocation: &Allocation) -
         claims.sort_by_key(Claim::key);
     }
     claims
+}
+
+/// Refunds gangs that found no seat: (first class, second class, kind) of each. Claims are sorted by key.
+pub(super) fn refund(claims: &mut [Claim], unseated: impl Iterator<Item = (ClassId, Option<ClassId>, KindId)>) {
+    claims.iter_mut().for_each(|claim| claim.unseated = false);
+    for key in unseated {
+        if let Ok(at) = claims.binary_search_by_key(&key, Claim::key) {
+            claims[at].refund();
+        }
+    }
 }
 
 /// A class during one round.
@@ -308,12 +342,16 @@ impl<'a> Quota<'a> {
     }
 
     /// Credit beyond the limit of a claim that could be served. What cannot be served at all (jobs that pause after a failure, a
-    /// kind with too few usable GPUs left) is nobody else's loss.
+    /// kind with too few usable GPUs left, nodes without CPUs or memory for it) is nobody else's loss.
     fn overdue(&self, claim: &Claim) -> f64 {
         let (candidate, j) = (&self.candidates[claim.first_at as usize], claim.kind.index());
         let enough_jobs = candidate.share <= f64::from(candidate.jobs) * (1.0 + NOISE) + NOISE;
         let fits = candidate.class.rates[j] > 0.0 && self.gpus[j] >= candidate.class.gang;
-        if claim.share > 0.0 && enough_jobs && fits { (claim.credit - self.limit(claim)).max(0.0) } else { 0.0 }
+        if claim.share > 0.0 && enough_jobs && fits && !claim.unseated {
+            (claim.credit - self.limit(claim)).max(0.0)
+        } else {
+            0.0
+        }
     }
 
     /// Brings all credits within their limits, after `rounds` rounds. What is lost by that is lost by all alike.

@@ -5,7 +5,7 @@
 //! enough that restarts cost no more than a twentieth of the time.
 
 use super::matching::Matching;
-use super::quota::{Claim, Quota, renew};
+use super::quota::{Claim, Quota, refund, renew};
 use super::seating::Seating;
 use super::{Plan, Standing, View};
 use crate::KindId;
@@ -41,7 +41,16 @@ impl Placer {
     pub(crate) fn place(&mut self, view: &View<'_>) -> Plan {
         let quota = Quota::new(view, &mut self.claims);
         self.choose(view, &quota);
-        self.seating.seat(view, &self.chosen, &self.pairs)
+        let mut plan = self.seating.seat(view, &self.chosen, &self.pairs);
+        if self.seating.host.counts() {
+            let class = |slot: Slot| view.jobs.get(slot).class;
+            let unseated = self.seating.unseated.iter();
+            refund(&mut self.claims, unseated.map(|&(a, b, kind)| (class(a), b.map(class), kind)));
+            if !self.seating.unseated.is_empty() {
+                self.seating.fill(view, &mut plan);
+            }
+        }
+        plan
     }
 
     /// For `class`, by kind: its gangs at once on average (its share of time), and its credit.

@@ -4,11 +4,16 @@
 //! large). If there is none it may evict smaller gangs from a node, when what it would lose by being spread outweighs their
 //! restarts; else it is spread over the nodes with most room. A running gang that is spread is moved onto one node once there
 //! is room and the gain pays for its restart.
+//!
+//! Where nodes count CPUs and memory, a node has room for a gang only if it has these too, so a job with a quota may find no seat. Then its
+//! quota is refunded and its GPUs go to whoever fits on them.
 
 use super::quota::HORIZON_SECONDS;
+use super::rounding::service;
 use super::{Plan, Seat, View};
+use crate::host::HostRoom;
 use crate::live::{Class, Slot};
-use crate::{GpuId, KindId, NodeId};
+use crate::{GpuId, KindId, Needs, NodeId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -25,6 +30,10 @@ pub(super) struct Seating {
     position: Vec<u32>,
     /// The job that was kept on each GPU, so that a larger gang can evict it.
     kept: Vec<Slot>,
+    /// CPUs and memory left.
+    pub(super) host: HostRoom,
+    /// Jobs (alone or two that were to share a GPU) for which no node had enough CPUs and memory.
+    pub(super) unseated: Vec<(Slot, Option<Slot>, KindId)>,
 }
 
 const NONE: Slot = Slot::MAX;
@@ -67,16 +76,21 @@ impl Seating {
         self.consolidate(view, &mut plan);
         while let Some(next) = unplaced.pop() {
             let (gpus, spread) = self.find(view, next, &mut plan, &mut unplaced);
-            if gpus.len() == next.gang as usize {
-                plan.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread });
+            match gpus.len() == next.gang as usize {
+                true => plan.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread }),
+                false => self.unseated.push((next.slot.0, None, next.kind)),
             }
         }
-        let jobs = chosen.len() + 2 * pairs.len();
+        assert!(self.unseated.is_empty() || self.host.counts(), "only CPUs and memory can be short");
+        let unseated: usize = self.unseated.iter().map(|(_, partner, _)| 1 + usize::from(partner.is_some())).sum();
+        let jobs = chosen.len() + 2 * pairs.len() - unseated;
         assert_eq!(plan.keep.len() + plan.seats.len(), jobs, "the quotas leave a seat for every job chosen");
         plan
     }
 
     fn reset(&mut self, view: &View<'_>) {
+        view.host_room(&mut self.host);
+        self.unseated.clear();
         self.free.clear();
         self.free.extend_from_slice(view.usable);
         self.kept.clear();
@@ -107,7 +121,7 @@ impl Seating {
 
     /// Keeps a gang where it is unless one of its GPUs is gone or shared with somebody else.
     fn keep(&mut self, view: &View<'_>, slot: Slot, gpus: &[GpuId]) -> bool {
-        if !gpus.iter().all(|g| self.free[g.index()]) {
+        if !gpus.iter().all(|g| self.free[g.index()]) || !self.take_host(view, slot, gpus) {
             return false;
         }
         for &gpu in gpus {
@@ -121,7 +135,7 @@ impl Seating {
     fn keep_pair(&mut self, view: &View<'_>, a: Slot, b: Slot, kind: KindId) -> bool {
         let held = |slot: Slot| view.jobs.get(slot).phase.held().filter(|g| g.kind == kind).map(|g| g.gpus[0]);
         match (held(a), held(b)) {
-            (Some(x), Some(y)) if x == y && self.free[x.index()] => {
+            (Some(x), Some(y)) if x == y && self.free[x.index()] && self.take_host_pair(view, a, b, x) => {
                 self.free[x.index()] = false;
                 self.room[view.cluster.node_of(x).index()] -= 1;
                 true
@@ -135,17 +149,46 @@ impl Seating {
         for (stays, joins) in [(a, b), (b, a)] {
             let Some(gang) = view.jobs.get(stays).phase.held().filter(|g| g.kind == kind) else { continue };
             let gpu = gang.gpus[0];
-            if self.free[gpu.index()] {
+            if self.free[gpu.index()] && self.take_host_pair(view, stays, joins, gpu) {
                 self.take(view, gpu);
                 plan.keep.push(stays);
                 plan.seats.push(Seat { job: joins, kind, gpus: vec![gpu], spread: false });
                 return;
             }
         }
-        if let Some(gpus) = self.fit_one_node(view, kind, 1) {
-            plan.seats.push(Seat { job: a, kind, gpus: gpus.clone(), spread: false });
-            plan.seats.push(Seat { job: b, kind, gpus, spread: false });
+        let (needs, others) = (needs_of(view, a), needs_of(view, b));
+        let both = Needs {
+            cpus_per_gpu: needs.cpus_per_gpu + others.cpus_per_gpu,
+            memory_gib_per_gpu: needs.memory_gib_per_gpu + others.memory_gib_per_gpu,
+            ..*needs
+        };
+        match self.fit_one_node(view, kind, 1, &both) {
+            Some(gpus) => {
+                plan.seats.push(Seat { job: a, kind, gpus: gpus.clone(), spread: false });
+                plan.seats.push(Seat { job: b, kind, gpus, spread: false });
+            }
+            None => self.unseated.push((a, Some(b), kind)),
         }
+    }
+
+    /// CPUs and memory for a gang, if its nodes have them.
+    fn take_host(&mut self, view: &View<'_>, slot: Slot, gpus: &[GpuId]) -> bool {
+        self.host.take_gang(view.cluster, needs_of(view, slot), gpus).is_ok()
+    }
+
+    fn give_host_back(&mut self, view: &View<'_>, slot: Slot, gpus: &[GpuId]) {
+        self.host.give_gang_back(view.cluster, needs_of(view, slot), gpus);
+    }
+
+    fn take_host_pair(&mut self, view: &View<'_>, a: Slot, b: Slot, gpu: GpuId) -> bool {
+        if !self.take_host(view, a, &[gpu]) {
+            return false;
+        }
+        let both = self.take_host(view, b, &[gpu]);
+        if !both {
+            self.give_host_back(view, a, &[gpu]);
+        }
+        both
     }
 
     /// Marks a free GPU as taken.
@@ -177,13 +220,84 @@ impl Seating {
         self.set_room(view, node, self.room[node.index()] - count);
     }
 
-    /// The node with least room that holds `gang` GPUs.
-    fn fit_one_node(&mut self, view: &View<'_>, kind: KindId, gang: u32) -> Option<Vec<GpuId>> {
+    /// The node with least room that holds `gang` GPUs of a job with these needs.
+    fn fit_one_node(&mut self, view: &View<'_>, kind: KindId, gang: u32, needs: &Needs) -> Option<Vec<GpuId>> {
         let by_room = &self.by_room[kind.index()];
-        let node = *by_room.iter().skip(gang as usize).find_map(|nodes| nodes.last())?;
+        let enough = |node: &&NodeId| self.host.gpus(**node, needs) >= gang;
+        let node = *by_room.iter().skip(gang as usize).find_map(|nodes| nodes.iter().rev().find(enough))?;
         let mut gpus = Vec::with_capacity(gang as usize);
         self.take_from(view, node, gang, &mut gpus);
+        self.host.take(node, needs, gang);
         Some(gpus)
+    }
+
+    /// GPUs on several nodes of a kind, most room first; none if there are not enough.
+    fn fit_many_nodes(&mut self, view: &View<'_>, kind: KindId, gang: u32, needs: &Needs) -> Vec<GpuId> {
+        let mut gpus = Vec::with_capacity(gang as usize);
+        if self.host.counts() && !needs.only_gpus() {
+            let nodes = self.by_room[kind.index()].iter().skip(1).flatten();
+            let room = |&node: &NodeId| (self.room[node.index()].min(self.host.gpus(node, needs)), node);
+            let mut nodes: Vec<(u32, NodeId)> = nodes.map(room).collect();
+            nodes.sort_unstable_by_key(|&(room, node)| (Reverse(room), node));
+            if nodes.iter().map(|&(room, _)| u64::from(room)).sum::<u64>() < u64::from(gang) {
+                return gpus;
+            }
+            for (room, node) in nodes {
+                let count = room.min(gang - gpus.len() as u32);
+                if count > 0 {
+                    self.take_from(view, node, count, &mut gpus);
+                    self.host.take(node, needs, count);
+                }
+            }
+            return gpus;
+        }
+        while gpus.len() < gang as usize {
+            let by_room = &self.by_room[kind.index()];
+            let Some(&node) = by_room.iter().skip(1).rev().find_map(|nodes| nodes.last()) else { break };
+            let count = self.room[node.index()].min(gang - gpus.len() as u32);
+            self.take_from(view, node, count, &mut gpus);
+        }
+        gpus
+    }
+
+    /// Gives GPUs that are still free to whoever fits on them, least service first: those whose quota they were do not. A frugal policy
+    /// leaves GPUs free on purpose, so there only those without a seat are given another.
+    pub(super) fn fill(&mut self, view: &View<'_>, plan: &mut Plan) {
+        let had_quota = |slot: Slot| self.unseated.iter().any(|&(a, b, _)| a == slot || b == Some(slot));
+        let mut planned = vec![false; view.jobs.slots()];
+        let slots = plan.keep.iter().copied().chain(plan.seats.iter().map(|seat| seat.job));
+        slots.for_each(|slot| planned[slot as usize] = true);
+        let idle =
+            view.jobs.iter().map(|(slot, _)| slot).filter(|&slot| !planned[slot as usize] && view.plannable(slot));
+        let idle = idle.filter(|&slot| !view.frugal || had_quota(slot));
+        let mut idle: Vec<(f64, Slot)> = idle.map(|slot| (service(view, slot, None), slot)).collect();
+        idle.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        for (_, job) in idle {
+            if let Some(gang) = view.jobs.get(job).phase.held()
+                && gang.gpus.iter().all(|g| self.free[g.index()])
+                && self.take_host(view, job, &gang.gpus)
+            {
+                gang.gpus.iter().for_each(|&gpu| self.take(view, gpu));
+                plan.keep.push(job);
+                continue;
+            }
+            let (class, needs) = (class_of(view, job), needs_of(view, job));
+            let fits = class.fastest_first.iter().copied().filter(|kind| class.rates[kind.index()] > 0.0);
+            for kind in fits {
+                let one = self.fit_one_node(view, kind, class.gang, needs);
+                let free: u32 = self.by_room[kind.index()].iter().zip(0..).map(|(n, room)| n.len() as u32 * room).sum();
+                let gpus = match one {
+                    Some(gpus) => gpus,
+                    None if free < class.gang => continue,
+                    None => self.fit_many_nodes(view, kind, class.gang, needs),
+                };
+                if gpus.len() == class.gang as usize {
+                    let spread = spans_too_many(view, kind, &gpus);
+                    plan.seats.push(Seat { job, kind, gpus, spread });
+                    break;
+                }
+            }
+        }
     }
 
     /// GPUs for a gang, and whether they are on more nodes than it needs.
@@ -194,23 +308,18 @@ impl Seating {
         plan: &mut Plan,
         unplaced: &mut BinaryHeap<Unplaced>,
     ) -> (Vec<GpuId>, bool) {
-        let Unplaced { gang, kind, .. } = who;
-        if let Some(gpus) = self.fit_one_node(view, kind, gang) {
+        let Unplaced { gang, kind, slot } = who;
+        let needs = needs_of(view, slot.0);
+        if let Some(gpus) = self.fit_one_node(view, kind, gang, needs) {
             return (gpus, false);
         }
         if gang > 1
             && self.evict_smaller(view, who, plan, unplaced)
-            && let Some(gpus) = self.fit_one_node(view, kind, gang)
+            && let Some(gpus) = self.fit_one_node(view, kind, gang, needs)
         {
             return (gpus, false);
         }
-        let mut gpus = Vec::with_capacity(gang as usize);
-        while gpus.len() < gang as usize {
-            let by_room = &self.by_room[kind.index()];
-            let Some(&node) = by_room.iter().skip(1).rev().find_map(|nodes| nodes.last()) else { break };
-            let count = self.room[node.index()].min(gang - gpus.len() as u32);
-            self.take_from(view, node, count, &mut gpus);
-        }
+        let gpus = self.fit_many_nodes(view, kind, gang, needs);
         let spread = spans_too_many(view, kind, &gpus);
         (gpus, spread)
     }
@@ -235,7 +344,7 @@ impl Seating {
             if node.kind != kind || node.gpus < gang {
                 continue;
             }
-            if let Some(cost) = self.cost_of_room(view, NodeId(n as u32), gang)
+            if let Some(cost) = self.cost_of_room(view, NodeId(n as u32), gang, needs_of(view, slot.0))
                 && cost < gain
                 && best.is_none_or(|(least, _)| cost < least)
             {
@@ -243,8 +352,9 @@ impl Seating {
             }
         }
         let Some((_, node)) = best else { return false };
-        for (_, victim) in self.victims(view, node, gang) {
+        for (_, victim) in self.victims(view, node, gang, needs_of(view, slot.0)) {
             let held = view.jobs.get(victim).phase.held().expect("kept gangs are held");
+            self.give_host_back(view, victim, &held.gpus);
             for &gpu in &held.gpus {
                 self.free[gpu.index()] = true;
                 self.kept[gpu.index()] = NONE;
@@ -258,7 +368,7 @@ impl Seating {
     }
 
     /// Smaller gangs wholly on `node`, cheapest first, whose eviction makes room for `gang` GPUs.
-    fn victims(&self, view: &View<'_>, node: NodeId, gang: u32) -> Vec<(f64, Slot)> {
+    fn victims(&self, view: &View<'_>, node: NodeId, gang: u32, needs: &Needs) -> Vec<(f64, Slot)> {
         let range = view.cluster.node(node).gpu_range();
         let mut movable: Vec<(f64, Slot)> = Vec::new();
         for gpu in range.clone() {
@@ -274,16 +384,17 @@ impl Seating {
         }
         movable.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut room = self.room[node.index()];
-        let needed = movable.iter().position(|&(_, v)| {
+        let needed = movable.iter().enumerate().position(|(at, &(_, v))| {
             room += view.jobs.get(v).spec.gang;
-            room >= gang
+            let leaving = movable[..=at].iter().map(|&(_, v)| (needs_of(view, v), view.jobs.get(v).spec.gang));
+            room >= gang && (!self.host.counts() || self.host.gpus_without(node, needs, leaving) >= gang)
         });
         movable.truncate(needed.map_or(0, |n| n + 1));
         movable
     }
 
-    fn cost_of_room(&self, view: &View<'_>, node: NodeId, gang: u32) -> Option<f64> {
-        let victims = self.victims(view, node, gang);
+    fn cost_of_room(&self, view: &View<'_>, node: NodeId, gang: u32, needs: &Needs) -> Option<f64> {
+        let victims = self.victims(view, node, gang, needs);
         (!victims.is_empty()).then(|| victims.iter().map(|v| v.0).sum())
     }
 
@@ -303,7 +414,8 @@ impl Seating {
             if gain * HORIZON_SECONDS <= job.spec.restart_seconds {
                 continue;
             }
-            if let Some(gpus) = self.fit_one_node(view, gang.kind, job.spec.gang) {
+            if let Some(gpus) = self.fit_one_node(view, gang.kind, job.spec.gang, &job.spec.needs) {
+                self.give_host_back(view, slot, &gang.gpus);
                 for &gpu in &gang.gpus {
                     let node = view.cluster.node_of(gpu);
                     self.free[gpu.index()] = true;
@@ -317,13 +429,18 @@ impl Seating {
     }
 }
 
+fn needs_of<'a>(view: &View<'a>, slot: Slot) -> &'a Needs {
+    &view.jobs.get(slot).spec.needs
+}
+
 fn class_of<'a>(view: &View<'a>, slot: Slot) -> &'a Class {
     &view.classes[&view.jobs.get(slot).class]
 }
 
 /// Whether a gang spans more nodes than the largest nodes of its kind would need.
 pub(crate) fn spans_too_many(view: &View<'_>, kind: KindId, gpus: &[GpuId]) -> bool {
-    let largest = view.cluster.nodes().iter().filter(|n| n.kind == kind).map(|n| n.gpus).max().unwrap_or(1);
+    let nodes = view.cluster.nodes().iter().filter(|n| n.kind == kind && !n.removed);
+    let largest = nodes.map(|n| n.gpus).max().unwrap_or(1);
     let mut nodes: Vec<NodeId> = gpus.iter().map(|&g| view.cluster.node_of(g)).collect();
     nodes.sort_unstable();
     nodes.dedup();

@@ -3,6 +3,7 @@
 //! One job or all that wait: the same questions, answered from what is counted once for all of them (`outlook`).
 
 use super::*;
+use crate::Needs;
 use outlook::Outlook;
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ pub enum Verdict {
         gpus: usize,
         /// On how many nodes.
         nodes: usize,
+        /// What ends its stay there, if its node is drained.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        drain: Option<String>,
     },
     /// Its gang is being started.
     Starts,
@@ -36,6 +40,18 @@ pub enum Verdict {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
+    /// Somebody holds it.
+    Held,
+    /// Other jobs must end first.
+    After {
+        /// Those that have not.
+        jobs: Vec<JobId>,
+    },
+    /// Its array has as many tasks at work as it may.
+    ArrayLimit {
+        /// How many that is.
+        at_most: u32,
+    },
     /// Nobody has said yet how fast it is.
     NoEstimate,
     /// It fits no kind that it may use.
@@ -44,6 +60,20 @@ pub enum Reason {
         gang: u32,
         /// Names of the kinds it may use.
         kinds: Vec<String>,
+    },
+    /// No node has what it needs besides GPUs.
+    NeedsTooMuch {
+        /// What it asks for.
+        needs: Needs,
+        /// Names of the kinds it may use.
+        kinds: Vec<String>,
+    },
+    /// GPUs are free, but the CPUs or the memory of their nodes are in use.
+    HostsFull {
+        /// What it asks for.
+        needs: Needs,
+        /// GPUs that it needs at once.
+        gang: u32,
     },
     /// No kind has as many GPUs as its gang.
     GangTooLarge {
@@ -62,6 +92,12 @@ pub enum Reason {
         usable: u32,
         /// The kind with most usable GPUs.
         kind: String,
+        /// GPUs of kinds that fit it on drained nodes.
+        #[serde(skip_serializing_if = "is_zero")]
+        drained: u32,
+        /// GPUs of kinds that fit it that are lost.
+        #[serde(skip_serializing_if = "is_zero")]
+        lost: u32,
     },
     /// It failed and is given a pause.
     Pauses {
@@ -110,13 +146,26 @@ pub enum Reason {
     },
 }
 
+/// So many jobs that another waits for are named; the others are counted.
+const NAMED_JOBS: usize = 5;
+
+/// For serde, which asks by reference.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl Reason {
     /// A short name that stays the same from release to release, for filters and counters.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Held => "held",
+            Self::After { .. } => "after",
+            Self::ArrayLimit { .. } => "array-limit",
             Self::NoEstimate => "no-estimate",
             Self::FitsNoKind { .. } => "fits-no-kind",
+            Self::NeedsTooMuch { .. } => "needs-too-much",
+            Self::HostsFull { .. } => "hosts-full",
             Self::GangTooLarge { .. } => "gang-too-large",
             Self::NodesAway { .. } => "nodes-away",
             Self::Pauses { .. } => "pauses",
@@ -141,25 +190,60 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Held => write!(f, "held; starts after it is released"),
+            Self::After { jobs } => {
+                let named: Vec<String> = jobs.iter().take(NAMED_JOBS).map(|job| job.0.to_string()).collect();
+                let more = jobs.len().saturating_sub(NAMED_JOBS);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let noun = if jobs.len() == 1 { "job" } else { "jobs" };
+                write!(f, "starts after {noun} {}{more}", named.join(", "))
+            }
+            Self::ArrayLimit { at_most } => {
+                write!(f, "its array runs at most {} at once", count(*at_most as usize, "task"))
+            }
             Self::NoEstimate => write!(f, "throughput not estimated yet; eligible in the round after"),
             Self::FitsNoKind { gang, kinds } => write!(
                 f,
                 "a gang of {gang} does not fit on {}; allow other GPU kinds or use a smaller batch",
                 kinds.join(", ")
             ),
+            Self::NeedsTooMuch { needs, kinds } => {
+                let (what, kinds) = (needs_words(needs), kinds.join(", "));
+                write!(
+                    f,
+                    "needs {what} for each GPU, which no node with {kinds} has; ask for less or allow other GPU kinds"
+                )
+            }
+            Self::HostsFull { needs, gang } => {
+                let what = needs_words(&Needs { gpu_memory_gib: 0.0, ..*needs });
+                write!(f, "needs {} with {what} for each; GPUs are free, but on nodes without that", gpus(*gang))
+            }
+            Self::GangTooLarge { gang, most: 0, kind } => {
+                write!(f, "needs {}, and the cluster has none that fit ({kind}); starts when nodes join", gpus(*gang))
+            }
             Self::GangTooLarge { gang, most, kind } => write!(
                 f,
                 "needs {gang} GPUs of one kind, and the cluster has at most {most} that fit ({kind}); \
                  resubmit with a gang of {most} or fewer"
             ),
-            Self::NodesAway { gang, usable, kind } => {
+            Self::NodesAway { gang, usable, kind, drained: 0, lost: 0 } => {
                 write!(f, "needs {}, only {usable} × {kind} reachable; starts when nodes return", gpus(*gang))
+            }
+            Self::NodesAway { gang, usable, kind, drained, lost } => {
+                let drained = (*drained > 0).then(|| format!("{} on nodes that drain", gpus(*drained)));
+                let lost = (*lost > 0).then(|| format!("{} lost", gpus(*lost)));
+                let away: Vec<String> = drained.into_iter().chain(lost).collect();
+                write!(f, "needs {}, only {usable} × {kind} usable ({}); ", gpus(*gang), away.join(", "))?;
+                write!(f, "starts when nodes return")
             }
             Self::Pauses { failures, most, seconds } => {
                 write!(f, "failed {failures} of {most} times in a row; retry in {}", span(*seconds))
             }
             Self::NextRound { seconds } => {
                 write!(f, "waiting for the next scheduling round, in {}", span(*seconds))
+            }
+            Self::PlaceNotVacated { kind, held: 0 } => {
+                write!(f, "assigned to {kind}; waiting for other jobs to release CPUs or memory")
             }
             Self::PlaceNotVacated { kind, held } => {
                 write!(f, "assigned to {kind}; waiting for other jobs to release {}", gpus(*held as u32))
@@ -197,7 +281,10 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => write!(f, "not a live job: it has ended or was never submitted"),
-            Self::Runs { kind, gpus, nodes } => write!(f, "runs on {gpus} × {kind} on {}", count(*nodes, "node")),
+            Self::Runs { kind, gpus, nodes, drain } => {
+                write!(f, "runs on {gpus} × {kind} on {}", count(*nodes, "node"))?;
+                drain.as_ref().map_or(Ok(()), |drain| write!(f, "; {drain}"))
+            }
             Self::Starts => write!(f, "is being started"),
             Self::Stops => write!(f, "is being stopped"),
             Self::Waits(reason) => write!(f, "waits: {reason}"),
@@ -210,12 +297,23 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// What a job needs, in words.
+fn needs_words(needs: &Needs) -> String {
+    let amounts = [
+        (needs.cpus_per_gpu, "CPUs"),
+        (needs.memory_gib_per_gpu, "GiB of memory"),
+        (needs.gpu_memory_gib, "GiB of GPU memory"),
+    ];
+    let words: Vec<String> = amounts.iter().filter(|(x, _)| *x > 0.0).map(|(x, what)| format!("{x} {what}")).collect();
+    words.join(", ")
+}
+
 fn gpus(number: u32) -> String {
     count(number as usize, "GPU")
 }
 
 /// A span of time for people.
-fn span(seconds: f64) -> String {
+pub(super) fn span(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
@@ -234,12 +332,25 @@ impl Scheduler {
                 let mut nodes: Vec<NodeId> = gang.gpus.iter().map(|&g| self.cluster.node_of(g)).collect();
                 nodes.dedup();
                 let kind = self.cluster.kind(gang.kind).name.clone();
-                Verdict::Runs { kind, gpus: gang.gpus.len(), nodes: nodes.len() }
+                Verdict::Runs { kind, gpus: gang.gpus.len(), nodes: nodes.len(), drain: self.drain_words(gang) }
             }
             Phase::Starting(..) => Verdict::Starts,
             Phase::Stopping(..) => Verdict::Stops,
             Phase::Waiting => Verdict::Waits(Outlook::of_one(self).reason(slot)),
         }
+    }
+
+    /// What a drain means for a gang.
+    fn drain_words(&self, gang: &Gang) -> Option<String> {
+        let (node, drain) = self.drain_of(gang)?;
+        let name = &self.cluster.node(node).name;
+        let why = if drain.why.is_empty() { String::new() } else { format!(" ({})", drain.why) };
+        Some(match drain.deadline {
+            Some(at) => {
+                format!("its node '{name}' drains{why}: moved with a checkpoint within {}", span(at.since(self.now)))
+            }
+            None => format!("its node '{name}' drains{why}: may run to its end there"),
+        })
     }
 
     /// Every job that waits, with what [`Scheduler::explain`] says of it.

@@ -4,6 +4,7 @@
 //! every GPU it needs is known to be vacated.
 
 use super::*;
+use crate::Needs;
 use crate::place::Placement;
 
 impl Scheduler {
@@ -58,10 +59,9 @@ impl Scheduler {
         let Some(target) = &job.target else { return };
         let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
         let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
-        let free =
-            |g: GpuId| !self.seats.on(g).any(leaving) && self.within_reach(self.cluster.node_of(g)) && !strange(g);
+        let free = |g: GpuId| !self.seats.on(g).any(leaving) && self.takes_gangs(g) && !strange(g);
         let vacated = target.gpus.iter().all(|&g| free(g));
-        if job.phase != Phase::Waiting || !vacated {
+        if job.phase != Phase::Waiting || !vacated || !self.host_has_room(&job.spec.needs, &target.gpus) {
             return;
         }
         let fence = Fence(self.next_fence);
@@ -90,15 +90,54 @@ impl Scheduler {
         let phase = std::mem::replace(&mut job.phase, Phase::Waiting);
         let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
         self.seats.leave(slot, &gang.gpus);
-        for gpu in gang.gpus {
-            let mut next = 0;
-            while let Some(&waiter) = self.awaiting[gpu.index()].get(next) {
-                self.try_start(waiter, out);
-                // One that could start is no longer in the list; one that could not is passed over.
-                next += usize::from(self.awaiting[gpu.index()].get(next) == Some(&waiter));
+        for &gpu in &gang.gpus {
+            self.start_waiters(gpu, out);
+        }
+        if !self.jobs.get(slot).spec.needs.only_gpus() {
+            // Others may have waited for its CPUs or its memory.
+            let mut nodes: Vec<NodeId> = gang.gpus.iter().map(|&gpu| self.cluster.node_of(gpu)).collect();
+            nodes.dedup();
+            for gpu in nodes.into_iter().flat_map(|node| self.cluster.node(node).gpu_range()).collect::<Vec<_>>() {
+                self.start_waiters(GpuId(gpu), out);
             }
         }
         self.try_start(slot, out);
+        if self.jobs.get(slot).held {
+            self.leave_array(slot);
+        }
+    }
+
+    /// Starts those that waited for a GPU, if they can start now.
+    fn start_waiters(&mut self, gpu: GpuId, out: &mut Vec<Output>) {
+        let mut next = 0;
+        while let Some(&waiter) = self.awaiting[gpu.index()].get(next) {
+            self.try_start(waiter, out);
+            // One that could start is no longer in the list; one that could not is passed over.
+            next += usize::from(self.awaiting[gpu.index()].get(next) == Some(&waiter));
+        }
+    }
+
+    /// Whether the nodes of a gang have the CPUs and the memory for it, beside everybody who is there now: gangs that were told to leave still
+    /// use theirs.
+    fn host_has_room(&self, needs: &Needs, gpus: &[GpuId]) -> bool {
+        if needs.only_gpus() {
+            return true;
+        }
+        let mut nodes: Vec<NodeId> = gpus.iter().map(|&gpu| self.cluster.node_of(gpu)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.iter().all(|&id| {
+            let node = self.cluster.node(id);
+            let there =
+                || node.gpu_range().flat_map(|gpu| self.seats.on(GpuId(gpu))).map(|s| &self.jobs.get(s).spec.needs);
+            let more = gpus.iter().filter(|&&gpu| self.cluster.node_of(gpu) == id).count() as f64;
+            let enough = |has: Option<f64>, of: fn(&Needs) -> f64| {
+                has.is_none_or(|has| {
+                    of(needs) <= 0.0 || there().map(of).sum::<f64>() + more * of(needs) <= has + 1e-6 * (1.0 + has)
+                })
+            };
+            enough(node.cpus, |needs| needs.cpus_per_gpu) && enough(node.memory_gib, |needs| needs.memory_gib_per_gpu)
+        })
     }
 
     /// A job lost its gang without being told to stop: it waits again, after a pause if it was at fault.
@@ -120,12 +159,11 @@ impl Scheduler {
         let job = self.jobs.get_mut(slot);
         job.failures += 1;
         let failures = job.failures;
-        if failures >= self.settings.most_failures {
+        if failures >= self.most_failures(slot) {
             self.drop_target(slot);
             self.vacate(slot, out);
-            let job = self.bury(slot);
-            let why = format!("failed {failures} times in a row, last: {why}");
-            out.push(Output::Note(Event::GaveUp { job: job.spec.id, why }));
+            let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times in a row") };
+            self.give_up(slot, format!("failed {times}, last: {why}"), out);
         } else {
             self.requeue(slot, self.backoff_seconds(failures), why, out);
         }
@@ -137,6 +175,7 @@ impl Scheduler {
             Phase::Waiting => {
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
+                self.ended(id, false, out);
             }
             Phase::Stopping(_, _, then) => {
                 *then = AfterStop::Leave;
@@ -158,11 +197,14 @@ impl Scheduler {
             }
             return;
         };
+        if report.exit_code.is_some() {
+            self.jobs.get_mut(slot).exit_code = report.exit_code;
+        }
         match &report.event {
             GangEvent::Started => self.confirm_start(slot),
             GangEvent::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
             GangEvent::Finished => self.complete(slot, out),
-            GangEvent::Failed(steps, why) => self.broke(slot, *steps, why, out),
+            GangEvent::Failed(steps, why) => self.broke(slot, *steps, &exit_words(report.exit_code, why), out),
         }
     }
 
@@ -194,8 +236,18 @@ impl Scheduler {
                 self.vacate(slot, out);
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
+                self.ended(id, false, out);
+            }
+            Phase::Stopping(_, _, AfterStop::Expire) => {
+                self.drop_target(slot);
+                self.vacate(slot, out);
+                self.expire(slot, out);
             }
             Phase::Stopping(_, _, AfterStop::Wait) => self.vacate(slot, out),
+            Phase::Stopping(_, _, AfterStop::Replan) => {
+                let why = self.why_moved(slot);
+                self.requeue(slot, 0.0, why, out);
+            }
             _ => self.requeue(slot, 0.0, why.to_owned(), out),
         }
     }
@@ -208,6 +260,7 @@ impl Scheduler {
         self.bury(slot);
         out.push(Output::Order(Order::Stop { job: id, fence }));
         out.push(Output::Note(Event::Completed { job: id }));
+        self.ended(id, true, out);
     }
 
     pub(super) fn broke(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {
@@ -219,7 +272,8 @@ impl Scheduler {
             job.failures = 0;
         }
         job.secure(steps);
-        if let Phase::Stopping(_, _, AfterStop::Leave) = job.phase {
+        // Nor is it the job's fault if its gang breaks where its node is taken away from it.
+        if let Phase::Stopping(_, _, AfterStop::Leave | AfterStop::Replan | AfterStop::Expire) = job.phase {
             return self.gone(slot, steps, why, out);
         }
         self.count_failure(slot, why.to_owned(), out);
@@ -293,6 +347,16 @@ impl Scheduler {
                 _ => out.push(Output::Order(Order::Stop { job: id, fence })),
             }
         }
+    }
+}
+
+/// Why a gang failed, with what its program ended with.
+fn exit_words(code: Option<i32>, why: &str) -> String {
+    match code.map(|code| format!("exit code {code}")) {
+        None => why.to_owned(),
+        Some(code) if why.contains(&code) => why.to_owned(),
+        Some(code) if why.is_empty() => code,
+        Some(code) => format!("{code}: {why}"),
     }
 }
 

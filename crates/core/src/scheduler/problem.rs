@@ -23,7 +23,7 @@ impl Scheduler {
         let mut problem = Problem { round: self.round, now: self.now, capacity, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == Grouping::Single;
         for (&class_id, class) in &self.classes {
-            let jobs = class.jobs.iter().map(|s| self.jobs.get(s));
+            let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.may_run());
             let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;
             if plannable == 0 || class.best_rate() <= 0.0 {
                 continue;

@@ -87,16 +87,6 @@ impl<'de> Deserialize<'de> for Scheduler {
     }
 }
 
-/// The same cluster, numbered anew.
-fn checked(cluster: &Cluster) -> Result<Cluster, String> {
-    let nodes = cluster.nodes().iter().map(|node| (node.name.clone(), node.kind, node.gpus));
-    match Cluster::new(cluster.kinds().to_vec(), nodes) {
-        Ok(again) if again == *cluster => Ok(again),
-        Ok(_) => Err("the GPUs of the snapshot's cluster are not numbered in order".into()),
-        Err(error) => Err(format!("the snapshot's cluster: {error}")),
-    }
-}
-
 impl Snapshot<'_> {
     /// The scheduler that was written down, or a sentence about what is wrong.
     fn restore(self) -> Result<Scheduler, String> {
@@ -107,7 +97,8 @@ impl Snapshot<'_> {
         let policy = find_policy(&self.policy).ok_or_else(|| {
             format!("policy '{}' of the snapshot is not known to this arles; see 'arles policies'", self.policy)
         })?;
-        let cluster = checked(&self.cluster)?;
+        self.cluster.check().map_err(|error| format!("the snapshot's cluster: {error}"))?;
+        let cluster = self.cluster.into_owned();
         let mut scheduler = Scheduler {
             now: self.now,
             driver_clock: self.driver_clock,
@@ -134,6 +125,7 @@ impl Snapshot<'_> {
             let (states, nodes) = (scheduler.nodes.len(), scheduler.cluster.nodes().len());
             return Err(format!("the snapshot has {states} states for {nodes} nodes; expected one for each"));
         }
+        scheduler.check_states()?;
         scheduler.placer.check(scheduler.cluster.kinds().len())?;
         scheduler.settle()?;
         for (job, fence, gpus) in self.strangers {
@@ -156,8 +148,13 @@ impl Scheduler {
             if let Some(why) = self.senseless(&job.spec) {
                 return Err(why);
             }
-            for gang in job.phase.occupied().into_iter().chain(&job.target) {
-                self.check_gang(&job.spec, gang)?;
+            // What is being stopped may be on GPUs of which some turned out to be of another kind.
+            let stops = matches!(job.phase, Phase::Stopping(..));
+            if let Some(gang) = job.phase.occupied() {
+                self.check_gang(&job.spec, gang, stops)?;
+            }
+            if let Some(gang) = &job.target {
+                self.check_gang(&job.spec, gang, false)?;
             }
             if joined >= self.next_joined || class.0 >= self.next_class {
                 return Err(format!("{id} of the snapshot is newer than its counters"));
@@ -184,14 +181,28 @@ impl Scheduler {
                 return Err(format!("{id} of the snapshot is in a class of jobs unlike it"));
             }
             class.jobs.join(joined, slot, &self.jobs);
+            self.enlist(slot);
         }
         Ok(())
     }
 
-    fn check_gang(&self, spec: &JobSpec, gang: &Gang) -> Result<(), String> {
+    /// What is known of nodes must be of GPUs that they have.
+    fn check_states(&self) -> Result<(), String> {
+        for (state, node) in self.nodes.iter().zip(self.cluster.nodes()) {
+            if let Some(gpu) = state.lost_gpus.iter().find(|&&gpu| gpu >= node.gpus) {
+                return Err(format!("node '{}' of the snapshot lost GPU {gpu}; it has {}", node.name, node.gpus));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_gang(&self, spec: &JobSpec, gang: &Gang, mixed: bool) -> Result<(), String> {
         self.known_gpus(spec.id, &gang.gpus)?;
+        if gang.kind.index() >= self.cluster.kinds().len() {
+            return Err(format!("{} of the snapshot is on {}, which is not there", spec.id, gang.kind));
+        }
         let whole = gang.gpus.len() == spec.gang as usize;
-        let one_kind = gang.gpus.iter().all(|&gpu| self.cluster.kind_of(gpu) == gang.kind);
+        let one_kind = mixed || gang.gpus.iter().all(|&gpu| self.cluster.kind_of(gpu) == gang.kind);
         match whole && one_kind && gang.fence.0 < self.next_fence {
             true => Ok(()),
             false => Err(format!("the gang of {} in the snapshot is not what the job asks for", spec.id)),

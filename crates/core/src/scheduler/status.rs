@@ -44,17 +44,34 @@ pub struct JobStatus<'a> {
     pub first_started: Option<Time>,
     /// Failures in a row.
     pub failures: u32,
+    /// Seconds that its gangs have run in all.
+    pub run_seconds: f64,
+    /// The same in seconds on its fastest kind: what [`crate::Work::Open`] is measured in.
+    pub served_seconds: f64,
+    /// Whether it waits until somebody releases it.
+    pub held: bool,
+    /// What its program last ended with, if it ended and runs or waits again.
+    pub exit_code: Option<i32>,
     /// Steps per second of its gang alone, as estimated; 0 while it does not run.
     pub rate: f64,
 }
 
 /// A node, as the scheduler believes it to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Whether it can run anything, by the last survey that saw it. One that was silent beyond its lease cannot.
     pub up: bool,
-    /// Whether it is up and was heard of lately, so that gangs are sent there.
+    /// Whether it is up and was heard of lately, so that gangs are sent there unless it is drained.
     pub reachable: bool,
+    /// Whether it has left for good.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
+    /// Set while it gets no new gangs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+    /// GPUs that cannot be used, counted from 0 on the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_gpus: Vec<u32>,
 }
 
 impl Scheduler {
@@ -74,6 +91,10 @@ impl Scheduler {
             Phase::Running(gang) => class.rates[gang.kind.index()],
             _ => 0.0,
         };
+        let (uncounted, speed) = match &job.phase {
+            Phase::Running(gang) => (self.now.since(job.credited), gang.speed),
+            _ => (0.0, 0.0),
+        };
         Some(JobStatus {
             spec: &job.spec,
             phase,
@@ -81,14 +102,23 @@ impl Scheduler {
             steps_done: job.steps_done,
             first_started: job.first_started,
             failures: job.failures,
+            run_seconds: job.run_seconds() + uncounted,
+            served_seconds: job.served_seconds + uncounted * speed,
+            held: job.held,
+            exit_code: job.exit_code,
             rate,
         })
     }
 
-    /// All nodes, by id.
+    /// All nodes that there ever were, by id.
     pub fn node_statuses(&self) -> impl Iterator<Item = NodeStatus> + '_ {
-        let sight =
-            |(state, n): (&NodeState, u32)| NodeStatus { up: state.up, reachable: self.within_reach(NodeId(n)) };
+        let sight = |(state, n): (&NodeState, u32)| NodeStatus {
+            up: state.up,
+            reachable: self.within_reach(NodeId(n)),
+            removed: self.cluster.node(NodeId(n)).removed,
+            drain: state.drain.clone(),
+            lost_gpus: state.lost_gpus.iter().copied().collect(),
+        };
         self.nodes.iter().zip(0..).map(sight)
     }
 }

@@ -35,7 +35,7 @@ impl Scheduler {
             state.seen_patience = self.patience - self.now.since(survey.at).min(self.settings.round_seconds);
             if state.up != seen.up {
                 state.up = seen.up;
-                self.changed = true;
+                self.changed |= !self.cluster.node(seen.node).removed;
             }
             fresh.push(seen.node);
         }
@@ -58,7 +58,7 @@ impl Scheduler {
     }
 
     /// Jobs with a GPU on one of `nodes`.
-    fn on_nodes(&self, nodes: &[NodeId]) -> Vec<Slot> {
+    pub(super) fn on_nodes(&self, nodes: &[NodeId]) -> Vec<Slot> {
         if nodes.is_empty() {
             return Vec::new();
         }
@@ -76,7 +76,7 @@ impl Scheduler {
             out.push(Output::Order(Order::Stop { job: gang.job, fence: gang.fence }));
             if gang.state == GangState::Running {
                 let gpus = gang.gpus.iter().copied().filter(|gpu| gpu.index() < self.cluster.gpus());
-                self.strangers.insert((gang.job, gang.fence), gpus.collect());
+                self.keep_off(gang.job, gang.fence, &gpus.collect::<Vec<_>>());
             }
             return;
         };
@@ -118,15 +118,33 @@ impl Scheduler {
 
     /// Gives up the gangs of nodes that have been silent for longer than their lease.
     pub(super) fn expire_leases(&mut self, out: &mut Vec<Output>) {
-        let silent = |state: &NodeState| state.up && self.patience - state.seen_patience > self.settings.loss_seconds();
-        let lost: Vec<NodeId> =
-            (0..self.nodes.len()).filter(|&n| silent(&self.nodes[n])).map(|n| NodeId(n as u32)).collect();
+        let late = |state: &NodeState| self.patience - state.seen_patience > self.settings.loss_seconds();
+        let (mut lost, mut removed) = (Vec::new(), Vec::new());
+        for (node, n) in self.cluster.nodes().iter().zip(0..) {
+            let state = &self.nodes[n as usize];
+            match node.removed {
+                true if late(state) => removed.push(NodeId(n)),
+                false if late(state) && state.up => lost.push(NodeId(n)),
+                _ => {}
+            }
+        }
         for &node in &lost {
             self.nodes[node.index()].up = false;
             self.changed = true;
             out.push(Output::Note(Event::NodeLost { node }));
         }
         self.give_up_gangs(self.on_nodes(&lost), &lost, "its node has been silent for longer than its lease", out);
+        // Nobody waits for a node that has left; only its last gangs must be known to be gone.
+        self.give_up_gangs(self.on_nodes(&removed), &removed, "its node was removed and does not answer", out);
+    }
+
+    /// Keeps off the GPUs of a gang that should not be there. GPUs of nodes that have left are nobody's to use.
+    fn keep_off(&mut self, job: JobId, fence: Fence, gpus: &[GpuId]) {
+        let there = |gpu: &GpuId| !self.cluster.node(self.cluster.node_of(*gpu)).removed;
+        let blocked: Vec<GpuId> = gpus.iter().copied().filter(there).collect();
+        if gpus.is_empty() || !blocked.is_empty() {
+            self.strangers.insert((job, fence), blocked);
+        }
     }
 
     /// Requeues jobs that had a GPU on one of `nodes`. What is left of their gangs elsewhere is told to stop.
@@ -139,7 +157,8 @@ impl Scheduler {
                 gang.gpus.iter().copied().filter(|&g| !nodes.contains(&self.cluster.node_of(g))).collect();
             if !elsewhere.is_empty() {
                 out.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
-                self.strangers.insert((job.spec.id, gang.fence), elsewhere);
+                let (id, fence) = (job.spec.id, gang.fence);
+                self.keep_off(id, fence, &elsewhere);
             }
             self.gone(slot, steps, why, out);
         }

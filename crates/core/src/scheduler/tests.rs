@@ -6,6 +6,8 @@ use crate::estimate::{Estimate, Source};
 use crate::place::{Placement, Plan, Seat};
 use crate::{Library, TenantId, Work};
 
+mod admission;
+mod nodes;
 mod switching;
 
 const ROUND: f64 = 60.0;

@@ -2,6 +2,7 @@
 //! that was made for all. Both must agree to the bit.
 
 use super::*;
+use crate::host::HostRoom;
 use crate::place::turn_seconds;
 
 /// What can be counted once for every job that waits.
@@ -11,6 +12,13 @@ pub(super) struct Outlook<'s> {
     all: Vec<u32>,
     usable: Vec<u32>,
     free: Vec<u32>,
+    /// GPUs by kind on drained nodes, and lost ones elsewhere.
+    drained: Vec<u32>,
+    lost: Vec<u32>,
+    free_by_node: Vec<u32>,
+    /// CPUs and memory left now, and the free GPUs by kind that they allow, for all needs that were asked for.
+    host: Option<HostRoom>,
+    host_free: BTreeMap<[u64; 3], Vec<u32>>,
     orders: Option<Orders>,
     /// When GPUs of these kinds become free: (seconds from now, GPUs by then), for every set of kinds that was asked for.
     ends: BTreeMap<Vec<usize>, Vec<(f64, u64)>>,
@@ -35,13 +43,25 @@ impl<'s> Outlook<'s> {
     pub(super) fn of_one(scheduler: &'s Scheduler) -> Self {
         let (all, ends, granted) = (scheduler.cluster.counts(), BTreeMap::new(), BTreeMap::new());
         let mask = scheduler.usable();
+        let mut free_by_node = vec![0; scheduler.cluster.nodes().len()];
         let (mut usable, mut free) = (vec![0; all.len()], vec![0; all.len()]);
         for g in (0..scheduler.cluster.gpus() as u32).map(GpuId).filter(|g| mask[g.index()]) {
             let j = scheduler.cluster.kind_of(g).index();
             usable[j] += 1;
-            free[j] += u32::from(scheduler.seats.on(g).next().is_none());
+            let is_free = u32::from(scheduler.seats.on(g).next().is_none());
+            free[j] += is_free;
+            free_by_node[scheduler.cluster.node_of(g).index()] += is_free;
         }
-        Self { scheduler, all, usable, free, orders: None, ends, granted }
+        let (mut drained, mut lost) = (vec![0; all.len()], vec![0; all.len()]);
+        for (id, node) in scheduler.cluster.present() {
+            let (state, j) = (&scheduler.nodes[id.index()], node.kind.index());
+            match state.drain {
+                Some(_) => drained[j] += node.gpus,
+                None => lost[j] += state.lost_gpus.len() as u32,
+            }
+        }
+        let (host, host_free) = (None, BTreeMap::new());
+        Self { scheduler, all, usable, free, drained, lost, free_by_node, host, host_free, orders: None, ends, granted }
     }
 
     /// For all jobs that wait.
@@ -53,6 +73,9 @@ impl<'s> Outlook<'s> {
     pub(super) fn reason(&mut self, slot: Slot) -> Reason {
         let s = self.scheduler;
         let job = s.jobs.get(slot);
+        if let Some(reason) = s.not_admitted(job) {
+            return reason;
+        }
         let class = &s.classes[&job.class];
         let name = |j: usize| s.cluster.kinds()[j].name.clone();
         let fitting: Vec<usize> = (0..class.rates.len()).filter(|&j| class.rates[j] > 0.0).collect();
@@ -63,7 +86,13 @@ impl<'s> Outlook<'s> {
                 return Reason::NoEstimate;
             }
             let allowed = |j: &usize| job.spec.kinds.is_empty() || job.spec.kinds.contains(&KindId(*j as u16));
+            let row = s.estimates.row(&ask);
+            let fits = |j: usize| row.is_some_and(|row| row.cells.get(j).copied().flatten().is_some());
+            let needed = (0..class.rates.len()).filter(allowed).any(fits);
             let kinds = (0..class.rates.len()).filter(allowed).map(name).collect();
+            if needed {
+                return Reason::NeedsTooMuch { needs: job.spec.needs, kinds };
+            }
             return Reason::FitsNoKind { gang, kinds };
         }
         let most_of =
@@ -75,12 +104,14 @@ impl<'s> Outlook<'s> {
         }
         if job.not_before > s.now {
             let seconds = job.not_before.since(s.now);
-            return Reason::Pauses { failures: job.failures, most: s.settings.most_failures, seconds };
+            return Reason::Pauses { failures: job.failures, most: s.most_failures(slot), seconds };
         }
         if let Some((usable, j)) = most_of(&self.usable)
             && usable < gang
         {
-            return Reason::NodesAway { gang, usable, kind: name(j) };
+            let sum = |counts: &[u32]| fitting.iter().map(|&j| counts[j]).sum();
+            let (drained, lost) = (sum(&self.drained), sum(&self.lost));
+            return Reason::NodesAway { gang, usable, kind: name(j), drained, lost };
         }
         if let Some(target) = &job.target {
             let held = target.gpus.iter().filter(|&&g| s.seats.on(g).next().is_some()).count();
@@ -94,7 +125,11 @@ impl<'s> Outlook<'s> {
         let s = self.scheduler;
         let job = s.jobs.get(slot);
         let gang = job.spec.gang;
-        if s.changed || fitting.iter().any(|&j| self.free[j] >= gang) {
+        let free = fitting.iter().any(|&j| self.free[j] >= gang);
+        if free && !s.changed && !self.host_fits(&job.spec, &fitting) {
+            return Reason::HostsFull { needs: job.spec.needs, gang };
+        }
+        if s.changed || free {
             let elapsed = s.now.since(s.last_tick);
             return Reason::NextRound { seconds: (s.settings.round_seconds - elapsed).max(0.0) };
         }
@@ -111,6 +146,24 @@ impl<'s> Outlook<'s> {
         let free: u32 = fitting.iter().map(|&j| self.free[j]).sum();
         let wanted = (wanted + u64::from(gang)).saturating_sub(u64::from(free));
         Reason::Queued { ahead, gang, free, seconds: self.forecast(fitting, wanted) }
+    }
+
+    /// Whether nodes with free GPUs of these kinds have the CPUs and the memory for a gang now.
+    fn host_fits(&mut self, spec: &JobSpec, fitting: &[usize]) -> bool {
+        if spec.needs.only_gpus() {
+            return true;
+        }
+        let s = self.scheduler;
+        let room = self.host.get_or_insert_with(|| HostRoom::beside_all(&s.cluster, &s.seats, &s.jobs));
+        let free = &self.free_by_node;
+        let by_kind = self.host_free.entry(spec.needs.bits()).or_insert_with(|| {
+            let mut by_kind = vec![0; s.cluster.kinds().len()];
+            for (id, node) in s.cluster.present() {
+                by_kind[node.kind.index()] += free[id.index()].min(room.gpus(id, &spec.needs));
+            }
+            by_kind
+        });
+        fitting.iter().any(|&j| by_kind[j] >= spec.gang)
     }
 
     fn gangs(&self, class: ClassId) -> f64 {
@@ -143,7 +196,7 @@ impl<'s> Outlook<'s> {
         let job = jobs.get(slot);
         let sooner = |&other: &Slot| {
             let theirs = jobs.get(other);
-            theirs.phase == Phase::Waiting && (theirs.virtual_seconds, other) < (job.virtual_seconds, slot)
+            theirs.queues() && (theirs.virtual_seconds, other) < (job.virtual_seconds, slot)
         };
         self.scheduler.classes[&job.class].jobs.iter().filter(sooner).count()
     }
@@ -154,7 +207,7 @@ impl<'s> Outlook<'s> {
         }
         let job = self.scheduler.jobs.get(slot);
         let earlier = |j: &Job| (j.spec.arrived, j.spec.id) < (job.spec.arrived, job.spec.id);
-        let queue = self.scheduler.jobs.iter().filter(|(_, j)| j.phase == Phase::Waiting && earlier(j));
+        let queue = self.scheduler.jobs.iter().filter(|(_, j)| j.queues() && earlier(j));
         queue.fold((0, 0), |(n, gpus), (_, j)| (n + 1, gpus + u64::from(j.spec.gang)))
     }
 
@@ -199,7 +252,7 @@ impl Orders {
         let mut turns = vec![0; s.jobs.slots()];
         let mut members: Vec<(f64, Slot)> = Vec::new();
         for class in s.classes.values().filter(|class| class.jobs.len() > 1) {
-            let waiting = class.jobs.iter().filter(|&slot| s.jobs.get(slot).phase == Phase::Waiting);
+            let waiting = class.jobs.iter().filter(|&slot| s.jobs.get(slot).queues());
             members.clear();
             members.extend(waiting.map(|slot| (s.jobs.get(slot).virtual_seconds, slot)));
             members.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -207,7 +260,7 @@ impl Orders {
                 turns[slot as usize] = ahead;
             }
         }
-        let waiting = s.jobs.iter().filter(|(_, job)| job.phase == Phase::Waiting);
+        let waiting = s.jobs.iter().filter(|(_, job)| job.queues());
         let mut arrivals: Vec<(Time, JobId, Slot, u32)> =
             waiting.map(|(slot, job)| (job.spec.arrived, job.spec.id, slot, job.spec.gang)).collect();
         arrivals.sort_unstable();
