@@ -1,7 +1,7 @@
 //! Clusters and outages as users write them: `v100:36,p100:36` and `v100-003@1h..2h`.
 
 use crate::quantity;
-use arles_core::{Cluster, Library, NodeId};
+use arles_core::{Cluster, Kind, Library, NodeId};
 use arles_sim::scenario::NodeEvent;
 
 /// GPUs by kind, in the order given; the kinds by the library's names.
@@ -12,13 +12,28 @@ const MOST_GPUS: u64 = 10_000_000;
 
 /// Reads `v100:36,p100:36`; also Slurm's `gpu:v100:36`.
 pub(crate) fn counts(text: &str) -> Result<Counts, String> {
+    counts_among(text, &[])
+}
+
+/// The kind of this name: one that was described, or one of the library.
+fn kind<'k>(name: &str, described: &'k [Kind]) -> Result<&'k Kind, String> {
+    let bare = name.trim();
+    let own = |kind: &&Kind| std::iter::once(&kind.name).chain(&kind.aliases).any(|n| n.eq_ignore_ascii_case(bare));
+    match described.iter().find(own) {
+        Some(kind) => Ok(kind),
+        None => Library::builtin().kind(name).map_err(|e| format!("{e}; 'arles kinds' lists all")),
+    }
+}
+
+/// The same where some kinds are described by the configuration.
+pub(crate) fn counts_among(text: &str, described: &[Kind]) -> Result<Counts, String> {
     let mut counts = Counts::new();
     for part in text.split(',').map(str::trim) {
         let bare = part.strip_prefix("gpu:").unwrap_or(part);
         let (name, count) = bare
             .rsplit_once(':')
             .ok_or_else(|| format!("'{part}' has no GPU count; expected KIND:COUNT such as v100:36"))?;
-        let kind = Library::builtin().kind(name).map_err(|e| format!("{e}; 'arles kinds' lists all"))?;
+        let kind = kind(name, described)?;
         let count: u32 = count.trim().parse().map_err(|_| {
             format!("'{count}' in '{part}' is not a number of GPUs; expected a whole number such as {name}:36")
         })?;
@@ -35,19 +50,21 @@ pub(crate) fn counts(text: &str) -> Result<Counts, String> {
 }
 
 /// A cluster of equal nodes. Kinds of which there are no GPUs are left out.
-pub(crate) fn build(counts: &Counts, per_node: u32) -> Result<Cluster, String> {
+pub(crate) fn build(counts: &Counts, per_node: u32, described: &[Kind]) -> Result<Cluster, String> {
     let there = counts.iter().filter(|(_, count)| *count > 0);
     let (names, counts): (Vec<&String>, Vec<u32>) = there.map(|(name, count)| (name, *count)).unzip();
-    let kinds = names.iter().map(|name| Library::builtin().kind(name).cloned());
-    let kinds = kinds.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let kinds = names.iter().map(|name| kind(name, described).cloned());
+    let kinds = kinds.collect::<Result<_, _>>()?;
     Cluster::uniform(kinds, &counts, per_node).map_err(|e| e.to_string())
 }
 
 /// "36 × v100, 36 × p100 on 18 nodes".
 pub(crate) fn in_words(cluster: &Cluster) -> String {
+    let present = || cluster.nodes().iter().filter(|node| !node.removed);
+    let count = |j: usize| present().filter(|node| node.kind.index() == j).map(|node| node.gpus).sum::<u32>();
     let parts: Vec<String> =
-        cluster.kinds().iter().zip(cluster.counts()).map(|(kind, n)| format!("{n} × {}", kind.name)).collect();
-    format!("{} on {} nodes", parts.join(", "), cluster.nodes().len())
+        cluster.kinds().iter().enumerate().map(|(j, kind)| format!("{} × {}", count(j), kind.name)).collect();
+    format!("{} on {} nodes", parts.join(", "), present().count())
 }
 
 /// A node that is away for a while.
@@ -111,7 +128,7 @@ mod tests {
     #[test]
     fn clusters_are_read() {
         assert_eq!(counts("v100:2, gpu:k80:1").unwrap(), [("v100".to_owned(), 2), ("k80".to_owned(), 1)]);
-        let cluster = build(&counts("v100:5,k80:0,t4:1").unwrap(), 4).unwrap();
+        let cluster = build(&counts("v100:5,k80:0,t4:1").unwrap(), 4, &[]).unwrap();
         assert_eq!(in_words(&cluster), "5 × v100, 1 × t4 on 3 nodes");
         for wrong in ["", "v100", "v100:x", "v100:-1", "v101:3", "v100:0", "v100:1,Tesla-V100:1", "v100:4000000000"] {
             assert!(counts(wrong).is_err(), "{wrong}");
@@ -120,7 +137,7 @@ mod tests {
 
     #[test]
     fn outages_are_read_and_placed() {
-        let cluster = build(&counts("v100:5").unwrap(), 4).unwrap();
+        let cluster = build(&counts("v100:5").unwrap(), 4, &[]).unwrap();
         let events = script(&outages("v100-001@1h..2h, v100-000@5..6").unwrap(), &cluster).unwrap();
         assert_eq!(events.len(), 4);
         assert_eq!((events[0].node, events[0].at_seconds, events[0].up), (NodeId(1), 3600.0, false));

@@ -14,6 +14,7 @@ mod estimate;
 mod estimators;
 mod explain;
 mod generate;
+mod hold;
 mod import;
 mod kinds;
 mod learn;
@@ -74,6 +75,8 @@ commands! {
     show::Show,
     explain::Explain,
     cancel::Cancel,
+    hold::Hold,
+    hold::Release,
     nodes::Nodes,
     top::Top,
     tenants::Tenants,

@@ -40,6 +40,21 @@ pub(crate) fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
     }
 }
 
+/// Reads an amount of memory, in GiB: `64G`, `512M`, `1.5TiB`.
+pub(crate) fn gib(text: &str) -> Result<f64, String> {
+    const UNITS: [(char, f64); 4] = [('K', 1.0 / 1_048_576.0), ('M', 1.0 / 1024.0), ('G', 1.0), ('T', 1024.0)];
+    let bare = text.trim();
+    let short = bare.strip_suffix("iB").or_else(|| bare.strip_suffix('B')).unwrap_or(bare);
+    let read = UNITS.iter().find_map(|(unit, gib)| {
+        let number = short.strip_suffix(*unit).or_else(|| short.strip_suffix(unit.to_ascii_lowercase()))?;
+        Some(number.trim_end().parse::<f64>().ok()? * gib)
+    });
+    match read {
+        Some(gib) if gib.is_finite() && (0.0..=1e6).contains(&gib) => Ok(gib),
+        _ => Err(format!("'{text}' is not an amount of memory; expected a number with a unit, such as 64G or 512M")),
+    }
+}
+
 /// Reads a whole number.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display + Copy>(text: &str, least: T) -> Result<T, String> {
     match text.trim().parse::<T>() {
@@ -128,6 +143,19 @@ mod tests {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
         assert!(positive_seconds("0s").is_err() && positive_seconds("1ms").is_err());
+    }
+
+    #[test]
+    fn amounts_of_memory() {
+        let check = |text, expect| assert_eq!(gib(text), Ok(expect), "{text}");
+        check("64G", 64.0);
+        check("64GiB", 64.0);
+        check("64 GB", 64.0);
+        check("512m", 0.5);
+        check("1.5T", 1536.0);
+        for wrong in ["", "64", "G", "-1G", "1e99T", "64X", "NaNG"] {
+            assert!(gib(wrong).unwrap_err().contains("expected a number with a unit"), "{wrong}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod file;
 mod flags;
+mod kinds;
 mod parse;
 mod table;
 
@@ -44,6 +45,18 @@ const FILE_HEAD: &str = "\
 # Times are written 360s, 6m, 1.5h or 2d; a plain number is in seconds.
 ";
 
+const KIND_TABLE: &str = "
+# A GPU kind that 'arles kinds' does not list, by the figures of its maker; [cluster] and 'arles nodes add' may name it. One table for each.
+# [[kind]]
+# name = \"rtx6000\"
+# memory-gib = 96
+# bandwidth-gbps = 1792
+# fp32-tflops = 125
+# idle-watts = 30
+# max-watts = 600
+# Optional: product, year, tf32-tflops, fp16-tflops, int8-tops, link-gbps, hourly-usd, max-jobs, aliases = [\"...\"].
+";
+
 /// The commented configuration file with every default.
 pub(crate) fn default_file() -> String {
     let mut text = FILE_HEAD.to_owned();
@@ -59,7 +72,7 @@ pub(crate) fn default_file() -> String {
         let end = if setting.help.ends_with('.') { "" } else { "." };
         text += &format!("# {}{end}\n{key} = {value}\n", setting.help.trim());
     }
-    text
+    text + KIND_TABLE
 }
 
 impl Settings {
@@ -86,6 +99,12 @@ impl Settings {
 
     /// Sets one thing; `origin` is who says so.
     pub(crate) fn put(&mut self, key: &str, text: &str, origin: &str) -> Result<()> {
+        if key == "cluster.gpus" {
+            // The only value that may name a kind of the same file.
+            let counts = crate::cluster::counts_among(text, &self.kinds);
+            self.gpus = counts.map_err(|sentence| anyhow!("{origin}: {sentence}"))?;
+            return Ok(());
+        }
         let setting = all().find(|setting| setting.key == key);
         let setting = setting.with_context(|| format!("{origin}: there is no setting '{key}'"))?;
         (setting.put)(self, text).map_err(|sentence| anyhow!("{origin}: {sentence}"))

@@ -33,7 +33,8 @@ pub(crate) struct Loaded {
 
 impl<'s> Setup<'s> {
     pub(crate) fn new(settings: &'s Settings) -> Result<Self> {
-        let cluster = cluster::build(&settings.gpus, settings.gpus_per_node).map_err(|e| anyhow!("--cluster: {e}"))?;
+        let cluster = cluster::build(&settings.gpus, settings.gpus_per_node, &settings.kinds)
+            .map_err(|e| anyhow!("--cluster: {e}"))?;
         let rates = settings.rates.as_deref().map(RateTable::from_file).transpose()?;
         let mut outages = settings.outages.clone();
         if let Some(path) = &settings.node_events {

@@ -86,7 +86,8 @@ impl Default for Options {
             requests_per_second: 1000.0,
             burst: 2000.0,
             failures_per_second: 10.0,
-            body_limit: 64 * 1024,
+            // A script of a megabyte, with room for what is escaped in it.
+            body_limit: 4 << 20,
             connections: 1024,
             listeners: 256,
             idle: Duration::from_secs(60),

@@ -40,7 +40,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-pub(crate) use event_loop::{Change, Reply};
+pub(crate) use event_loop::{Change, NewJob, Reply};
 
 /// Dry runs at a time: each copies the scheduler and keeps a core busy.
 const FORECASTS: usize = 2;
@@ -233,7 +233,7 @@ impl Shared {
         let (reply, answer) = mpsc::channel();
         let estimator = self.estimator.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sent = estimator.is_some_and(|sender| sender.send(workers::EstimatorTask::Preview(ask, reply)).is_ok());
-        let kinds = self.header.cluster.kinds().len();
+        let kinds = self.book().cluster().kinds().len();
         sent.then(|| answer.recv_timeout(std::time::Duration::from_secs(5)).ok())
             .flatten()
             .unwrap_or_else(|| RateRow { ask, cells: vec![None; kinds] })

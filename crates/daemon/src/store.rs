@@ -11,6 +11,7 @@
 //!
 //! A file of a newer version is refused; an older one is brought up to date in one transaction. A lock file keeps a second daemon out.
 
+mod configured;
 pub mod entry;
 mod history;
 mod schema;

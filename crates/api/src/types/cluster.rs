@@ -1,5 +1,6 @@
 //! The cluster: nodes, GPUs, kinds, and how fast workloads are on them.
 
+use super::Drain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +17,28 @@ pub struct Node {
     pub gpus: u32,
     /// GPUs held by jobs.
     pub busy: u32,
-    /// `up`, `down`, or `silent` if it did not answer the last surveys.
+    /// `up`, `down`, `silent` if it did not answer the last surveys, `draining` while jobs still run there, or `drained`.
     pub state: String,
     /// Power draw of its GPUs in watts.
     pub watts: f64,
+    /// CPUs for jobs, if they are counted.
+    #[serde(default)]
+    pub cpus: Option<f64>,
+    /// CPUs that jobs there asked for.
+    #[serde(default)]
+    pub busy_cpus: f64,
+    /// Host memory for jobs in GiB, if it is counted.
+    #[serde(default)]
+    pub memory_gib: Option<f64>,
+    /// Host memory in GiB that jobs there asked for.
+    #[serde(default)]
+    pub busy_memory_gib: f64,
+    /// Why the node is drained, if it is.
+    #[serde(default)]
+    pub drain: Option<Drain>,
+    /// GPUs that cannot be used, counted from 0 on the node.
+    #[serde(default)]
+    pub lost_gpus: Vec<u32>,
 }
 
 /// A page of nodes.
@@ -40,7 +59,7 @@ pub struct Gpus {
     pub tenants: Vec<String>,
     /// Kind of each GPU.
     pub kind: Vec<u16>,
-    /// State of each GPU: 0 free, 1 busy, 2 shared by two jobs, 3 unavailable (its node is down or silent).
+    /// State of each GPU: 0 free, 1 busy, 2 shared by two jobs, 3 unavailable (lost, or its node is down, silent, drained or removed).
     pub state: Vec<u8>,
     /// Job on each GPU, if the caller may see it; 0 otherwise.
     pub job: Vec<u64>,
@@ -63,7 +82,7 @@ pub struct Kind {
     pub busy: u32,
     /// GPUs shared by two jobs.
     pub shared: u32,
-    /// GPUs on nodes that are down or silent.
+    /// GPUs that are lost, or on nodes that are down, silent or drained.
     pub away: u32,
     /// Device memory in GiB.
     pub memory_gib: f64,

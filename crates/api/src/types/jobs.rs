@@ -1,11 +1,12 @@
 //! Jobs: submission, state, queue, explanation, progress.
 
 use super::Energy;
+use super::programs::{ArrayRequest, Dependency, JobArray, JobProgram, Needs, Profile, Program};
 use super::tenants::{WEIGHT_MAX, WEIGHT_MIN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A job submission.
+/// A job submission. What is not given is not written, so that a request reads the same whichever version made it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
@@ -17,14 +18,22 @@ pub struct JobRequest {
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     pub tenant: Option<String>,
-    /// Workload to run: any name that `arles workloads` lists.
+    /// What runs: any name that `arles workloads` lists. With a program it may be any name, and runs of one name are estimated together; if
+    /// left out, it follows from the program's image, script and entry point.
+    #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
-    pub workload: String,
+    pub workload: Option<String>,
+    /// Program to run; without one the workload must be known, and is played by the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+    /// What is known of a workload that the library lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// GPUs of the gang; all of them are allocated at once or none.
     #[serde(default = "one", deserialize_with = "super::whole::gpus")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub gang: u32,
-    /// Training steps to run. Give either this or `period_seconds`.
+    /// Training steps to run. Give either this or `period_seconds`; a program with neither runs until it ends.
     #[serde(default)]
     #[schemars(range(min = 0.001, max = 1e15))]
     pub steps: Option<f64>,
@@ -48,6 +57,53 @@ pub struct JobRequest {
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub kinds: Vec<String>,
+    /// CPUs, host memory and device memory that it needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Needs>,
+    /// Seconds that it may run in all, restarts included; then it is stopped and fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1.0, max = 1e9))]
+    pub time_limit_seconds: Option<f64>,
+    /// How often it is tried again after a failure; the server's default if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub retries: Option<u32>,
+    /// Whether it waits until it is released.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// Jobs that must be over before it may start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub after: Vec<Dependency>,
+    /// Submits one job for every index of an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayRequest>,
+}
+
+/// One GPU of any kind for nobody in particular: for `..JobRequest::default()`.
+impl Default for JobRequest {
+    fn default() -> Self {
+        Self {
+            name: None,
+            tenant: None,
+            workload: None,
+            program: None,
+            profile: None,
+            gang: one(),
+            steps: None,
+            period_seconds: None,
+            floor: None,
+            weight: unit(),
+            restart_seconds: None,
+            kinds: Vec::new(),
+            needs: None,
+            time_limit_seconds: None,
+            retries: None,
+            held: false,
+            after: Vec::new(),
+            array: None,
+        }
+    }
 }
 
 fn one() -> u32 {
@@ -187,6 +243,42 @@ pub struct Job {
     pub energy: Energy,
     /// Last progress report of the job's own code, if it sends any.
     pub reported: Option<Progress>,
+    /// Program that it runs, if it is one.
+    #[serde(default)]
+    pub program: Option<JobProgram>,
+    /// Whether it runs until it ends by itself: it has neither steps nor a period.
+    #[serde(default)]
+    pub open: bool,
+    /// Seconds that an open job is expected to run on its fastest kind, from earlier runs of its workload.
+    #[serde(default)]
+    pub expected_seconds: Option<f64>,
+    /// Estimated time of its end, if it keeps the GPUs that it holds; `null` where nothing can be said.
+    #[serde(default)]
+    pub eta: Option<f64>,
+    /// What the estimated end rests on, or why there is none.
+    #[serde(default)]
+    pub promise: Option<String>,
+    /// Exit code of its program, once it has ended by itself.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// Whether it waits until it is released.
+    #[serde(default)]
+    pub held: bool,
+    /// Jobs that had to be over before it might start, as of its submission.
+    #[serde(default)]
+    pub after: Vec<Dependency>,
+    /// The array that it is a task of, if any.
+    #[serde(default)]
+    pub array: Option<JobArray>,
+    /// Seconds that it may run in all, if limited.
+    #[serde(default)]
+    pub time_limit_seconds: Option<f64>,
+    /// How often it is tried again after a failure, if it says so itself.
+    #[serde(default)]
+    pub retries: Option<u32>,
+    /// CPUs, host memory and device memory that it needs.
+    #[serde(default)]
+    pub needs: Needs,
 }
 
 /// A page of jobs.

@@ -2,10 +2,12 @@
 
 use crate::fault::EXIT_CODES;
 use crate::output::{self, Cell, Column, OutputFlag, Table};
+use crate::settings::Settings;
 use anyhow::Result;
 use arles_core::{Kind, Library};
 use clap::Args;
 use std::io::Write;
+use std::path::PathBuf;
 
 /// List the known GPU kinds, or show one
 #[derive(Args)]
@@ -13,23 +15,39 @@ use std::io::Write;
 pub(crate) struct Kinds {
     /// Kind, by any of its names: arles', Slurm's, Kubernetes' or the driver's
     name: Option<String>,
+    /// Configuration file whose [[kind]] tables are listed too
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     output: OutputFlag,
 }
 
 impl Kinds {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let mut settings = Settings::builtin()?;
+        if let Some(path) = &self.config {
+            settings.put_file(path)?;
+        }
+        let described = &settings.kinds;
         match &self.name {
-            None => output::print(out, self.output.output, &table(), &Library::builtin().kinds()),
+            None => {
+                let all: Vec<&Kind> = Library::builtin().kinds().iter().chain(described).collect();
+                output::print(out, self.output.output, &table(&all), &all)
+            }
             Some(name) => {
-                let kind = Library::builtin().kind(name)?;
+                let own =
+                    |kind: &&Kind| kind.name == *name || kind.aliases.iter().any(|a| a.eq_ignore_ascii_case(name));
+                let kind = match described.iter().find(own) {
+                    Some(kind) => kind,
+                    None => Library::builtin().kind(name)?,
+                };
                 output::print(out, self.output.output, &details(kind), kind)
             }
         }
     }
 }
 
-fn table() -> Table {
+fn table(kinds: &[&Kind]) -> Table {
     let mut table = Table::new(vec![
         Column::left("kind", "name"),
         Column::right("year", "year"),
@@ -42,7 +60,7 @@ fn table() -> Table {
         Column::right("idle\nW", "idle_watts"),
         Column::right("max\nW", "max_watts"),
     ]);
-    for kind in Library::builtin().kinds() {
+    for kind in kinds {
         let number = |value: f64| Cell::number(value.to_string(), value);
         let numbers =
             [kind.memory_gib, kind.bandwidth_gbps, kind.fp32_tflops, kind.fp16_tflops, kind.int8_tops, kind.link_gbps];

@@ -1,7 +1,10 @@
-//! `arles nodes`: the hosts of the cluster.
+//! `arles nodes`: the hosts of the cluster, and changes of them.
 
+mod change;
+
+use crate::jobs::harmless;
 use crate::output::{self, Cell, Column, Format, Table};
-use crate::quantity::{percent, watts};
+use crate::quantity::{percent, shown, watts};
 use crate::server::{EXIT_CODES, ReadFlags};
 use anyhow::Result;
 use arles_api::Node;
@@ -9,10 +12,12 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// List the nodes: state, busy GPUs, power
+/// List the nodes: state, busy GPUs, power; drain, remove or add some
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Nodes {
+    #[command(subcommand)]
+    action: Option<change::Action>,
     /// One line per GPU kind instead of per node
     #[arg(short, long)]
     summary: bool,
@@ -25,6 +30,9 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        if let Some(action) = &self.action {
+            return action.run(out);
+        }
         let mut nodes = self.read.open()?.nodes()?.nodes;
         nodes.retain(|node| !self.away || node.state != "up");
         let table = if self.summary { by_kind(&nodes) } else { by_node(&nodes) };
@@ -43,6 +51,20 @@ impl Nodes {
 }
 
 fn by_node(nodes: &[Node]) -> Table {
+    // Columns that are empty for all nodes say nothing.
+    let optional = |shown: bool, title: &'static str, name: &'static str| {
+        if shown { Column::right(title, name) } else { Column::hidden(name) }
+    };
+    let why = |node: &Node| match (&node.drain, node.lost_gpus.len()) {
+        (Some(drain), _) => drain.why.clone(),
+        (None, 0) => String::new(),
+        (None, lost) => format!("{lost} GPUs lost"),
+    };
+    let remark = if nodes.iter().any(|node| !why(node).is_empty()) {
+        Column::prose("why", "why")
+    } else {
+        Column::hidden("why")
+    };
     let mut table = Table::new(vec![
         Column::left("node", "node"),
         Column::left("kind", "kind"),
@@ -50,7 +72,14 @@ fn by_node(nodes: &[Node]) -> Table {
         Column::right("power", "watts"),
         Column::left("busy", "busy"),
         Column::hidden("gpus"),
+        optional(nodes.iter().any(|node| node.cpus.is_some()), "cpus", "cpus"),
+        optional(nodes.iter().any(|node| node.memory_gib.is_some()), "memory", "memory_gib"),
+        remark,
     ]);
+    let used = |busy: f64, all: Option<f64>, unit: &str| match all {
+        Some(all) => Cell::number(format!("{} of {}{unit}", shown(busy, 3), shown(all, 4)), all),
+        None => Cell::number("-".into(), f64::NAN),
+    };
     for node in nodes {
         // One mark a GPU, as far as that can be read at a glance.
         let bar = match node.gpus {
@@ -65,6 +94,9 @@ fn by_node(nodes: &[Node]) -> Table {
             Cell::number(watts(node.watts), node.watts),
             Cell::number(busy, f64::from(node.busy)),
             node.gpus.into(),
+            used(node.busy_cpus, node.cpus, ""),
+            used(node.busy_memory_gib, node.memory_gib, " G"),
+            harmless(&why(node)).into(),
         ]);
     }
     table

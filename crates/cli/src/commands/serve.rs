@@ -48,10 +48,12 @@ impl Serve {
         let began = Instant::now();
         let settings = self.settings()?;
         logging::start(settings.serve.log_format, settings.serve.log_level);
-        let setup = Setup::new(&settings)?;
+        let mut setup = Setup::new(&settings)?;
         let mut store = Store::open(&settings.serve.state)?;
         let header = founded(&mut store, &setup.cluster, &settings.serve)?;
         let token = first_token(&mut store, &settings.serve)?;
+        // Engine and estimator begin with the journal's first cluster and are told what became of it.
+        let configured = std::mem::replace(&mut setup.cluster, header.cluster.clone());
         let truth = Arc::new(setup.truth(&header.workloads)?);
         let (estimation, kinds) = (settings.serve.estimator, header.cluster.kinds().to_vec());
         let (workloads, oracle) = (header.workloads.clone(), Arc::clone(&truth));
@@ -72,14 +74,14 @@ impl Serve {
             grace_seconds: settings.serve.grace_seconds,
         };
         let service = Service::start(store, parts, options)?;
-        serve(service, &settings.serve, &header, token.as_deref(), began)
+        serve(service, &settings.serve, &configured, token.as_deref(), began)
     }
 }
 
 /// The journal's beginning; of a new journal it is what the settings say.
 fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Result<JournalHeader> {
     let names: Vec<String> = Library::builtin().workloads().iter().map(|workload| workload.name.clone()).collect();
-    let Some(mut header) = store.header()? else {
+    let Some(header) = store.header()? else {
         let mut pace = Pace::with_round(settings.round_seconds);
         pace.survey_seconds = settings.survey_seconds;
         pace.lease_seconds = 4.0 * settings.survey_seconds;
@@ -95,19 +97,6 @@ fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Re
         store.set_header(&header)?;
         return Ok(header);
     };
-    if header.cluster != *cluster {
-        return Err(anyhow!(
-            "the journal in '{}' belongs to another cluster ({}), not to {}; give that one with --cluster, or another directory with --state",
-            settings.state.display(),
-            cluster::in_words(&header.cluster),
-            cluster::in_words(cluster)
-        ));
-    }
-    let fresh: Vec<String> = names.into_iter().filter(|name| !header.workloads.contains(name)).collect();
-    if !fresh.is_empty() {
-        header.workloads.extend(fresh);
-        store.set_header(&header)?;
-    }
     if header.settings.round_seconds != settings.round_seconds {
         tracing::warn!("rounds stay {} s long, as this journal was created with", header.settings.round_seconds);
     }
@@ -129,7 +118,7 @@ fn first_token(store: &mut Store, settings: &ServeSettings) -> Result<Option<Pat
 fn serve(
     service: Service,
     settings: &ServeSettings,
-    header: &JournalHeader,
+    configured: &Cluster,
     token: Option<&std::path::Path>,
     began: Instant,
 ) -> Result<()> {
@@ -158,7 +147,10 @@ fn serve(
         let url = format!("{scheme}://{address}");
         std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
         add_tenants(&desk, settings).await?;
-        report_start(&service, settings, header, &url, token, began);
+        for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
+            tracing::info!("the configuration has changed: {change}");
+        }
+        report_start(&service, settings, &url, token, began);
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(desk, options, listener, stopping));
         let why = until_stopped(&service).await;
@@ -191,7 +183,6 @@ async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) 
 fn report_start(
     service: &Service,
     settings: &ServeSettings,
-    header: &JournalHeader,
     url: &str,
     token: Option<&std::path::Path>,
     began: Instant,
@@ -201,7 +192,7 @@ fn report_start(
     let server = desk.view(&who).server();
     tracing::info!(
         "{}; policy {}, engine {} at {}× speed, estimator {}",
-        cluster::in_words(&header.cluster),
+        cluster::in_words(&desk.cluster()),
         server.policy,
         server.engine,
         server.speed,

@@ -3,53 +3,38 @@
 //! Every submission carries an idempotency key, given or made up, so a request whose answer was lost can be sent again and the job is
 //! there once.
 
+mod flags;
+mod parse;
+mod script;
+
 use crate::fault::{Failed, Hinted, remark};
 use crate::output::{self, Format};
-use crate::quantity::{self, shown, span};
+use crate::quantity::{shown, span};
 use crate::server::{self, EXIT_CODES, ServerFlags};
 use anyhow::Result;
 use arles_api as api;
 use arles_api::client::{Client, ClientError, News};
-use arles_core::job::{MAX_WEIGHT, MIN_WEIGHT};
-use clap::{ArgGroup, Args};
+use arles_core::Library;
+use clap::Args;
+use flags::JobFlags;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
-/// Submit a job to the daemon
+/// Submit a job to the daemon: a command, a script or a known workload
 #[derive(Args)]
-#[command(after_help = EXIT_CODES, group = ArgGroup::new("work").required(true))]
+#[command(after_help = EXIT_CODES, override_usage = USAGE)]
 pub(crate) struct Submit {
-    /// Workload; 'arles workloads' lists them
-    workload: String,
-    /// Tenant; not needed with a tenant's own token
-    #[arg(short, long, value_name = "NAME")]
-    tenant: Option<String>,
-    /// GPUs of the gang: 2, v100:2 or Slurm's gpu:v100:2
-    #[arg(short, long, value_name = "GPUS", default_value = "1", value_parser = Gang::read)]
-    gpus: Gang,
-    /// Allowed GPU kinds, separated by commas [default: any]
-    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
-    kinds: Vec<String>,
-    /// Training steps
-    #[arg(short, long, value_name = "N", group = "work", value_parser = |text: &str| quantity::number(text, 0.001, 1e15))]
-    steps: Option<f64>,
-    /// Duration of an inference job, such as 2h
-    #[arg(long, value_name = "TIME", group = "work", value_parser = quantity::seconds)]
-    period: Option<f64>,
-    /// Minimum rate of the whole gang, in steps per second
-    #[arg(long, value_name = "RATE", value_parser = |text: &str| quantity::number(text, 1e-9, 1e12))]
-    floor: Option<f64>,
-    /// Job name
-    #[arg(short, long, value_name = "NAME")]
-    name: Option<String>,
-    /// Weight relative to the tenant's other jobs
-    #[arg(long, value_name = "WEIGHT", default_value = "1", value_parser = |text: &str| quantity::number(text, MIN_WEIGHT, MAX_WEIGHT))]
-    weight: f64,
-    /// Time lost at every restart [default: the server's]
-    #[arg(long, value_name = "TIME", value_parser = quantity::seconds)]
-    restart: Option<f64>,
+    /// Script (a file), or workload; 'arles workloads' lists the known ones
+    #[arg(value_name = "SCRIPT|WORKLOAD", required_unless_present = "command")]
+    what: Option<String>,
+    /// Command with its arguments; after a script, the script's arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    #[command(flatten)]
+    job: JobFlags,
     /// Submit N copies
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value = "1", conflicts_with = "array", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     count: u32,
     /// Show when and where it would run, without submitting
     #[arg(long)]
@@ -70,54 +55,34 @@ pub(crate) struct Submit {
     server: ServerFlags,
 }
 
-/// How many GPUs, and of which kind if that is said with it.
-#[derive(Clone, PartialEq, Debug)]
-struct Gang {
-    gpus: u32,
-    kind: Option<String>,
-}
-
-impl Gang {
-    fn read(text: &str) -> Result<Self, String> {
-        let bare = text.trim();
-        let bare = bare.strip_prefix("gpu:").unwrap_or(bare);
-        let (kind, count) = bare.rsplit_once(':').map_or((None, bare), |(kind, count)| (Some(kind), count));
-        match count.trim().parse::<u32>() {
-            Ok(gpus) if gpus > 0 && kind.is_none_or(|kind| !kind.trim().is_empty()) => {
-                Ok(Self { gpus, kind: kind.map(|kind| kind.trim().to_owned()) })
-            }
-            _ => {
-                Err(format!("'{text}' is not a number of GPUs; expected a number such as 2, or v100:2, or gpu:v100:2"))
-            }
-        }
-    }
-}
+const USAGE: &str = "arles submit [OPTIONS] -- COMMAND...
+       arles submit [OPTIONS] SCRIPT [-- ARGUMENTS...]
+       arles submit [OPTIONS] WORKLOAD --steps N";
 
 impl Submit {
+    /// What is asked for: a command, a script with what it says of itself, or a workload by its name.
     fn request(&self) -> Result<api::JobRequest> {
-        let kinds = match (&self.gpus.kind, self.kinds.as_slice()) {
-            (None, kinds) => kinds.to_vec(),
-            (Some(kind), []) => vec![kind.clone()],
-            (Some(kind), _) => {
-                return Err(Hinted::new(
-                    format!("--gpus names the kind {kind}, and --kinds names kinds too"),
-                    "give a plain number with --gpus, or leave --kinds out",
-                )
-                .into());
-            }
+        let Some(what) = &self.what else {
+            let program = api::Program { command: self.command.clone(), ..api::Program::default() };
+            return self.job.request(None, Some(program));
         };
-        Ok(api::JobRequest {
-            name: self.name.clone(),
-            tenant: self.tenant.clone(),
-            workload: self.workload.clone(),
-            gang: self.gpus.gpus,
-            steps: self.steps,
-            period_seconds: self.period,
-            floor: self.floor,
-            weight: self.weight,
-            restart_seconds: self.restart,
-            kinds,
-        })
+        let path = Path::new(what);
+        // A file that happens to be called like a workload is meant by its path.
+        if path.is_file() && (what.contains('/') || Library::builtin().workload(what).is_err()) {
+            let (program, said) = script::read(path, &self.command)?;
+            return self.job.clone().over(said).request(None, Some(program));
+        }
+        let like_a_file =
+            what.contains('/') || path.extension().is_some_and(|e| e.eq_ignore_ascii_case("sh") || e == "py");
+        if like_a_file {
+            let hint = "check the name; to run a command: 'arles submit -- COMMAND'";
+            return Err(Hinted::new(format!("there is no file '{what}'"), hint).into());
+        }
+        if !self.command.is_empty() {
+            let hint = "for a command with a workload's name: 'arles submit --workload NAME -- COMMAND'";
+            return Err(Hinted::new(format!("there is no script '{what}' for the arguments after --"), hint).into());
+        }
+        self.job.request(Some(what), None)
     }
 
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
@@ -142,7 +107,7 @@ impl Submit {
         }
         self.print(&jobs, out)?;
         out.flush()?;
-        if self.wait { wait(&client, &jobs, before.last_event, self.quiet) } else { Ok(()) }
+        if self.wait { wait(&client, numbers(&jobs), before.last_event, self.quiet) } else { Ok(()) }
     }
 
     fn print(&self, jobs: &[api::Job], out: &mut dyn Write) -> Result<()> {
@@ -154,12 +119,18 @@ impl Submit {
                 write!(out, "{}", crate::jobs::table(jobs, now).csv())?;
             }
             (Format::Table, jobs) if self.quiet => {
-                for job in jobs {
-                    writeln!(out, "{}", job.id)?;
+                for id in numbers(jobs) {
+                    writeln!(out, "{id}")?;
                 }
             }
             (Format::Table, []) => {}
-            (Format::Table, [job]) => writeln!(out, "job {} submitted", job.id)?,
+            (Format::Table, [job]) => match &job.array {
+                Some(array) if array.tasks > 1 => {
+                    let last = job.id + u64::from(array.tasks) - 1;
+                    writeln!(out, "array of {} jobs submitted, {} to {last}", array.tasks, job.id)?;
+                }
+                _ => writeln!(out, "job {} submitted", job.id)?,
+            },
             (Format::Table, [first, .., last]) => {
                 writeln!(out, "{} jobs submitted, {} to {}", jobs.len(), first.id, last.id)?;
             }
@@ -173,8 +144,14 @@ impl Submit {
         if self.output == Format::Json {
             return output::json(out, &forecast);
         }
-        output::prose(out, &sentence(&forecast, self.gpus.gpus, now))
+        output::prose(out, &sentence(&forecast, request.gang, now))
     }
+}
+
+/// Numbers of all jobs; those of an array follow its first.
+fn numbers(jobs: &[api::Job]) -> Vec<u64> {
+    let tasks = |job: &api::Job| job.array.map_or(1, |array| u64::from(array.tasks.max(1)));
+    jobs.iter().flat_map(|job| job.id..job.id + tasks(job)).collect()
 }
 
 /// Submits; too fast is no reason to give up, and what may have arrived is sent again with its key.
@@ -215,8 +192,7 @@ fn sentence(forecast: &api::Forecast, gang: u32, now: f64) -> String {
 }
 
 /// Follows events until all of these are over.
-fn wait(client: &Client, jobs: &[api::Job], from: u64, quiet: bool) -> Result<()> {
-    let mut open: Vec<u64> = jobs.iter().map(|job| job.id).collect();
+fn wait(client: &Client, mut open: Vec<u64>, from: u64, quiet: bool) -> Result<()> {
     let mut bad = Vec::new();
     let (mut after, mut silent) = (Some(from), false);
     while !open.is_empty() {
@@ -283,21 +259,4 @@ fn follow(
     }
     *after = None;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gangs_are_read_in_three_forms() {
-        let gang = |gpus, kind: Option<&str>| Ok(Gang { gpus, kind: kind.map(str::to_owned) });
-        assert_eq!(Gang::read("2"), gang(2, None));
-        assert_eq!(Gang::read("v100:2"), gang(2, Some("v100")));
-        assert_eq!(Gang::read("gpu:v100:2"), gang(2, Some("v100")));
-        assert_eq!(Gang::read("gpu:2"), gang(2, None));
-        for wrong in ["", "0", "v100", "v100:", ":2", "gpu:v100:x", "-1"] {
-            assert!(Gang::read(wrong).unwrap_err().contains("expected a number such as 2"), "{wrong}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The configuration file: TOML with sections, every key known.
 
-use super::{Settings, all, unknown_key};
+use super::{Settings, all, kinds, unknown_key};
 use anyhow::{Result, anyhow};
 use arles_core::library::suggestion;
 use std::ops::Range;
@@ -17,8 +17,19 @@ pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result
         )
     })?;
     let mut given = Vec::new();
+    // Before everything that may name one of them.
+    for (section, body) in sections.get_ref().iter().filter(|(section, _)| section.get_ref() == kinds::TABLE) {
+        let DeValue::Array(tables) = body.get_ref() else {
+            let at = place(section.span());
+            return Err(anyhow!("{at}: [kind] is one table; write [[kind]] for each GPU kind"));
+        };
+        kinds::apply(settings, tables, &|start| format!("{origin}:{}", line_of(text, start)))?;
+    }
     for (section, body) in sections.get_ref() {
         let (name, at) = (section.get_ref().as_ref(), place(section.span()));
+        if name == kinds::TABLE {
+            continue;
+        }
         let DeValue::Table(body) = body.get_ref() else {
             return Err(anyhow!("{at}: '{name}' is outside of any section; put it below one such as [simulation]"));
         };

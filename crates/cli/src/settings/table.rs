@@ -13,8 +13,9 @@ use crate::estimation::Estimation;
 use crate::logging::{self, LogFormat};
 use crate::quantity::{number, positive_seconds, seconds, truth, whole};
 use anyhow::Result;
-use arles_core::Tenant;
+use arles_api::KindSpec;
 use arles_core::allocate::PolicyEntry;
+use arles_core::{Kind, Tenant};
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
 use std::net::SocketAddr;
@@ -72,6 +73,8 @@ settings! {
     Settings, SIMULATION, |settings| settings, {
         import: ImportOptions = ImportOptions::default(),
         generate: GenerateOptions = GenerateOptions::default(),
+        described_kinds: Vec<(String, KindSpec)> = Vec::new(),
+        kinds: Vec<Kind> = Vec::new(),
         serve: ServeSettings = ServeSettings::from_defaults()?,
     }
 
@@ -246,7 +249,7 @@ settings! {
     /// Burst of requests that one token may send at once
     "serve.burst" = "2000", FILE_ONLY => burst: f64 = |text| number(text, 1.0, 1e9);
     /// Largest request body, in bytes
-    "serve.body-limit" = "65536", FILE_ONLY => body_limit: usize = |text| whole(text, 1024);
+    "serve.body-limit" = "4194304", FILE_ONLY => body_limit: usize = |text| whole(text, 1024);
     /// Most connections at once
     "serve.connections" = "1024", FILE_ONLY => connections: usize = |text| whole(text, 1);
     /// Log every request on stderr

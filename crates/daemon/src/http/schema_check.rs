@@ -61,7 +61,11 @@ fn object(schema: &Value, fields: &serde_json::Map<String, Value>, path: &str) -
             None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
                 return Err(format!("unknown field {inner} in {}", name(path)));
             }
-            None => {}
+            // Maps: names of the sender's own, values of one type.
+            None => match schema.get("additionalProperties") {
+                Some(each @ Value::Object(_)) => at(each, value, &inner)?,
+                _ => {}
+            },
         }
     }
     Ok(())
@@ -178,7 +182,7 @@ fn unknown_keywords(schema: &Value, unknown: &mut Vec<String>) {
         match (key.as_str(), inner) {
             ("properties", Value::Object(all)) => all.values().for_each(|one| unknown_keywords(one, unknown)),
             ("anyOf" | "oneOf", Value::Array(all)) => all.iter().for_each(|one| unknown_keywords(one, unknown)),
-            ("items", one) => unknown_keywords(one, unknown),
+            ("items" | "additionalProperties", one) => unknown_keywords(one, unknown),
             _ => {}
         }
     }
@@ -226,15 +230,29 @@ mod tests {
             json!({"name": "x".repeat(201)}),
             json!({"tenant": ""}),
             json!({"workload": ""}),
-            json!({"workload": null}),
+            json!({"workload": 7}),
             json!({"kinds": vec!["a"; 65]}),
             json!({"kinds": [1]}),
             json!({"colour": "red"}),
+            json!({"program": {"command": "python"}}),
+            json!({"program": {"environment": {"A": 1}}}),
+            json!({"program": {"script": {"name": "a.sh"}}}),
+            json!({"program": {"colour": "red"}}),
+            json!({"needs": {"cpus_per_gpu": -1}}),
+            json!({"profile": {"precision": "fp17"}}),
+            json!({"after": [{"job": 0, "outcome": "ok"}]}),
+            json!({"after": [{"job": 1, "outcome": "maybe"}]}),
+            json!({"array": {"from": -1, "to": 2}}),
+            json!({"time_limit_seconds": 0}),
+            json!({"retries": -1}),
+            json!({"held": "yes"}),
         ] {
             assert!(job(wrong.clone()).is_err(), "{wrong}");
         }
         assert!(check(limits("/v1/jobs"), &json!(["resnet50"])).unwrap_err().contains("expected: object"));
-        assert_eq!(check(limits("/v1/jobs"), &json!({})).unwrap_err(), "the body has no field workload");
+        let program = json!({"command": ["python"], "environment": {"A": "1"}, "script": null});
+        assert_eq!(check(limits("/v1/jobs"), &json!({"program": program, "array": {"indices": [1, 2]}})), Ok(()));
+        assert_eq!(check(limits("/v1/policy"), &json!({})).unwrap_err(), "the body has no field policy");
         assert!(check(limits("/v1/tokens"), &json!({"name": "ci", "scope": {"admin": null}})).is_err());
         assert!(check(limits("/v1/tokens"), &json!({"name": "ci", "scope": "admin"})).is_ok());
     }

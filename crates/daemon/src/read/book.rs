@@ -9,13 +9,16 @@
 
 mod accounts;
 mod catalog_names;
+mod cluster;
 mod decision;
 mod events;
 mod progress;
 mod record;
+mod runs;
 mod series;
 #[cfg(test)]
 mod tests;
+mod workloads;
 
 use crate::service::state_machine::{Effects, JobUpdate};
 use crate::store::HistoryRow;
@@ -23,16 +26,19 @@ use crate::store::entry::{Entry, JournalHeader};
 use arles_api::{self as api, JobState};
 use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
 use arles_core::scheduler::{Event, NodeStatus, Order, Reason};
-use arles_core::{GpuId, Input, JobId, KindId, Output, Round, Tenant, Time};
+use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Round, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub(crate) use accounts::{OldCell, Sighting, Totals};
+pub(crate) use cluster::{NodeNotes, node_named};
 pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
 pub(crate) use progress::Said;
 pub(crate) use record::{HeldGpus, Record};
+pub(crate) use runs::Runs;
 pub(crate) use series::{Bucket, RESOLUTIONS, Series};
+pub(crate) use workloads::Workloads;
 
 /// Starts, stops and moves that are kept.
 const CHANGES: usize = 400;
@@ -74,8 +80,16 @@ pub(crate) type CellKey = (RateQuery, KindId, bool);
 /// Everything that readers may want to know; the module's head says how it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Book {
+    /// As the scheduler has it, which is where a restart takes it from.
     #[serde(skip)]
-    pub(crate) header: Option<Arc<JournalHeader>>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    #[serde(default)]
+    pub(crate) node_notes: NodeNotes,
+    #[serde(default)]
+    pub(crate) workloads: Arc<Workloads>,
+    /// How long open jobs ran.
+    #[serde(default)]
+    pub(crate) runs: Runs,
     pub(crate) now: Time,
     pub(crate) round: Round,
     pub(crate) policy: String,
@@ -148,7 +162,13 @@ impl Book {
         };
         let gpus = header.cluster.gpus();
         let kinds = header.cluster.kinds().len();
+        let mut workloads = Workloads::default();
+        workloads.attach(header);
         Self {
+            cluster: Some(Arc::new(header.cluster.clone())),
+            node_notes: NodeNotes::default(),
+            workloads: Arc::new(workloads),
+            runs: Runs::default(),
             now: header.begun,
             round: Round(0),
             policy: header.policy.clone(),
@@ -174,12 +194,7 @@ impl Book {
             last_event: 0,
             events: VecDeque::new(),
             counts: Counts::default(),
-            header: Some(Arc::clone(header)),
         }
-    }
-
-    pub(crate) fn header(&self) -> &JournalHeader {
-        self.header.as_deref().expect("set when it was made or restored")
     }
 
     /// Takes in an entry and what the scheduler made of it.
@@ -187,6 +202,7 @@ impl Book {
         self.now = self.now.max(at);
         match entry {
             Entry::Submit(submission) => self.add_job(at, submission),
+            Entry::Workload(workload) => Arc::make_mut(&mut self.workloads).add(workload),
             Entry::Input(input) => self.input(at, input, effects),
             Entry::Meters(meters) => self.metered(at, meters),
             Entry::Dismissed(job, meter) => {
@@ -201,8 +217,12 @@ impl Book {
             match output {
                 Output::Order(order) => self.count_order(at, order),
                 Output::Note(event) => self.note_event(at, event),
-                Output::Solve(_) | Output::Estimate(_) | Output::Cluster(_) => {}
+                Output::Cluster(cluster) => self.cluster_changed(at, cluster),
+                Output::Solve(_) | Output::Estimate(_) => {}
             }
+        }
+        if let Entry::Input(Input::Cluster(change)) = entry {
+            self.note_change(at, change, &effects.outputs);
         }
         effects.changed_jobs.iter().for_each(|update| self.update_job(at, update));
         if let Some(nodes) = &effects.nodes {
@@ -219,6 +239,13 @@ impl Book {
             Input::Tick => {
                 self.round = effects.round;
                 self.close_period(at, false);
+            }
+            Input::Reported(report) => {
+                if let (Some(code), Some(record)) = (report.exit_code, edit(&mut self.jobs, &report.job))
+                    && record.last_fence == report.fence.0
+                {
+                    record.exit_code = Some(code);
+                }
             }
             Input::Estimated(rows) => {
                 for row in rows {
@@ -264,7 +291,7 @@ impl Book {
     }
 
     fn place_in_words(&self, kind: KindId, gpus: usize) -> String {
-        format!("{gpus} × {}", self.header().cluster.kind(kind).name)
+        format!("{gpus} × {}", self.cluster().kind(kind).name)
     }
 
     /// Remembers a change; a stop and a start of the same job one after the other are one move.
@@ -295,7 +322,7 @@ impl Book {
             }
             Event::NodeLost { node } => {
                 self.counts.nodes_lost += 1;
-                let name = self.header().cluster.node(*node).name.clone();
+                let name = self.cluster().node(*node).name.clone();
                 self.push_event(
                     at,
                     "node",
@@ -336,22 +363,18 @@ impl Book {
                 self.push_event(at, "tenant", None, format!("tenant {name} now has weight {weight}"));
             }
             Event::ClusterChanged { node, what } => self.push_event(at, "node", None, format!("{node} {what}")),
-            Event::Held { job } => self.push_event(at, "held", Some(*job), format!("job {} is held", job.0)),
-            Event::Released { job } => {
-                self.push_event(at, "released", Some(*job), format!("job {} is released", job.0))
-            }
+            Event::Held { job } => self.note_hold(at, *job, true),
+            Event::Released { job } => self.note_hold(at, *job, false),
             Event::Refused { why } => self.push_event(at, "trouble", None, why.clone()),
         }
     }
 
     fn note_nodes(&mut self, at: Time, nodes: &[NodeStatus]) {
-        if self.nodes.len() == nodes.len() {
-            for i in 0..nodes.len() {
-                if self.nodes[i].up != nodes[i].up {
-                    let name = self.header().cluster.nodes()[i].name.clone();
-                    let text = if nodes[i].up { "is up" } else { "is down" };
-                    self.push_event(at, "node", None, format!("{name} {text}"));
-                }
+        for i in 0..nodes.len().min(self.nodes.len()) {
+            if self.nodes[i].up != nodes[i].up && !self.cluster().nodes()[i].removed {
+                let name = self.cluster().nodes()[i].name.clone();
+                let text = if nodes[i].up { "is up" } else { "is down" };
+                self.push_event(at, "node", None, format!("{name} {text}"));
             }
         }
         self.nodes = nodes.to_vec();
@@ -484,7 +507,7 @@ impl Book {
 
     /// Somebody came to (−1) or left (1) a GPU on which `other` may sit: a shared GPU is half each one's.
     fn share_out(&mut self, at: Time, gpu: u32, tenant: usize, other: u64, sign: f64) {
-        let kind = self.header().cluster.kind_of(GpuId(gpu));
+        let kind = self.cluster().kind_of(GpuId(gpu));
         let partner = self.jobs.get(&JobId(other)).map(|record| record.spec.tenant.index());
         let own = if partner.is_some() { 0.5 } else { 1.0 };
         for (tenant, gpus) in partner.map(|partner| (partner, sign * 0.5)).into_iter().chain([(tenant, -sign * own)]) {

@@ -68,7 +68,7 @@ pub(crate) fn text(shared: &Shared) -> String {
 }
 
 fn gpus(page: &mut Page, book: &Book) {
-    let cluster = &book.header().cluster;
+    let cluster = book.cluster();
     let states = ["free", "busy", "shared", "away"];
     let mut counts = vec![[0_u64; 4]; cluster.kinds().len()];
     let mut watts = vec![0.0; cluster.kinds().len()];
@@ -76,9 +76,13 @@ fn gpus(page: &mut Page, book: &Book) {
         (0..cluster.nodes().len() as u32).map(|n| views::node_state(book, NodeId(n)) != "up").collect();
     for g in 0..cluster.gpus() {
         let gpu = GpuId(g as u32);
+        if cluster.node(cluster.node_of(gpu)).removed {
+            continue;
+        }
         let kind = cluster.kind_of(gpu).index();
         let holders = book.seats[g].iter().filter(|&&job| job != 0).count();
-        counts[kind][if away[cluster.node_of(gpu).index()] { 3 } else { holders }] += 1;
+        let lost = book.node_notes.lost.contains(&gpu.0);
+        counts[kind][if lost || away[cluster.node_of(gpu).index()] { 3 } else { holders }] += 1;
         watts[kind] += f64::from(book.watts[g]);
     }
     page.head("arles_gpus", "gauge", "GPUs by kind and state.");
@@ -148,7 +152,7 @@ fn shares(page: &mut Page, book: &Book) {
     }
     page.head("arles_tenant_gpus", "gauge", "GPUs granted to a tenant by the current allocation.");
     let Some(decision) = &book.decision else { return };
-    let cluster = &book.header().cluster;
+    let cluster = book.cluster();
     for share in &decision.shares {
         let tenant = &book.tenants[share.tenant.index()].name;
         for (j, gpus) in share.gpus.iter().enumerate() {
@@ -179,7 +183,7 @@ fn energy(page: &mut Page, book: &Book) {
         "counter",
         "Energy by kind: active and idle energy of GPUs held by jobs, and energy of unused GPUs.",
     );
-    for (kind, meter) in book.header().cluster.kinds().iter().zip(&book.totals.kinds) {
+    for (kind, meter) in book.cluster().kinds().iter().zip(&book.totals.kinds) {
         let parts =
             [("active", meter.used.active_joules), ("idle", meter.used.idle_joules), ("unused", meter.unused_joules)];
         for (part, joules) in parts {

@@ -6,6 +6,7 @@
 //! The book is locked for one answer at a time and never while history is read.
 
 mod cluster;
+mod end;
 mod energy;
 mod fairness;
 mod jobs;
@@ -27,6 +28,7 @@ use crate::service::state_machine::{Recovered, StateMachine};
 use crate::store::entry::{JournalHeader, fingerprint};
 use crate::store::{Store, StoreError};
 use arles_api as api;
+use arles_core::TenantId;
 use arles_core::allocate::POLICIES;
 use arles_learn::Catalog;
 use arles_learn::catalog::disk::Disk;
@@ -185,7 +187,7 @@ impl<'a> View<'a> {
             round_seconds: header.settings.round_seconds,
             policy: book.policy.clone(),
             estimator: estimator.into(),
-            gpus: header.cluster.gpus() as u32,
+            gpus: book.cluster().nodes().iter().filter(|node| !node.removed).map(|node| node.gpus).sum(),
             live_jobs: self.visible_tenants(book).map(|(_, line)| line.live.iter().sum::<u64>()).sum(),
             scope: self.who.scope.name().into(),
             tenant: self.who.tenant.clone(),
@@ -205,7 +207,20 @@ impl<'a> View<'a> {
     /// Workloads that jobs can run.
     #[must_use]
     pub fn workloads(&self) -> api::Workloads {
-        api::Workloads { workloads: self.header().workloads.clone() }
+        self.book(|book| {
+            let own = self.own_tenant(book);
+            // A tenant that is not known any more has used nothing.
+            let names = book.workloads.visible(own.map(|own| own.unwrap_or(TenantId(u32::MAX))));
+            api::Workloads { workloads: names.map(str::to_owned).collect() }
+        })
+    }
+
+    /// The number of the caller's tenant; the outer `None` for whoever is of none.
+    #[allow(clippy::option_option, reason = "no tenant, and a tenant that is not known, are two things")]
+    fn own_tenant(&self, book: &Book) -> Option<Option<TenantId>> {
+        let own = self.who.tenant.as_ref()?;
+        let at = book.tenants.iter().position(|line| line.name == *own);
+        Some(at.map(|at| TenantId(at as u32)))
     }
 
     /// Every policy that this build has, and which one is in force.

@@ -2,57 +2,84 @@
 
 use super::event_loop::EventLoop;
 use crate::Refusal;
-use crate::store::entry::{Entry, Key, Submission};
-use arles_core::{Input, JobId, JobSpec, Tenant, TenantId, Time};
+use crate::store::entry::{Entry, Key, NewWorkload, Submission};
+use arles_core::{ArrayTask, ClusterChange, Input, JobId, JobSpec, Tenant, TenantId, Time, Work, WorkloadId};
 
 /// Live jobs that one daemon takes; what a job needs is memory.
 const MOST_LIVE: usize = 1_000_000;
+/// Workloads that one daemon keeps, and that one tenant may be the first to name.
+const MOST_WORKLOADS: usize = 100_000;
+const MOST_WORKLOADS_OF_TENANT: u32 = 10_000;
+
+/// Code of the refusal of a job whose dependency ended a moment ago: whoever looks again knows how.
+pub(super) const AFTER_ENDED: &str = "after-ended";
+
+/// A job to be submitted, or an array of them, with names already resolved.
+pub(crate) struct NewJob {
+    /// Id, arrival, workload and array task are set here.
+    pub(crate) spec: JobSpec,
+    /// What runs, by name; a name that nobody used before becomes a workload.
+    pub(crate) workload: NewWorkload,
+    pub(crate) name: Option<String>,
+    pub(crate) key: Option<Key>,
+    /// Indices of an array, and how many tasks may run at once.
+    pub(crate) array: Option<(Vec<u32>, u32)>,
+}
 
 /// A requested change, with names already resolved.
 pub(crate) enum Change {
-    /// A new job; id and arrival are set here.
-    Submit { spec: JobSpec, name: Option<String>, key: Option<Key> },
+    /// A new job, or an array of them.
+    Submit(Box<NewJob>),
     /// Cancel a job, if it belongs to this tenant.
     Cancel { job: JobId, of: Option<TenantId> },
+    /// Hold a job, if it belongs to this tenant.
+    Hold { job: JobId, of: Option<TenantId> },
+    /// Release a held job, if it belongs to this tenant.
+    Release { job: JobId, of: Option<TenantId> },
     /// Switch the policy.
     Policy(String),
     /// Add a tenant, or change its weight.
     Tenant(Tenant),
+    /// Change the cluster.
+    Cluster(ClusterChange),
 }
 
+/// The entries that a change becomes, the job it is about, and whether it changes anything; no entries if it does not.
+type Admitted = Result<(Vec<Entry>, JobId, bool), Refusal>;
+
 impl EventLoop {
-    /// The entry that a change becomes, the job it is about, and whether it changes anything; no entry if it does not.
-    pub(super) fn admit(&mut self, now: Time, change: Change) -> Result<(Option<Entry>, JobId, bool), Refusal> {
+    pub(super) fn admit(&mut self, now: Time, change: Change) -> Admitted {
         match change {
-            Change::Submit { spec, name, key } => self.admit_job(now, spec, name, key),
-            Change::Cancel { job, of } => {
-                let job_status = self.machine().scheduler.job_status(job);
-                match job_status.filter(|job_status| of.is_none_or(|tenant| job_status.spec.tenant == tenant)) {
-                    Some(_) => Ok((Some(Entry::Input(Input::Cancel(job))), job, true)),
-                    None => Err(crate::service::desk::job_over(job.0)),
-                }
-            }
+            Change::Submit(job) => self.admit_job(now, *job),
+            Change::Cancel { job, of } => self.admit_for_job(job, of, Input::Cancel(job)),
+            Change::Hold { job, of } => self.admit_for_job(job, of, Input::Hold(job)),
+            Change::Release { job, of } => self.admit_for_job(job, of, Input::Release(job)),
             Change::Policy(name) => {
                 let same = self.machine().scheduler.policy().name == name;
-                Ok(((!same).then_some(Entry::Input(Input::Policy(name))), JobId(0), !same))
+                let entries = if same { Vec::new() } else { vec![Entry::Input(Input::Policy(name))] };
+                Ok((entries, JobId(0), !same))
             }
-            Change::Tenant(tenant) => Ok((Some(Entry::Input(Input::Tenant(tenant))), JobId(0), true)),
+            Change::Tenant(tenant) => Ok((vec![Entry::Input(Input::Tenant(tenant))], JobId(0), true)),
+            Change::Cluster(change) => Ok((vec![Entry::Input(Input::Cluster(change))], JobId(0), true)),
         }
     }
 
-    fn admit_job(
-        &mut self,
-        now: Time,
-        mut spec: JobSpec,
-        name: Option<String>,
-        key: Option<Key>,
-    ) -> Result<(Option<Entry>, JobId, bool), Refusal> {
-        let machine = self.machine();
+    /// An input about a job that must be live, and of this tenant.
+    fn admit_for_job(&mut self, job: JobId, of: Option<TenantId>, input: Input) -> Admitted {
+        let job_status = self.machine().scheduler.job_status(job);
+        match job_status.filter(|job_status| of.is_none_or(|tenant| job_status.spec.tenant == tenant)) {
+            Some(_) => Ok((vec![Entry::Input(input)], job, true)),
+            None => Err(crate::service::desk::job_over(job.0)),
+        }
+    }
+
+    fn admit_job(&mut self, now: Time, job: NewJob) -> Admitted {
+        let NewJob { mut spec, workload, name, key, array } = job;
         if let Some(key) = &key
-            && let Some((request, job)) = machine.keys.find(&key.owner, &key.word)
+            && let Some((request, job)) = self.machine().keys.find(&key.owner, &key.word)
         {
             if request == key.request {
-                return Ok((None, job, false));
+                return Ok((Vec::new(), job, false));
             }
             return Err(Refusal::conflict(
                 "key-reused",
@@ -60,16 +87,77 @@ impl EventLoop {
                 "use a new key for a new job",
             ));
         }
-        if machine.scheduler.live_jobs() >= MOST_LIVE {
+        let tasks = array.as_ref().map_or(1, |(indices, _)| indices.len());
+        if self.machine().scheduler.live_jobs() + tasks > MOST_LIVE {
             return Err(Refusal::unavailable(
                 "full",
                 format!("the limit of {MOST_LIVE} live jobs is reached"),
                 "wait until some have ended",
             ));
         }
-        spec.id = JobId(machine.next_job);
+        self.check_dependencies(&spec)?;
+        let mut entries = Vec::with_capacity(tasks + 1);
+        spec.workload = self.workload_number(workload, &mut entries)?;
+        if spec.work == Work::Open(None) {
+            let expected = self.expected_seconds(&spec);
+            spec.work = Work::Open(expected);
+        }
         spec.arrived = now;
-        let job = spec.id;
-        Ok((Some(Entry::Submit(Submission { spec, name, key })), job, true))
+        let first = JobId(self.machine().next_job);
+        match array {
+            None => {
+                spec.id = first;
+                entries.push(Entry::Submit(Submission { spec, name, key, tasks: 0 }));
+            }
+            Some((indices, at_most)) => {
+                let mut key = key;
+                for (id, index) in (first.0..).zip(indices) {
+                    let array = Some(ArrayTask { array: first, index, at_most });
+                    let spec = JobSpec { id: JobId(id), array, ..spec.clone() };
+                    // One key for all of them: it leads to the first.
+                    let submission = Submission { spec, name: name.clone(), key: key.take(), tasks: tasks as u32 };
+                    entries.push(Entry::Submit(submission));
+                }
+            }
+        }
+        Ok((entries, first, true))
+    }
+
+    /// A dependency that was live when the request was looked at may be over by now; what is not live counts as met.
+    fn check_dependencies(&mut self, spec: &JobSpec) -> Result<(), Refusal> {
+        let scheduler = &self.machine().scheduler;
+        match spec.after.iter().find(|dependency| scheduler.job_status(dependency.job).is_none()) {
+            None => Ok(()),
+            Some(dependency) => Err(Refusal::conflict(
+                AFTER_ENDED,
+                format!("job {} ended just now", dependency.job.0),
+                "submit again: the dependency is then met, or cannot be",
+            )),
+        }
+    }
+
+    /// The number of a workload; a new one gets an entry before the job that needs it.
+    fn workload_number(&mut self, workload: NewWorkload, entries: &mut Vec<Entry>) -> Result<WorkloadId, Refusal> {
+        let known = &self.machine().workloads;
+        if let Some(number) = known.find(&workload.name) {
+            return Ok(number);
+        }
+        let hint = "use a workload name that is known already, with --workload NAME";
+        if known.added().len() >= MOST_WORKLOADS {
+            let message = format!("the limit of {MOST_WORKLOADS} workloads is reached");
+            return Err(Refusal::conflict("workloads", message, hint));
+        }
+        if known.introduced_by(workload.tenant) >= MOST_WORKLOADS_OF_TENANT {
+            let message = format!("the limit of {MOST_WORKLOADS_OF_TENANT} new workloads of one tenant is reached");
+            return Err(Refusal::conflict("workloads", message, hint));
+        }
+        let number = WorkloadId(known.len() as u32);
+        entries.push(Entry::Workload(workload));
+        Ok(number)
+    }
+
+    /// How long earlier runs of the same workload took, by the entries that are on disk.
+    fn expected_seconds(&self, spec: &JobSpec) -> Option<f64> {
+        self.shared().book().runs.expected(spec.workload, spec.gang).map(|(seconds, _)| seconds)
     }
 }

@@ -13,11 +13,12 @@
 
 use crate::read::book::Book;
 use crate::store::{Store, StoreError};
+use arles_core::Profile;
 use arles_core::estimate::{Observation, Source};
 use arles_learn::catalog::MEASUREMENT_ERROR;
 use arles_learn::catalog::disk::{Disk, DiskError};
 use arles_learn::{Catalog, Cell, Key};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +66,8 @@ pub(crate) struct CatalogKeeper {
     pending: Vec<CellObservation>,
     /// Cells to be written as they are, because too many observations wait.
     overflow: BTreeSet<Key>,
+    /// What is newly known of workloads, not yet in the file.
+    profiles: BTreeMap<String, Profile>,
     next_write: Instant,
     failing: bool,
 }
@@ -105,11 +108,21 @@ impl CatalogKeeper {
         let shared =
             Arc::new(SharedCatalog { catalog: RwLock::new(disk.catalog().clone()), written: AtomicU64::new(applied) });
         let (pending, overflow) = (Vec::new(), BTreeSet::new());
-        let mut keeper =
-            Self { disk, shared, journal, seq: applied, pending, overflow, next_write: Instant::now(), failing: false };
+        let mut keeper = Self {
+            disk,
+            shared,
+            journal,
+            seq: applied,
+            pending,
+            overflow,
+            profiles: BTreeMap::new(),
+            next_write: Instant::now(),
+            failing: false,
+        };
         store.measurements(applied, |seq, seen| {
             keeper.observe(seq, seen.iter().filter_map(|seen| Some((book.catalog_key(seen)?, *seen))).collect());
         })?;
+        book.workloads.added().for_each(|workload| keeper.describe(&workload.name, &workload.profile));
         keeper.write().map_err(refused)?;
         Ok(keeper)
     }
@@ -132,9 +145,19 @@ impl CatalogKeeper {
         }
     }
 
+    /// Takes in what was said of a workload. Whoever comes later does not change what is known.
+    pub(crate) fn describe(&mut self, workload: &str, profile: &Profile) {
+        let known = self.shared.read().profile(workload).is_some();
+        if !known && *profile != Profile::default() {
+            let mut catalog = self.shared.catalog.write().unwrap_or_else(PoisonError::into_inner);
+            catalog.set_profile(workload, profile.clone());
+            self.profiles.insert(workload.to_owned(), profile.clone());
+        }
+    }
+
     /// How long until there is something to write.
     pub(crate) fn pause(&self) -> Duration {
-        match self.seq == self.shared.written() {
+        match self.seq == self.shared.written() && self.profiles.is_empty() {
             true => Duration::from_secs(3600),
             false => self.next_write.saturating_duration_since(Instant::now()),
         }
@@ -161,7 +184,8 @@ impl CatalogKeeper {
     }
 
     fn write(&mut self) -> Result<(), DiskError> {
-        if self.seq == self.shared.written() && self.disk.applied(&self.journal) == self.seq {
+        let known = self.seq == self.shared.written() && self.disk.applied(&self.journal) == self.seq;
+        if known && self.profiles.is_empty() {
             return Ok(());
         }
         let mut batch = self.disk.begin()?;
@@ -179,8 +203,12 @@ impl CatalogKeeper {
                 batch.replace(key.clone(), *cell)?;
             }
         }
+        for (name, profile) in &self.profiles {
+            batch.profile(name, profile)?;
+        }
         batch.applied(&self.journal, self.seq)?;
         batch.commit()?;
+        self.profiles.clear();
         self.pending.clear();
         self.overflow.clear();
         self.shared.written.store(self.seq, Ordering::Release);

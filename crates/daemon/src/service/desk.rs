@@ -4,15 +4,19 @@
 //! disk. What a caller may see or do is decided here and in the views, so that HTTP and the command line obey the same rules.
 
 mod job_request;
+mod nodes;
+mod program;
 mod progress;
 mod tokens;
+pub(crate) mod workload_name;
 
 use crate::Refusal;
 use crate::access::Caller;
 use crate::read::views::View;
 use crate::read::{forecast, metrics};
+use crate::service::admit::AFTER_ENDED;
 use crate::service::state_machine::StateMachine;
-use crate::service::{Change, Message, ServiceState, Shared};
+use crate::service::{Change, Message, NewJob, ServiceState, Shared};
 use crate::store::entry::{Key, fingerprint};
 use arles_api as api;
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
@@ -23,6 +27,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 pub use crate::read::views::{EnergyBy, JobsQuery, Page};
+pub use nodes::described_kind;
 pub use tokens::fresh_token;
 
 /// With more live jobs than this, the reason of one is read from the book instead of computed anew.
@@ -30,6 +35,10 @@ const EXPLAINED_AT_ONCE: usize = 5000;
 
 // The API says the range again, since its clients do not link the scheduler.
 const _: () = assert!(api::WEIGHT_MIN == job::MIN_WEIGHT && api::WEIGHT_MAX == job::MAX_WEIGHT);
+
+/// How often a submission looks again at dependencies that end at that moment, and after which pause.
+const AFTER_TRIES: u32 = 5;
+const AFTER_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Tenants that one daemon keeps.
 const MOST_TENANTS: usize = 10_000;
@@ -101,10 +110,68 @@ impl Desk {
         job: api::JobRequest,
     ) -> Result<(api::Job, bool), Refusal> {
         let request = fingerprint(&job);
-        let spec = self.job_spec(who, &job)?;
         let key = key.map(|word| Key { owner: who.name.clone(), word, request });
-        let (id, created) = self.change(Change::Submit { spec, name: job.name, key }).await?;
+        let mut tries = 0;
+        let (id, created) = loop {
+            let new_job = match self.new_job(who, &job) {
+                Ok(new_job) => NewJob { key: key.clone(), ..new_job },
+                // What was submitted under this key before may no longer be possible, and is there nevertheless.
+                Err(refusal) => match self.submitted_before(key.as_ref()).await? {
+                    Some(id) => break (id, false),
+                    None => return Err(refusal),
+                },
+            };
+            match self.change(Change::Submit(Box::new(new_job))).await {
+                // A dependency ended between the look and the change: the next look knows how.
+                Err(refusal) if refusal.code == AFTER_ENDED && tries < AFTER_TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(AFTER_PAUSE).await;
+                }
+                done => break done?,
+            }
+        };
         Ok((self.view(who).job(id.0)?, created))
+    }
+
+    /// The job that the very same request under the same key submitted.
+    async fn submitted_before(&self, key: Option<&Key>) -> Result<Option<JobId>, Refusal> {
+        let Some(Key { owner, word, request }) = key.cloned() else { return Ok(None) };
+        let found = self.inspect(move |machine| machine.keys.find(&owner, &word)).await?;
+        Ok(found.filter(|(known, _)| *known == request).map(|(_, job)| job))
+    }
+
+    /// Holds a job: it does not run until it is released.
+    ///
+    /// # Errors
+    /// When the caller sees no such job, it has ended, or the service cannot take the request now.
+    pub async fn hold(&self, who: &Caller, job: u64) -> Result<api::Job, Refusal> {
+        let known = self.view(who).job(job)?;
+        if known.state.over() {
+            return Err(job_over(job));
+        }
+        if !known.held {
+            let of = self.own_tenant(who)?;
+            self.change(Change::Hold { job: JobId(job), of }).await?;
+        }
+        self.view(who).job(job)
+    }
+
+    /// Releases a job that is held.
+    ///
+    /// # Errors
+    /// When the caller sees no such job, it has ended or is not held, or the service cannot take the request now.
+    pub async fn release(&self, who: &Caller, job: u64) -> Result<api::Job, Refusal> {
+        let known = self.view(who).job(job)?;
+        if known.state.over() {
+            return Err(job_over(job));
+        }
+        if !known.held {
+            let message = format!("job {job} is not held");
+            return Err(Refusal::conflict("not-held", message, "'arles explain' says what it waits for"));
+        }
+        let of = self.own_tenant(who)?;
+        self.change(Change::Release { job: JobId(job), of }).await?;
+        self.view(who).job(job)
     }
 
     /// Cancels a job.

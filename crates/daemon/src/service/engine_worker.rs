@@ -6,13 +6,15 @@
 use super::{Message, Shared};
 use arles_core::engine::{Engine, EngineError, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::Order;
-use arles_core::{Input, JobId, Time};
+use arles_core::{Cluster, Input, JobId, Time};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// What the engine worker does.
 pub(crate) enum EngineTask {
+    /// Say what the cluster is, before anything that follows from it.
+    SetCluster(Arc<Cluster>),
     /// Send the list of live jobs.
     SyncJobs(Vec<LiveJob>),
     /// Add a job.
@@ -34,7 +36,8 @@ const RETRY: Duration = Duration::from_millis(500);
 
 pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<EngineTask> {
     let (sender, inbox) = mpsc::channel();
-    let mut worker = EngineWorker { engine, shared, inputs: Vec::new(), removed: Vec::new(), disconnected: false };
+    let (inputs, removed) = (Vec::new(), Vec::new());
+    let mut worker = EngineWorker { engine, shared, cluster: None, inputs, removed, disconnected: false };
     let run = move || worker.run(&inbox);
     std::thread::Builder::new().name("engine".into()).spawn(run).expect("a thread can be started");
     sender
@@ -43,6 +46,8 @@ pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<Engi
 struct EngineWorker {
     engine: Box<dyn Engine>,
     shared: Arc<Shared>,
+    /// The cluster that the engine has not heard of yet.
+    cluster: Option<Arc<Cluster>>,
     /// Replies to orders that are not yet sent to the loop.
     inputs: Vec<Input>,
     removed: Vec<(JobId, Option<JobMeter>)>,
@@ -101,7 +106,17 @@ impl EngineWorker {
 
     fn perform(&mut self, task: EngineTask) {
         match task {
+            EngineTask::SetCluster(cluster) => {
+                self.cluster = Some(cluster);
+                // An engine that is away hears of it with the next sync of jobs.
+                if !self.disconnected {
+                    self.set_cluster();
+                }
+            }
             EngineTask::SyncJobs(live) => {
+                if !self.set_cluster() {
+                    return;
+                }
                 if let Some(meters) = self.call(|engine, now| engine.sync_jobs(now, &live)) {
                     self.disconnected = false;
                     let _ = self.shared.send(Message::JobsSynced(meters));
@@ -130,6 +145,16 @@ impl EngineWorker {
                 }
             }
         }
+    }
+
+    /// Tells the engine of the cluster, if it does not know; whether it does now.
+    fn set_cluster(&mut self) -> bool {
+        let Some(cluster) = self.cluster.take() else { return true };
+        let told = self.call(|engine, now| engine.set_cluster(now, &cluster)).is_some();
+        if !told {
+            self.cluster = Some(cluster);
+        }
+        told
     }
 
     fn poll(&mut self) {

@@ -21,7 +21,7 @@ use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
-use arles_core::scheduler::{Order, Verdict};
+use arles_core::scheduler::{Event, Order, Verdict};
 use arles_core::{Cluster, Input, JobId, Output, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub(crate) use super::admit::Change;
+pub(crate) use super::admit::{Change, NewJob};
 
 /// Jobs whose reasons are set while readers wait.
 const REASONS_AT_ONCE: usize = 2048;
@@ -204,6 +204,8 @@ impl EventLoop {
             Some(LiveJob { spec: job_status.spec.clone(), steps_done: job_status.steps_done })
         };
         let live = self.machine.scheduler.live().filter_map(live_job).collect();
+        let cluster = Arc::clone(self.shared.book().cluster());
+        let _ = workers.engine.send(engine_worker::EngineTask::SetCluster(cluster));
         let _ = workers.engine.send(engine_worker::EngineTask::SyncJobs(live));
         // Jobs that ended and whose removal is not in the journal; removing twice is removing once.
         for job in self.shared.book().not_removed() {
@@ -218,11 +220,13 @@ impl EventLoop {
             Message::Change(change, reply) => {
                 self.shared.gauges.inbox.subtract(1);
                 match self.admit(now, change) {
-                    Ok((entry, job, created)) => {
-                        if let Some(entry) = entry {
-                            self.step(now, entry, batch);
+                    Ok((entries, job, created)) => {
+                        let first = batch.effects.len();
+                        entries.into_iter().for_each(|entry| self.step(now, entry, batch));
+                        match refusal_in(&batch.effects[first..]) {
+                            Some(refusal) => reply(Err(refusal)),
+                            None => batch.replies.push((reply, job, created, Instant::now())),
                         }
-                        batch.replies.push((reply, job, created, Instant::now()));
                     }
                     Err(refusal) => reply(Err(refusal)),
                 }
@@ -363,6 +367,9 @@ impl EventLoop {
                 let live_job = LiveJob { spec: submission.spec.clone(), steps_done: 0.0 };
                 let _ = workers.engine.send(engine_worker::EngineTask::AddJob(live_job));
             }
+            Entry::Workload(workload) => {
+                let _ = workers.estimator.send(workers::EstimatorTask::Workload(workload.clone()));
+            }
             Entry::Measured(observations) => {
                 let book = self.shared.book();
                 let cell = |seen: &Observation| Some((book.catalog_key(seen)?, *seen));
@@ -434,9 +441,25 @@ impl EventLoop {
         Ok(())
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     pub(super) fn machine(&mut self) -> &mut StateMachine {
         &mut self.machine
     }
+}
+
+/// Why the scheduler changed nothing, where it refused what was asked for.
+fn refusal_in(effects: &[Effects]) -> Option<Refusal> {
+    let notes = effects.iter().flat_map(|effects| &effects.outputs);
+    notes.into_iter().find_map(|output| match output {
+        Output::Note(Event::Refused { why }) => {
+            let (message, hint) = why.split_once("; ").unwrap_or((why, "'arles nodes' lists the nodes"));
+            Some(Refusal::conflict("refused", message, hint))
+        }
+        _ => None,
+    })
 }
 
 /// The threads around the loop, as the driver sees them.
@@ -462,7 +485,10 @@ impl Site for WorkerSite<'_> {
         OrderReply::Pending
     }
 
-    fn cluster_changed(&mut self, _: &Arc<Cluster>) {}
+    fn cluster_changed(&mut self, cluster: &Arc<Cluster>) {
+        let _ = self.workers.engine.send(engine_worker::EngineTask::SetCluster(Arc::clone(cluster)));
+        let _ = self.workers.estimator.send(workers::EstimatorTask::Cluster(Arc::clone(cluster)));
+    }
 
     fn job_over(&mut self, job: JobId, _completed: bool) {
         let _ = self.workers.engine.send(engine_worker::EngineTask::RemoveJob(job));

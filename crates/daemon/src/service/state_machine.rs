@@ -3,8 +3,7 @@
 //! Live or recovering, an entry does the same: [`StateMachine::step`] gives it to the scheduler, [`StateMachine::publish`] to the book. Between
 //! the two lies the sync of the journal.
 
-use crate::read::book::Book;
-use crate::read::book::HeldGpus;
+use crate::read::book::{Book, HeldGpus, Workloads};
 use crate::store::entry::{self, Entry, JournalHeader, Key, ProgressReport};
 use crate::store::{JournalRecord, Store, StoreError};
 use arles_api::JobState;
@@ -80,6 +79,9 @@ pub(crate) struct StateMachine {
     pub(crate) scheduler: Scheduler,
     pub(crate) keys: Keys,
     pub(crate) next_job: u64,
+    /// As the book has them once the entries are published; a request may need one that came just before it.
+    #[serde(skip)]
+    pub(crate) workloads: Arc<Workloads>,
     /// The problem that the solver has not answered yet: an allocation is read against it.
     #[serde(skip)]
     open_problem: Option<Arc<Problem>>,
@@ -118,7 +120,10 @@ impl StateMachine {
         })?;
         let (cluster, tenants) = (header.cluster.clone(), header.tenants.clone());
         let scheduler = Scheduler::new(cluster, tenants, policy, header.settings);
-        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, open_problem: None })
+        let mut workloads = Workloads::default();
+        workloads.attach(header);
+        let workloads = Arc::new(workloads);
+        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, workloads, open_problem: None })
     }
 
     /// The state as of the last entry of a journal.
@@ -135,8 +140,10 @@ impl StateMachine {
             Some((seq, Saved { mut machine, mut book })) => {
                 machine.keys.index();
                 machine.open_problem = machine.problem_in_flight();
-                book.header = Some(Arc::clone(header));
                 book.keep_old_sightings();
+                book.cluster = Some(Arc::new(machine.scheduler.cluster().clone()));
+                Arc::make_mut(&mut book.workloads).attach(header);
+                machine.workloads = Arc::clone(&book.workloads);
                 book.nodes = machine.scheduler.node_statuses().collect();
                 (seq, machine, book)
             }
@@ -191,6 +198,10 @@ impl StateMachine {
                 }
                 &Input::Submit(submission.spec.clone())
             }
+            Entry::Workload(workload) => {
+                Arc::make_mut(&mut self.workloads).add(workload);
+                return Effects { round: self.scheduler.round(), ..Effects::default() };
+            }
             Entry::Input(input) => input,
             Entry::Progress(reports) => match checkpointed(reports) {
                 Some(input) => &{ input },
@@ -204,8 +215,13 @@ impl StateMachine {
             Input::Allocated(round, _) => self.open_problem.take_if(|problem| problem.round == *round),
             _ => None,
         };
-        let nodes_may_change = matches!(input, Input::Surveyed(_) | Input::Tick);
+        let nodes_may_change = matches!(input, Input::Surveyed(_) | Input::Tick | Input::Cluster(_));
         let mut jobs = input.jobs();
+        if let Input::Cluster(_) = input {
+            // Gangs go on where a kind is corrected, without an order that would name them.
+            let runs = |job: &JobId| self.scheduler.job_status(*job).is_some_and(|status| status.gang.is_some());
+            jobs.extend(self.scheduler.live().filter(runs));
+        }
         let outputs = self.scheduler.step(at, input);
         for output in &outputs {
             jobs.extend(output.job());

@@ -2,10 +2,11 @@
 
 use super::catalog::{CatalogKeeper, CellObservation};
 use super::{Message, Shared};
-use arles_core::Input;
+use crate::store::entry::NewWorkload;
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{Refiner, Solver};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
+use arles_core::{Cluster, Input};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -55,6 +56,10 @@ pub(crate) enum EstimatorTask {
     },
     /// Write the catalog now, and say so.
     WriteCatalog(Sender<()>),
+    /// A workload that there is from now on, with the next number.
+    Workload(NewWorkload),
+    /// The cluster as it is from now on; it may have more kinds.
+    Cluster(Arc<Cluster>),
     /// A row for a dry run; the scheduler is not told.
     Preview(RateQuery, Sender<RateRow>),
 }
@@ -68,9 +73,7 @@ pub(super) fn start_estimator(
 ) -> Sender<EstimatorTask> {
     let (sender, inbox) = mpsc::channel::<EstimatorTask>();
     let run = move || {
-        let told: Vec<RateQuery> = shared.book().estimates.keys().copied().collect();
-        let mut refiner = Refiner::resume(estimator, shared.book().estimates.clone());
-        refiner.mark_stale(told);
+        let (mut refiner, mut kinds) = restore_refiner(estimator, &shared);
         loop {
             let first = match inbox.recv_timeout(if refiner.is_stale() { Duration::ZERO } else { catalog.pause() }) {
                 Ok(task) => Some(task),
@@ -89,6 +92,14 @@ pub(super) fn start_estimator(
                         catalog.write_or_remark();
                         let _ = reply.send(());
                     }
+                    EstimatorTask::Workload(workload) => {
+                        refiner.add_workload(&workload.name, &workload.profile);
+                        catalog.describe(&workload.name, &workload.profile);
+                    }
+                    EstimatorTask::Cluster(cluster) => {
+                        cluster.kinds().iter().skip(kinds).for_each(|kind| refiner.add_kind(kind));
+                        kinds = kinds.max(cluster.kinds().len());
+                    }
                     EstimatorTask::Preview(query, reply) => drop(reply.send(refiner.peek(&query))),
                 }
             }
@@ -102,4 +113,17 @@ pub(super) fn start_estimator(
     };
     std::thread::Builder::new().name("estimator".into()).spawn(run).expect("a thread can be started");
     sender
+}
+
+/// The estimator with the kinds and workloads that came since the journal began, and the rows that the scheduler has, which may not be what
+/// it says now; and how many kinds it knows.
+fn restore_refiner(mut estimator: Box<dyn Estimator>, shared: &Shared) -> (Refiner, usize) {
+    let book = shared.book();
+    let kinds = book.cluster().kinds();
+    kinds.iter().skip(shared.header.cluster.kinds().len()).for_each(|kind| estimator.add_kind(kind));
+    book.workloads.added().for_each(|workload| estimator.add_workload(&workload.name, &workload.profile));
+    let told: Vec<RateQuery> = book.estimates.keys().copied().collect();
+    let mut refiner = Refiner::resume(estimator, book.estimates.clone());
+    refiner.mark_stale(told);
+    (refiner, kinds.len())
 }

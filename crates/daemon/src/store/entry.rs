@@ -6,13 +6,13 @@
 use arles_core::engine::{JobMeter, Meters};
 use arles_core::estimate::Observation;
 use arles_core::scheduler::Settings;
-use arles_core::{Cluster, Fingerprint, Input, JobId, JobSpec, Output, Tenant, Time};
+use arles_core::{Cluster, Fingerprint, Input, JobId, JobSpec, Output, Profile, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
 
 /// What a journal begins with and what never changes in it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JournalHeader {
-    /// Nodes, GPUs and kinds.
+    /// Nodes, GPUs and kinds at the beginning; what became of them is in the entries.
     pub cluster: Cluster,
     /// Rounds, leases and retries.
     pub settings: Settings,
@@ -20,7 +20,8 @@ pub struct JournalHeader {
     pub tenants: Vec<Tenant>,
     /// Policy at the beginning.
     pub policy: String,
-    /// Names of everything that can be submitted; a [`WorkloadId`](arles_core::WorkloadId) counts into it. It may grow at its end.
+    /// Names that a [`WorkloadId`](arles_core::WorkloadId) counts into; those of [`Entry::Workload`] follow. It never grows: a name that the
+    /// library learns later comes in like any other.
     pub workloads: Vec<String>,
     /// Restart cost of jobs that do not state their own.
     pub restart_seconds: f64,
@@ -39,6 +40,27 @@ pub struct Submission {
     /// Idempotency key, so that a request that is sent twice is processed once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
+    /// Jobs of the array that it is a task of; 0 if it is of none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tasks: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// A workload that no job named before.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NewWorkload {
+    /// The name: chosen by somebody, or made of a program.
+    pub name: String,
+    /// What its first submitter said of it.
+    #[serde(default)]
+    pub profile: Profile,
+    /// Who submitted it first.
+    #[serde(default)]
+    pub tenant: TenantId,
 }
 
 /// An idempotency key.
@@ -87,6 +109,8 @@ fn is_unaccelerated(speed: &f64) -> bool {
 pub enum Entry {
     /// A submitted job.
     Submit(Submission),
+    /// A name that the jobs after it use; its number is the next.
+    Workload(NewWorkload),
     /// Anything else for the scheduler.
     Input(Input),
     /// What the meters showed.

@@ -111,16 +111,11 @@ pub fn start_from(
 
 pub fn request(tenant: &str, workload: &str, gang: u32, steps: f64) -> JobRequest {
     JobRequest {
-        name: None,
         tenant: Some(tenant.to_owned()),
-        workload: workload.to_owned(),
+        workload: Some(workload.to_owned()),
         gang,
         steps: Some(steps),
-        period_seconds: None,
-        floor: None,
-        weight: 1.0,
-        restart_seconds: None,
-        kinds: Vec::new(),
+        ..JobRequest::default()
     }
 }
 

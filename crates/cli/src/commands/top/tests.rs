@@ -45,6 +45,18 @@ fn job(id: u64, tenant: &str, state: JobState) -> api::Job {
         gpu_seconds: 0.0,
         energy: api::Energy::default(),
         reported: None,
+        program: None,
+        open: false,
+        expected_seconds: None,
+        eta: None,
+        promise: None,
+        exit_code: None,
+        held: false,
+        after: vec![],
+        array: None,
+        time_limit_seconds: None,
+        retries: None,
+        needs: api::Needs::default(),
     }
 }
 

@@ -24,6 +24,7 @@ const JOB: Parameter = parameter(
     "Job number, as returned on submission.",
 );
 const NAME: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 200 }, "Tenant name.");
+const NODE: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 200 }, "Node name.");
 const TOKEN: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 100 }, "Token name.");
 const FILE: Parameter = parameter("file", Place::Path, ParameterType::Choice(assets::NAMES), "File name.");
 const STATE: Parameter = parameter(
@@ -83,6 +84,8 @@ const KEY: Parameter = parameter(
 
 const JOB_EXAMPLE: &str =
     r#"{"name": "nightly", "tenant": "vision", "workload": "resnet50-b64", "gang": 4, "steps": 90000}"#;
+const PROGRAM_EXAMPLE: &str = r#"{"tenant": "vision", "gang": 2, "program": {"command": ["python", "train.py", "--lr", "3e-4"], "directory": "/home/ada/project"}, "needs": {"cpus_per_gpu": 4}, "time_limit_seconds": 7200, "array": {"from": 1, "to": 4, "at_most": 2}}"#;
+const NODE_EXAMPLE: &str = r#"{"name": "v100-100", "kind": "v100", "gpus": 4, "cpus": 32, "memory_gib": 256}"#;
 
 /// A GET that any token may do; the routes say how they differ.
 const READ: Route = Route {
@@ -198,9 +201,10 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/jobs",
         need: Need::Submit,
         summary: "Submit a job",
-        description: "Returns once the job is on disk: 201, or 200 if an earlier request with the same key submitted it.",
+        description: "A known workload, or a program. Returns once the job is on disk: 201, or 200 if an earlier request with the same key \
+                      submitted it. Of an array the first job is returned; `array.tasks` is how many there are, numbered one after another.",
         parameters: &[KEY],
-        body: Some(Body { schema: of::<api::JobRequest>, example: JOB_EXAMPLE }),
+        body: Some(Body { schema: of::<api::JobRequest>, example: PROGRAM_EXAMPLE }),
         statuses: &[201, 200],
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
@@ -228,6 +232,32 @@ pub const ROUTES: &[Route] = &[
         content: Content::Json(of::<api::Job>),
         faults: &[404, 409],
         handler: |params| run(params.id(), |desk, who, id| async move { desk.cancel(&who, id).await }),
+        ..READ
+    },
+    Route {
+        id: "holdJob",
+        verb: Verb::Post,
+        path: "/v1/jobs/{id}/hold",
+        need: Need::Submit,
+        summary: "Hold a job",
+        description: "It does not run until it is released; if it runs, it is stopped with a checkpoint.",
+        parameters: &[JOB],
+        content: Content::Json(of::<api::Job>),
+        faults: &[404, 409],
+        handler: |params| run(params.id(), |desk, who, id| async move { desk.hold(&who, id).await }),
+        ..READ
+    },
+    Route {
+        id: "releaseJob",
+        verb: Verb::Post,
+        path: "/v1/jobs/{id}/release",
+        need: Need::Submit,
+        summary: "Release a held job",
+        description: "It waits for its turn like any other.",
+        parameters: &[JOB],
+        content: Content::Json(of::<api::Job>),
+        faults: &[404, 409],
+        handler: |params| run(params.id(), |desk, who, id| async move { desk.release(&who, id).await }),
         ..READ
     },
     Route {
@@ -281,6 +311,89 @@ pub const ROUTES: &[Route] = &[
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Nodes>),
         handler: |params| read_blocking(params.page(), |view, page| view.nodes(&page)),
+        ..READ
+    },
+    Route {
+        id: "addNode",
+        verb: Verb::Post,
+        path: "/v1/nodes",
+        need: Need::Operate,
+        summary: "Add a node",
+        description: "One of the same name with other GPUs leaves first. A kind that the library lacks is described by its figures.",
+        body: Some(Body { schema: of::<api::NodeRequest>, example: NODE_EXAMPLE }),
+        statuses: &[201],
+        content: Content::Json(of::<api::Node>),
+        faults: &[409],
+        handler: |params| {
+            run_raw(params.json()?, |desk, who, request| async move {
+                Ok(ApiReply::json(&desk.add_node(&who, request).await?)?.status(201))
+            })
+        },
+        ..READ
+    },
+    Route {
+        id: "removeNode",
+        verb: Verb::Delete,
+        path: "/v1/nodes/{name}",
+        need: Need::Operate,
+        summary: "Remove a node",
+        description: "Its jobs are stopped and wait again. Returns the node as it was.",
+        parameters: &[NODE],
+        content: Content::Json(of::<api::Node>),
+        faults: &[404, 409],
+        handler: |params| run(params.name(), |desk, who, name| async move { desk.remove_node(&who, &name).await }),
+        ..READ
+    },
+    Route {
+        id: "drainNode",
+        verb: Verb::Post,
+        path: "/v1/nodes/{name}/drain",
+        need: Need::Operate,
+        summary: "Drain a node",
+        description: "It gets no new jobs. Those that run there may go on until shortly before the deadline; then they are checkpointed and moved.",
+        parameters: &[NODE],
+        body: Some(Body {
+            schema: of::<api::DrainRequest>,
+            example: r#"{"why": "replace a fan", "deadline_seconds": 7200}"#,
+        }),
+        content: Content::Json(of::<api::Node>),
+        faults: &[404, 409],
+        handler: |params| {
+            run((params.name(), params.json()?), |desk, who, (name, request)| async move {
+                desk.drain(&who, &name, request).await
+            })
+        },
+        ..READ
+    },
+    Route {
+        id: "undrainNode",
+        verb: Verb::Post,
+        path: "/v1/nodes/{name}/undrain",
+        need: Need::Operate,
+        summary: "Undrain a node",
+        description: "It gets jobs again.",
+        parameters: &[NODE],
+        content: Content::Json(of::<api::Node>),
+        faults: &[404, 409],
+        handler: |params| run(params.name(), |desk, who, name| async move { desk.undrain(&who, &name).await }),
+        ..READ
+    },
+    Route {
+        id: "correctKind",
+        verb: Verb::Post,
+        path: "/v1/nodes/{name}/kind",
+        need: Need::Operate,
+        summary: "Correct the kind of a node's GPUs",
+        description: "The GPUs keep their numbers; jobs that run on this node alone go on.",
+        parameters: &[NODE],
+        body: Some(Body { schema: of::<api::KindCorrection>, example: r#"{"kind": "a100-80gb"}"# }),
+        content: Content::Json(of::<api::Node>),
+        faults: &[404, 409],
+        handler: |params| {
+            run((params.name(), params.json()?), |desk, who, (name, request)| async move {
+                desk.correct_kind(&who, &name, request).await
+            })
+        },
         ..READ
     },
     Route {

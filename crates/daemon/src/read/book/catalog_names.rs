@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 impl Book {
     fn workload_name(&self, id: WorkloadId) -> Option<&str> {
-        self.header().workloads.get(id.index()).map(String::as_str)
+        (id.index() < self.workloads.len()).then(|| self.workloads.name(id))
     }
 
     fn kind_name(&self, id: KindId) -> Option<&str> {
-        self.header().cluster.kinds().get(id.index()).map(|kind| kind.name.as_str())
+        self.cluster().kinds().get(id.index()).map(|kind| kind.name.as_str())
     }
 
     /// The cell of the catalog that an observation is about; `None` if it has none, or its rate was not measured.
@@ -33,11 +33,11 @@ impl Book {
 
     /// The number of every workload, by name.
     pub(crate) fn workload_numbers(&self) -> BTreeMap<&str, WorkloadId> {
-        self.header().workloads.iter().zip(0..).map(|(name, id)| (name.as_str(), WorkloadId(id))).collect()
+        (0..self.workloads.len() as u32).map(|id| (self.workloads.name(WorkloadId(id)), WorkloadId(id))).collect()
     }
 
     /// The number of every kind, by name.
     pub(crate) fn kind_numbers(&self) -> BTreeMap<&str, KindId> {
-        self.header().cluster.kinds().iter().zip(0..).map(|(kind, id)| (kind.name.as_str(), KindId(id))).collect()
+        self.cluster().kinds().iter().zip(0..).map(|(kind, id)| (kind.name.as_str(), KindId(id))).collect()
     }
 }

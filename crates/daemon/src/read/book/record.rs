@@ -60,6 +60,18 @@ pub(crate) struct Record {
     /// When the power of one of its GPUs was last measured, and what it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watts: Option<(Time, f64)>,
+    /// Whether it waits until somebody releases it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) on_hold: bool,
+    /// What its program last ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exit_code: Option<i32>,
+    /// Jobs of its array; 0 if it is of none.
+    #[serde(default)]
+    pub(crate) tasks: u32,
+    /// The kind that it last ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_kind: Option<KindId>,
 }
 
 impl Record {
@@ -87,6 +99,10 @@ impl Record {
             said: None,
             steady_since: Time::ZERO,
             watts: None,
+            on_hold: submission.spec.held,
+            exit_code: None,
+            tasks: submission.tasks,
+            last_kind: None,
         }
     }
 
@@ -107,6 +123,7 @@ impl Record {
     pub(super) fn follow(&mut self, at: Time, update: &JobUpdate) {
         self.state = update.state;
         self.held.clone_from(&update.held);
+        self.last_kind = update.held.as_ref().map(|held| held.kind).or(self.last_kind);
         self.failures = update.failures;
         self.steps = self.steps.max(update.steps_done);
         self.estimated_rate = update.estimated_rate;
@@ -128,7 +145,11 @@ impl Book {
         self.waiting.insert(id);
         *self.reasons.entry((submission.spec.tenant.0, NEXT_ROUND)).or_default() += 1;
         self.tenants[tenant].live[JobState::Waiting as usize] += 1;
-        let workload = &self.header().workloads[submission.spec.workload.index()];
+        let spec = &submission.spec;
+        if !self.workloads.knows_user(spec.workload, spec.tenant) {
+            Arc::make_mut(&mut self.workloads).used(spec.workload, spec.tenant);
+        }
+        let workload = self.workloads.name(spec.workload);
         let text =
             format!("job {} of {}: {workload} on {} GPU(s)", id.0, self.tenants[tenant].name, submission.spec.gang);
         self.push_event(at, "submitted", Some(id), text);
@@ -169,11 +190,10 @@ impl Book {
     /// Queues a job's row of history to be written, or written again.
     pub(super) fn put_into_history(&mut self, job: JobId) {
         let Some(record) = self.jobs.get(&job) else { return };
-        let header = self.header();
         let row = HistoryRow::Past {
             id: job,
             tenant: self.tenants[record.spec.tenant.index()].name.clone(),
-            workload: header.workloads[record.spec.workload.index()].clone(),
+            workload: self.workloads.name(record.spec.workload).to_owned(),
             state: record.state.name().into(),
             ended: record.ended.unwrap_or_default(),
             record: serde_json::to_string(record).expect("plain data"),
@@ -188,6 +208,28 @@ impl Book {
         {
             record.metered = true;
             self.put_into_history(job);
+            self.count_run(job);
         }
+    }
+
+    /// Learns from a completed job without a number of steps how long the next is to take.
+    fn count_run(&mut self, job: JobId) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        if record.state == JobState::Completed && matches!(record.spec.work, Work::Open(_)) {
+            let seconds = self.served_seconds(record);
+            let (workload, gang) = (record.spec.workload, record.spec.gang);
+            if seconds > 0.0 {
+                self.runs.add(workload, gang, seconds);
+            }
+        }
+    }
+
+    /// A job is held, or released.
+    pub(super) fn note_hold(&mut self, at: Time, job: JobId, held: bool) {
+        if let Some(record) = edit(&mut self.jobs, &job) {
+            record.on_hold = held;
+        }
+        let word = if held { "held" } else { "released" };
+        self.push_event(at, word, Some(job), format!("job {} is {word}", job.0));
     }
 }

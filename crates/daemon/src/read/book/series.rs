@@ -115,9 +115,13 @@ impl Book {
                 *sum += gpus * seconds;
             }
         }
-        for (node, status) in self.header().cluster.nodes().iter().zip(&self.nodes) {
-            if status.reachable {
-                now.usable[node.kind.index()] += f64::from(node.gpus) * seconds;
+        let lost = |node: &arles_core::Node| {
+            let range = node.gpu_range();
+            self.node_notes.lost.range(range).count() as f64
+        };
+        for ((node, status), number) in self.cluster().nodes().iter().zip(&self.nodes).zip(0_u32..) {
+            if status.reachable && !node.removed && !self.node_notes.drains.contains_key(&number) {
+                now.usable[node.kind.index()] += (f64::from(node.gpus) - lost(node)) * seconds;
             }
         }
         now.watts = self.watts.iter().map(|watts| f64::from(*watts)).sum::<f64>() * seconds;

@@ -38,7 +38,7 @@ fn completed() -> Book {
         arrived: Time::ZERO,
         ..JobSpec::default()
     };
-    book.record(Time(1), &Entry::Submit(Submission { spec, name: None, key: None }), &Effects::default());
+    book.record(Time(1), &Entry::Submit(Submission { spec, name: None, key: None, tasks: 0 }), &Effects::default());
     let completed = Output::Note(Event::Completed { job: JOB });
     let effects = Effects { outputs: vec![completed], ..Effects::default() };
     book.record(Time(2), &Entry::Input(Input::Tick), &effects);

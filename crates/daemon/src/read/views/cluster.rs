@@ -2,11 +2,11 @@
 
 use super::{View, cursor, energy_of, limit};
 use crate::Refusal;
-use crate::read::book::Book;
+use crate::read::book::{Book, node_named};
 use crate::read::views::Page;
 use arles_api::{self as api, JobState};
 use arles_core::meter::Charge;
-use arles_core::{GpuId, JobId, NodeId};
+use arles_core::{GpuId, JobId, Node, NodeId, Time};
 
 impl View<'_> {
     /// Hosts, by number of their first GPU.
@@ -15,37 +15,31 @@ impl View<'_> {
     /// When the query is invalid.
     pub fn nodes(&self, page: &Page) -> Result<api::Nodes, Refusal> {
         let (limit, beyond) = (limit(page)?, cursor(page.cursor.as_deref())?);
-        let first = beyond.map_or(0, |n| (n as usize).saturating_add(1));
-        let cluster = &self.header().cluster;
-        let all = cluster.nodes().len();
-        let numbers = first.min(all)..first.saturating_add(limit).min(all);
-        let next = (numbers.end < all).then(|| (numbers.end.saturating_sub(1)).to_string());
-        let nodes = self.book(|book| {
-            let node = |i: usize| {
-                let node = &cluster.nodes()[i];
-                let range = node.gpu_range().start as usize..node.gpu_range().end as usize;
-                api::Node {
-                    name: node.name.clone(),
-                    kind: cluster.kind(node.kind).name.clone(),
-                    first_gpu: node.first_gpu.0,
-                    gpus: node.gpus,
-                    busy: book.seats[range.clone()].iter().filter(|seats| seats[0] != 0 || seats[1] != 0).count()
-                        as u32,
-                    state: node_state(book, NodeId(i as u32)).into(),
-                    watts: book.watts[range].iter().map(|w| f64::from(*w)).sum(),
-                }
-            };
-            numbers.map(node).collect()
-        });
-        Ok(api::Nodes { nodes, next })
+        let first = beyond.map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX).saturating_add(1));
+        Ok(self.book(|book| {
+            let present = |(_, node): &(usize, &Node)| !node.removed;
+            let mut rest = book.cluster().nodes().iter().enumerate().skip(first).filter(present);
+            let shown: Vec<usize> = rest.by_ref().take(limit).map(|(i, _)| i).collect();
+            let next = shown.last().filter(|_| rest.next().is_some()).map(usize::to_string);
+            let busy = asked_for(book);
+            api::Nodes { nodes: shown.into_iter().map(|i| node(book, i, &busy)).collect(), next }
+        }))
+    }
+
+    /// One host by its name, if it is there.
+    pub(crate) fn node(&self, name: &str) -> Option<api::Node> {
+        self.book(|book| {
+            let id = node_named(book.cluster(), name)?;
+            Some(node(book, id.index(), &asked_for(book)))
+        })
     }
 
     /// All GPUs, in columns.
     #[must_use]
     pub fn gpus(&self) -> api::Gpus {
-        let cluster = &self.header().cluster;
-        let n = cluster.gpus();
         self.book(|book| {
+            let cluster = book.cluster();
+            let n = cluster.gpus();
             let mut gpus = api::Gpus {
                 kinds: cluster.kinds().iter().map(|kind| kind.name.clone()).collect(),
                 tenants: self.visible_tenants(book).map(|(_, line)| line.name.clone()).collect(),
@@ -67,9 +61,13 @@ impl View<'_> {
                 let holders: Vec<u64> = book.seats[g].into_iter().filter(|&job| job != 0).collect();
                 let mut visible = holders.iter().copied().filter(|&job| owner(job).is_some());
                 let (first, second) = (visible.next().unwrap_or(0), visible.next().unwrap_or(0));
-                let away = node_state(book, cluster.node_of(gpu)) != "up";
                 gpus.kind.push(cluster.kind_of(gpu).0);
-                gpus.state.push(if away { 3 } else { holders.len() as u8 });
+                // Jobs on a node that is drained are there until they are moved.
+                gpus.state.push(if gpu_is_away(book, gpu) && holders.is_empty() || is_down(book, gpu) {
+                    3
+                } else {
+                    holders.len() as u8
+                });
                 gpus.job.push(first);
                 gpus.partner.push(second);
                 gpus.tenant.push(owner(first).unwrap_or(-1));
@@ -81,15 +79,11 @@ impl View<'_> {
     /// The kinds of this cluster.
     #[must_use]
     pub fn kinds(&self) -> api::Kinds {
-        let cluster = &self.header().cluster;
-        let counts = cluster.counts();
-        let mut kinds: Vec<api::Kind> = cluster
-            .kinds()
-            .iter()
-            .zip(counts)
-            .map(|(kind, gpus)| api::Kind {
+        self.book(|book| {
+            let cluster = book.cluster();
+            let kind = |kind: &arles_core::Kind| api::Kind {
                 name: kind.name.clone(),
-                gpus,
+                gpus: 0,
                 busy: 0,
                 shared: 0,
                 away: 0,
@@ -97,20 +91,23 @@ impl View<'_> {
                 idle_watts: kind.idle_watts,
                 peak_watts: kind.max_watts,
                 watts: 0.0,
-            })
-            .collect();
-        self.book(|book| {
+            };
+            let mut kinds: Vec<api::Kind> = cluster.kinds().iter().map(kind).collect();
             for g in 0..cluster.gpus() {
                 let gpu = GpuId(g as u32);
+                if cluster.node(cluster.node_of(gpu)).removed {
+                    continue;
+                }
                 let kind = &mut kinds[cluster.kind_of(gpu).index()];
                 let holders = book.seats[g].iter().filter(|&&job| job != 0).count();
+                kind.gpus += 1;
                 kind.busy += u32::from(holders > 0);
                 kind.shared += u32::from(holders > 1);
-                kind.away += u32::from(node_state(book, cluster.node_of(gpu)) != "up");
+                kind.away += u32::from(gpu_is_away(book, gpu));
                 kind.watts += f64::from(book.watts[g]);
             }
-        });
-        api::Kinds { kinds }
+            api::Kinds { kinds }
+        })
     }
 
     /// Who is owed a share, and has it.
@@ -139,8 +136,70 @@ impl View<'_> {
     }
 }
 
-/// `up`, `down`, or `silent`.
+/// CPUs and memory in GiB that the gangs on each node asked for.
+fn asked_for(book: &Book) -> Vec<(f64, f64)> {
+    let cluster = book.cluster();
+    let mut busy = vec![(0.0, 0.0); cluster.nodes().len()];
+    for record in book.jobs.values().filter(|record| !record.spec.needs.none()) {
+        for &gpu in record.held.iter().flat_map(|held| &held.gpus) {
+            let node = &mut busy[cluster.node_of(GpuId(gpu)).index()];
+            node.0 += record.spec.needs.cpus_per_gpu;
+            node.1 += record.spec.needs.memory_gib_per_gpu;
+        }
+    }
+    busy
+}
+
+fn node(book: &Book, i: usize, asked_for: &[(f64, f64)]) -> api::Node {
+    let cluster = book.cluster();
+    let node = &cluster.nodes()[i];
+    let range = node.gpu_range().start as usize..node.gpu_range().end as usize;
+    let drain = book.node_notes.drains.get(&(i as u32)).map(|drain| api::Drain {
+        why: drain.why.clone(),
+        since: drain.since.seconds(),
+        deadline: drain.deadline.map(Time::seconds),
+    });
+    api::Node {
+        name: node.name.clone(),
+        kind: cluster.kind(node.kind).name.clone(),
+        first_gpu: node.first_gpu.0,
+        gpus: node.gpus,
+        busy: book.seats[range.clone()].iter().filter(|seats| seats[0] != 0 || seats[1] != 0).count() as u32,
+        state: node_state(book, NodeId(i as u32)).into(),
+        watts: book.watts[range].iter().map(|w| f64::from(*w)).sum(),
+        cpus: node.cpus,
+        busy_cpus: asked_for[i].0,
+        memory_gib: node.memory_gib,
+        busy_memory_gib: asked_for[i].1,
+        drain,
+        lost_gpus: book.node_notes.lost.range(node.gpu_range()).map(|gpu| gpu - node.first_gpu.0).collect(),
+    }
+}
+
+/// Whether nothing new is started on a GPU.
+fn gpu_is_away(book: &Book, gpu: GpuId) -> bool {
+    book.node_notes.lost.contains(&gpu.0) || node_state(book, book.cluster().node_of(gpu)) != "up"
+}
+
+/// Whether a GPU is not there, as opposed to being left alone.
+fn is_down(book: &Book, gpu: GpuId) -> bool {
+    let node = book.cluster().node_of(gpu);
+    let reachable = book.nodes.get(node.index()).is_some_and(|sight| sight.up && sight.reachable);
+    let drained = book.node_notes.drains.contains_key(&node.0);
+    book.cluster().node(node).removed || !reachable && !drained
+}
+
+/// `removed`, `drained` or `draining`, `up`, `down`, or `silent`.
 pub(crate) fn node_state(book: &Book, node: NodeId) -> &'static str {
+    let there = &book.cluster().nodes()[node.index()];
+    if there.removed {
+        return "removed";
+    }
+    if book.node_notes.drains.contains_key(&node.0) {
+        let range = there.gpu_range().start as usize..there.gpu_range().end as usize;
+        let empty = book.seats[range].iter().all(|seats| *seats == [0; 2]);
+        return if empty { "drained" } else { "draining" };
+    }
     match book.nodes.get(node.index()) {
         Some(sight) if sight.up && sight.reachable => "up",
         Some(sight) if sight.up => "silent",

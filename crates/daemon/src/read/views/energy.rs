@@ -28,7 +28,7 @@ impl View<'_> {
         let (rows, next) = match by {
             EnergyBy::Job => self.energy_by_job(page)?,
             EnergyBy::Tenant => (self.book(|book| self.energy_by_tenant(book, &totals)), None),
-            EnergyBy::Kind => (self.energy_by_kind(&totals), None),
+            EnergyBy::Kind => (self.book(|book| self.energy_by_kind(book, &totals)), None),
         };
         let own = |charge: &Charge| charge.total();
         let total_joules = match &self.who.tenant {
@@ -78,7 +78,7 @@ impl View<'_> {
     }
 
     /// Kinds belong to nobody: a tenant sees none of them.
-    fn energy_by_kind(&self, totals: &Totals) -> Vec<api::EnergyRow> {
+    fn energy_by_kind(&self, book: &Book, totals: &Totals) -> Vec<api::EnergyRow> {
         if self.who.tenant.is_some() {
             return Vec::new();
         }
@@ -93,6 +93,6 @@ impl View<'_> {
             unused_joules: meter.unused_joules,
             gpu_seconds: meter.busy_gpu_seconds,
         };
-        self.header().cluster.kinds().iter().zip(&totals.kinds).map(row).collect()
+        book.cluster().kinds().iter().zip(&totals.kinds).map(row).collect()
     }
 }

@@ -14,7 +14,6 @@ impl View<'_> {
     /// The decision in force and what changed lately.
     #[must_use]
     pub fn allocation(&self) -> api::Allocation {
-        let cluster = &self.header().cluster;
         let solve_seconds = match self.source {
             Source::Live(shared) => {
                 Some(shared.gauges.last_solve_micros.get()).filter(|&m| m > 0).map(|m| m as f64 / 1e6)
@@ -22,13 +21,17 @@ impl View<'_> {
             Source::Archive(_) => None,
         };
         self.book(|book| {
+            let cluster = book.cluster();
+            let kinds = cluster.kinds().len();
             let tenants: Vec<String> = self.visible_tenants(book).map(|(_, line)| line.name.clone()).collect();
             let decision = book.decision.as_ref();
             let usable: f64 = decision.map_or(0.0, |d| d.capacity.iter().sum());
             let again = book.judged_again().unwrap_or_default();
             let share = |(i, line): (usize, &crate::read::book::TenantTotals)| {
                 let own = decision.and_then(|d| d.shares.iter().find(|share| share.tenant.index() == i));
-                let gpus = own.map_or_else(|| vec![0.0; cluster.kinds().len()], |share| share.gpus.clone());
+                // A decision has as many kinds as there were then.
+                let mut gpus = own.map_or_else(Vec::new, |share| share.gpus.clone());
+                gpus.resize(kinds, 0.0);
                 let envy = self.visible_tenants(book).map(|(j, _)| {
                     let at = decision?.shares.iter().position(|share| share.tenant.index() == j)?;
                     own?.envy.get(at).copied()
@@ -66,7 +69,11 @@ impl View<'_> {
                 policy: decision.map_or_else(|| book.policy.clone(), |d| d.policy.clone()),
                 kinds: cluster.kinds().iter().map(|kind| kind.name.clone()).collect(),
                 tenants: tenants.clone(),
-                capacity: decision.map_or_else(|| vec![0.0; cluster.kinds().len()], |d| d.capacity.clone()),
+                capacity: {
+                    let mut capacity = decision.map_or_else(Vec::new, |d| d.capacity.clone());
+                    capacity.resize(kinds, 0.0);
+                    capacity
+                },
                 shares: self.visible_tenants(book).map(share).collect(),
                 solve_seconds,
                 failure: book.failure.as_ref().map(|why| self.trouble(why)),
@@ -102,7 +109,7 @@ impl View<'_> {
     }
 
     fn judge(&self, book: &Book, all: &AuditPeriod) -> api::Audit {
-        let cluster = &self.header().cluster;
+        let cluster = book.cluster();
         let k = cluster.kinds().len();
         let names: Vec<String> = self.visible_tenants(book).map(|(_, line)| line.name.clone()).collect();
         let window = all.from.map_or(0.0, |from| all.until.since(from));

@@ -1,7 +1,8 @@
 //! Jobs, live and past.
 
-use super::{Source, View, cursor, energy_of, limit};
+use super::{Source, View, cursor, end, energy_of, limit};
 use crate::Refusal;
+use crate::access::Scope;
 use crate::read::book::{Book, NEXT_ROUND, Record};
 use crate::read::views::{JobsQuery, Page};
 use crate::service::desk::no_job;
@@ -9,8 +10,9 @@ use crate::store::PastFilter;
 use arles_api::{self as api, JobState};
 use arles_core::place::Standing;
 use arles_core::scheduler::Verdict;
-use arles_core::{GpuId, JobId, Library, Time, Work};
+use arles_core::{Dependency, GpuId, JobId, Library, Outcome, Program, Time, Work};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl View<'_> {
     /// One job.
@@ -18,11 +20,11 @@ impl View<'_> {
     /// # Errors
     /// When there is none to see.
     pub fn job(&self, id: u64) -> Result<api::Job, Refusal> {
-        if let Some(job) = self.book(|book| Some(self.shown(book, book.jobs.get(&JobId(id))?))) {
+        if let Some(job) = self.book(|book| Some(self.shown_whole(book, book.jobs.get(&JobId(id))?))) {
             return if self.who.sees(&job.tenant) { Ok(job) } else { Err(no_job(id)) };
         }
         let past: Option<Record> = self.history(|store| store.past_job(id))?;
-        let job = past.map(|record| self.book(|book| self.shown(book, &record)));
+        let job = past.map(|record| self.book(|book| self.shown_whole(book, &record)));
         job.filter(|job| self.who.sees(&job.tenant)).ok_or_else(|| no_job(id))
     }
 
@@ -44,7 +46,7 @@ impl View<'_> {
                     beyond.is_none_or(|b| if query.oldest_first { record.spec.id.0 > b } else { record.spec.id.0 < b })
                         && (query.states.is_empty() || query.states.contains(&record.state))
                         && tenant.as_ref().is_none_or(|name| book.tenants[record.spec.tenant.index()].name == *name)
-                        && workload.is_none_or(|name| self.header().workloads[record.spec.workload.index()] == name)
+                        && workload.is_none_or(|name| book.workloads.name(record.spec.workload) == name)
                 };
                 let live: Vec<&Record> = match query.oldest_first {
                     true => book.jobs.values().map(AsRef::as_ref).filter(fits).take(limit).collect(),
@@ -122,7 +124,7 @@ impl View<'_> {
         now: Time,
     ) -> Result<api::Explanation, Refusal> {
         let job = self.job(id)?;
-        let header = self.header();
+        let cluster = self.book(|book| Arc::clone(book.cluster()));
         let reason = match verdict {
             Some(Verdict::Unknown) => return Ok(self.explain_past(&job)),
             Some(verdict) => reason_of(verdict),
@@ -132,7 +134,7 @@ impl View<'_> {
             }),
         };
         let standing = standing.iter().map(|s| api::Standing {
-            kind: header.cluster.kind(s.kind).name.clone(),
+            kind: cluster.kind(s.kind).name.clone(),
             gangs: s.gangs,
             owed: s.credit,
         });
@@ -154,8 +156,19 @@ impl View<'_> {
         api::Explanation { id, state, reason, starts_at: None, standing: Vec::new(), rates: Vec::new() }
     }
 
+    /// With all of its program, as its tenant and operators may see it.
+    fn shown_whole(&self, book: &Book, record: &Record) -> api::Job {
+        let mut job = self.shown(book, record);
+        if let (Some(shown), Some(program)) = (&mut job.program, &record.spec.program) {
+            // Who may only read has no business with what people put into an environment.
+            let all = self.who.scope != Scope::Read;
+            shown.full = Some(program_of(program, all));
+        }
+        job
+    }
+
     fn shown(&self, book: &Book, record: &Record) -> api::Job {
-        let (header, spec) = (self.header(), &record.spec);
+        let spec = &record.spec;
         let (steps, period_seconds) = match spec.work {
             Work::Steps(steps) => (Some(steps), None),
             Work::Period(seconds) => (None, Some(seconds)),
@@ -174,18 +187,19 @@ impl View<'_> {
             };
             (record.state == JobState::Waiting).then(|| api::Reason { code: NEXT_ROUND.into(), text, seconds: None })
         };
+        let (eta, promise) = end::of(book, record, self.now());
         api::Job {
             id: spec.id.0,
             name: record.name.clone(),
             tenant: book.tenants[spec.tenant.index()].name.clone(),
-            workload: header.workloads[spec.workload.index()].clone(),
+            workload: book.workloads.name(spec.workload).to_owned(),
             gang: spec.gang,
             steps,
             period_seconds,
             floor: spec.floor,
             weight: spec.weight,
             restart_seconds: spec.restart_seconds,
-            kinds: spec.kinds.iter().map(|&kind| header.cluster.kind(kind).name.clone()).collect(),
+            kinds: spec.kinds.iter().map(|&kind| book.cluster().kind(kind).name.clone()).collect(),
             state: record.state,
             reason: waits.or_else(failed).or_else(fresh),
             place: self.place(book, record),
@@ -201,6 +215,30 @@ impl View<'_> {
             gpu_seconds: record.gpu_seconds,
             energy: energy_of(&record.charge),
             reported: self.reported(record),
+            program: spec.program.as_ref().map(|program| api::JobProgram { line: line_of(program), full: None }),
+            open: matches!(spec.work, Work::Open(_)),
+            expected_seconds: match spec.work {
+                Work::Open(expected) => expected,
+                _ => None,
+            },
+            eta,
+            promise,
+            exit_code: record.exit_code,
+            held: record.on_hold,
+            after: spec.after.iter().map(dependency_of).collect(),
+            array: spec.array.map(|task| api::JobArray {
+                first_job: task.array.0,
+                tasks: record.tasks,
+                index: task.index,
+                at_most: task.at_most,
+            }),
+            time_limit_seconds: spec.time_limit_seconds,
+            retries: spec.most_failures.map(|failures| failures.saturating_sub(1)),
+            needs: api::Needs {
+                cpus_per_gpu: spec.needs.cpus_per_gpu,
+                memory_gib_per_gpu: spec.needs.memory_gib_per_gpu,
+                gpu_memory_gib: spec.needs.gpu_memory_gib,
+            },
         }
     }
 
@@ -216,7 +254,7 @@ impl View<'_> {
     }
 
     fn place(&self, book: &Book, record: &Record) -> Option<api::Place> {
-        let (held, cluster) = (record.held.as_ref()?, &self.header().cluster);
+        let (held, cluster) = (record.held.as_ref()?, book.cluster());
         let mut nodes: Vec<String> =
             held.gpus.iter().map(|&gpu| cluster.node(cluster.node_of(GpuId(gpu))).name.clone()).collect();
         nodes.dedup();
@@ -235,6 +273,48 @@ impl View<'_> {
             partner: other.filter(visible),
         })
     }
+}
+
+/// Longest line that a program is shown in.
+const LINE: usize = 120;
+
+/// A program in one line.
+fn line_of(program: &Program) -> String {
+    let script = program.script.iter().map(|script| script.name.as_str());
+    let words = script.chain(program.command.iter().map(String::as_str));
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().take(LINE).map(|c| if c.is_control() { ' ' } else { c }));
+        if line.chars().count() > LINE {
+            return line.chars().take(LINE - 1).chain(['…']).collect();
+        }
+    }
+    line
+}
+
+fn program_of(program: &Program, environment: bool) -> api::Program {
+    let script = program.script.as_ref();
+    api::Program {
+        command: program.command.clone(),
+        script: script.map(|script| api::Script { name: script.name.clone(), text: script.text.clone() }),
+        environment: if environment { program.environment.clone() } else { BTreeMap::new() },
+        directory: program.directory.clone(),
+        image: program.image.clone(),
+        stdout: program.stdout.clone(),
+        stderr: program.stderr.clone(),
+    }
+}
+
+fn dependency_of(dependency: &Dependency) -> api::Dependency {
+    let outcome = match dependency.outcome {
+        Outcome::Ok => api::Outcome::Ok,
+        Outcome::NotOk => api::Outcome::NotOk,
+        Outcome::Any => api::Outcome::Any,
+    };
+    api::Dependency { job: dependency.job.0, outcome }
 }
 
 /// A verdict as the API reports it.

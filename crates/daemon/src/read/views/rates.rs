@@ -12,14 +12,13 @@ use arles_learn::Catalog;
 impl View<'_> {
     /// Estimated rate of a job on each kind, fastest first.
     pub(super) fn rates_of(&self, job: &api::Job) -> Vec<api::KindRate> {
-        let header = self.header();
         let mut rates = self.book(|book| {
             let record = book.jobs.get(&arles_core::JobId(job.id))?;
             let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner: None };
             let row = book.estimates.get(&ask)?;
             let cells = row.cells.iter().enumerate().filter_map(|(j, cell)| Some((j, (*cell)?)));
             let rate = |(j, cell): (usize, Estimate)| api::KindRate {
-                kind: header.cluster.kinds()[j].name.clone(),
+                kind: book.cluster().kinds()[j].name.clone(),
                 rate: cell.rate,
                 watts: cell.watts,
                 standard_error: cell.standard_error,
@@ -39,13 +38,12 @@ impl View<'_> {
     /// When the query is invalid.
     pub fn estimates(&self, workload: Option<&str>, page: &Page) -> Result<api::Estimates, Refusal> {
         let (limit, skip) = (limit(page)?, cursor(page.cursor.as_deref())?.unwrap_or(0) as usize);
-        let header = self.header();
         let wanted = workload.map(super::jobs::known_workload);
-        let name = |id: arles_core::WorkloadId| header.workloads[id.index()].as_str();
         let mut cells = Vec::new();
         let mut seen = 0_usize;
         let mut show = |book: &Book, catalog: &Catalog| {
             let own = self.own_workloads(book);
+            let name = |id: arles_core::WorkloadId| book.workloads.name(id);
             for (ask, row) in &book.estimates {
                 let about =
                     |wanted: &str| name(ask.workload) == wanted || ask.partner.is_some_and(|p| name(p) == wanted);
@@ -71,7 +69,7 @@ impl View<'_> {
                         workload: name(ask.workload).to_owned(),
                         gang: ask.gang,
                         partner: ask.partner.map(|partner| name(partner).to_owned()),
-                        kind: header.cluster.kinds()[j].name.clone(),
+                        kind: book.cluster().kinds()[j].name.clone(),
                         rate: cell.rate,
                         watts: cell.watts,
                         standard_error: cell.standard_error,

@@ -44,7 +44,7 @@ impl View<'_> {
             let last = kept.last().map(|(at, _)| *at);
             let fresh = open.seconds > 0.0 && open.from < to && last.is_none_or(|last| last < open.from);
             let buckets = kept.iter().map(|(_, bucket)| bucket).chain(fresh.then_some(open));
-            let kinds = book.header().cluster.kinds();
+            let kinds = book.cluster().kinds();
             let tenants: Vec<(usize, String)> =
                 self.visible_tenants(book).map(|(i, line)| (i, line.name.clone())).collect();
             let point = |bucket: &Bucket| {

@@ -1,30 +1,70 @@
 //! From a job request to a job: every name is looked up and every number checked.
 
-use super::{Desk, unknown, weight};
+use super::{Desk, no_job, program, unknown, weight, workload_name};
 use crate::Refusal;
 use crate::access::Caller;
-use arles_api as api;
-use arles_core::{JobId, JobSpec, KindId, Library, TenantId, Time, Work, WorkloadId};
+use crate::service::NewJob;
+use crate::store::entry::NewWorkload;
+use arles_api::{self as api, JobState};
+use arles_core::{
+    Dependency, JobId, JobSpec, KindId, Library, Needs, Outcome, Profile, Program, TenantId, Time, Work, WorkloadId,
+};
+use std::sync::Arc;
 
 impl Desk {
-    pub(super) fn job_spec(&self, who: &Caller, job: &api::JobRequest) -> Result<JobSpec, Refusal> {
-        let header = &self.shared.header;
-        Ok(JobSpec {
+    /// The job that a request asks for. Its workload's number is set by the loop, which alone knows what came just before it.
+    pub(super) fn new_job(&self, who: &Caller, job: &api::JobRequest) -> Result<NewJob, Refusal> {
+        let tenant = self.tenant_of(who, job)?;
+        let program = job.program.as_ref().map(program::program).transpose()?;
+        let workload = self.workload_of(who, tenant, job, program.as_ref())?;
+        let cluster = Arc::clone(self.shared.book().cluster());
+        let gang = gang(job.gang, &present_gpus(&cluster))?;
+        let needs = job.needs.as_ref().map(|needs| program::needs(needs, gang, &cluster)).transpose()?;
+        let array = job.array.as_ref().map(|array| program::array(array, program.as_ref())).transpose()?;
+        let spec = JobSpec {
             id: JobId(0),
-            tenant: self.tenant_of(who, job)?,
-            workload: self.workload(&job.workload)?,
-            gang: gang(job.gang, &header.cluster.counts())?,
+            tenant,
+            workload: WorkloadId(0),
+            gang,
             work: work(job)?,
             floor: job.floor.map(|floor| number("floor", floor, 1e-9, 1e12)).transpose()?,
             weight: weight(job.weight)?,
             restart_seconds: match job.restart_seconds {
                 Some(seconds) => number("restart_seconds", seconds, 0.0, 1e6)?,
-                None => header.restart_seconds,
+                None => self.shared.header.restart_seconds,
             },
             kinds: self.kinds_named(&job.kinds)?,
             arrived: Time::ZERO,
-            ..JobSpec::default()
-        })
+            needs: needs.unwrap_or(Needs::default()),
+            time_limit_seconds: job
+                .time_limit_seconds
+                .map(|seconds| number("time_limit_seconds", seconds, 1.0, 1e9))
+                .transpose()?,
+            most_failures: job.retries.map(|retries| retries.min(1000) + 1),
+            held: job.held,
+            after: self.dependencies(who, &job.after)?,
+            array: None,
+            program: program.map(Arc::new),
+        };
+        Ok(NewJob { spec, workload, name: job.name.clone(), key: None, array })
+    }
+
+    /// The job of a dry run: its workload must be one that something is known of.
+    pub(super) fn job_spec(&self, who: &Caller, job: &api::JobRequest) -> Result<JobSpec, Refusal> {
+        let NewJob { mut spec, workload, .. } = self.new_job(who, job)?;
+        let book = self.shared.book();
+        let like = || workload.profile.like.as_deref().and_then(|name| book.workloads.find(name));
+        spec.workload = book.workloads.find(&workload.name).or_else(like).ok_or_else(|| {
+            Refusal::unprocessable(
+                "unknown-program",
+                "nothing is known of this program yet, so when it would run cannot be said",
+                "submit it, or name a workload that it is like with --profile like=NAME",
+            )
+        })?;
+        if spec.work == Work::Open(None) {
+            spec.work = Work::Open(book.runs.expected(spec.workload, spec.gang).map(|(seconds, _)| seconds));
+        }
+        Ok(spec)
     }
 
     fn tenant_of(&self, who: &Caller, job: &api::JobRequest) -> Result<TenantId, Refusal> {
@@ -43,22 +83,57 @@ impl Desk {
         }
     }
 
-    fn workload(&self, name: &str) -> Result<WorkloadId, Refusal> {
-        let workloads = &self.shared.header.workloads;
-        let known = Library::builtin().workload(name).map_or(name, |workload| workload.name.as_str());
-        let at = workloads.iter().position(|workload| workload == known);
-        at.map(|i| WorkloadId(i as u32)).ok_or_else(|| {
-            let message = unknown("workload", name, workloads.iter().map(String::as_str));
-            Refusal::unprocessable("no-such-workload", message, "'arles workloads' lists them")
-        })
+    /// The workload's name, and what is known of it should it be new.
+    fn workload_of(
+        &self,
+        who: &Caller,
+        tenant: TenantId,
+        job: &api::JobRequest,
+        program: Option<&Program>,
+    ) -> Result<NewWorkload, Refusal> {
+        let profile = job.profile.as_ref().map(program::profile).transpose()?.unwrap_or_default();
+        let library = job.workload.as_deref().and_then(|name| Library::builtin().workload(name).ok());
+        let name = match (&job.workload, library, program) {
+            // The library may know more than it did when the journal began.
+            (Some(_), Some(known), _) => {
+                let profile = Profile { like: profile.like.or(Some(known.name.clone())), ..profile };
+                return Ok(NewWorkload { name: known.name.clone(), profile, tenant });
+            }
+            (Some(name), None, Some(_)) => checked_name(name)?,
+            (None, _, Some(program)) => workload_name::of(program),
+            (Some(name), None, None) => self.used_before(who, name)?,
+            (None, _, None) => {
+                return Err(Refusal::unprocessable(
+                    "workload",
+                    "the request has neither a workload nor a program",
+                    "set \"program\" to what should run, or \"workload\" to a name that 'arles workloads' lists",
+                ));
+            }
+        };
+        Ok(NewWorkload { name, profile, tenant })
+    }
+
+    /// A name without a program: it must be one that the caller may know of.
+    fn used_before(&self, who: &Caller, name: &str) -> Result<String, Refusal> {
+        let own = self.own_tenant(who)?;
+        let book = self.shared.book();
+        if book.workloads.find(name).is_some_and(|number| book.workloads.is_visible(number, own)) {
+            return Ok(name.to_owned());
+        }
+        let message = unknown("workload", name, book.workloads.visible(own));
+        Err(Refusal::unprocessable(
+            "no-such-workload",
+            message,
+            "'arles workloads' lists them; to run a program: 'arles submit -- COMMAND'",
+        ))
     }
 
     fn kinds_named(&self, names: &[String]) -> Result<Vec<KindId>, Refusal> {
-        let kinds = self.shared.header.cluster.kinds();
+        let cluster = Arc::clone(self.shared.book().cluster());
+        let kinds = cluster.kinds();
         let mut found = Vec::with_capacity(names.len());
         for name in names {
-            let known = Library::builtin().kind(name).map_or(name.as_str(), |kind| kind.name.as_str());
-            let Some(at) = kinds.iter().position(|kind| kind.name == known) else {
+            let Some(at) = super::nodes::kind_at(kinds, name) else {
                 let all: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
                 return Err(Refusal::unprocessable(
                     "no-such-kind",
@@ -72,6 +147,58 @@ impl Desk {
         found.dedup();
         Ok(found)
     }
+
+    /// Dependencies on jobs that are still live. One that is met already is dropped; one that cannot be met is refused.
+    fn dependencies(&self, who: &Caller, after: &[api::Dependency]) -> Result<Vec<Dependency>, Refusal> {
+        let mut open = Vec::new();
+        for &api::Dependency { job, outcome } in after {
+            let state = self.view(who).job(job).map_err(|_| Refusal { status: 422, ..no_job(job) })?.state;
+            let met = match outcome {
+                api::Outcome::Ok => state == JobState::Completed,
+                api::Outcome::NotOk => matches!(state, JobState::Failed | JobState::Cancelled),
+                api::Outcome::Any => true,
+            };
+            if state.over() && !met {
+                return Err(Refusal::unprocessable(
+                    "after",
+                    format!("job {job} has already ended ({}), so '{}' can never be met", state.name(), outcome.name()),
+                    "leave the dependency out, or use another outcome",
+                ));
+            }
+            let outcome = match outcome {
+                api::Outcome::Ok => Outcome::Ok,
+                api::Outcome::NotOk => Outcome::NotOk,
+                api::Outcome::Any => Outcome::Any,
+            };
+            let dependency = Dependency { job: JobId(job), outcome };
+            if !state.over() && !open.contains(&dependency) {
+                open.push(dependency);
+            }
+        }
+        Ok(open)
+    }
+}
+
+/// GPUs of each kind on nodes that are there.
+fn present_gpus(cluster: &arles_core::Cluster) -> Vec<u32> {
+    let mut counts = vec![0; cluster.kinds().len()];
+    for node in cluster.nodes().iter().filter(|node| !node.removed) {
+        counts[node.kind.index()] += node.gpus;
+    }
+    counts
+}
+
+/// A name that somebody chose for a workload.
+fn checked_name(name: &str) -> Result<String, Refusal> {
+    let bare = name.trim();
+    if !bare.is_empty() && bare.chars().count() <= 200 && !bare.chars().any(char::is_control) {
+        return Ok(bare.to_owned());
+    }
+    Err(Refusal::unprocessable(
+        "workload",
+        format!("'{}' is not a valid workload name", name.escape_debug()),
+        "use 1 to 200 printable characters",
+    ))
 }
 
 fn number(name: &'static str, value: f64, least: f64, most: f64) -> Result<f64, Refusal> {
@@ -97,6 +224,7 @@ fn work(job: &api::JobRequest) -> Result<Work, Refusal> {
     match (job.steps, job.period_seconds) {
         (Some(steps), None) => Ok(Work::Steps(number("steps", steps, 0.001, 1e15)?)),
         (None, Some(seconds)) => Ok(Work::Period(number("period_seconds", seconds, 0.001, 1e9)?)),
+        (None, None) if job.program.is_some() => Ok(Work::Open(None)),
         (steps, _) => Err(Refusal::unprocessable(
             "work",
             if steps.is_some() {
@@ -104,7 +232,7 @@ fn work(job: &api::JobRequest) -> Result<Work, Refusal> {
             } else {
                 "neither steps nor period_seconds is given"
             },
-            "give one of them: steps for training, period_seconds for serving",
+            "give one of them: steps for training, period_seconds for serving; only a program may run until it ends",
         )),
     }
 }

@@ -34,7 +34,7 @@ fn book() -> Book {
             weight: 1.0,
             ..JobSpec::default()
         };
-        book.record(Time(1), &Entry::Submit(Submission { spec, name: None, key: None }), &Effects::default());
+        book.record(Time(1), &Entry::Submit(Submission { spec, name: None, key: None, tasks: 0 }), &Effects::default());
     }
     book
 }
