@@ -236,6 +236,17 @@ impl Store {
         Ok(id)
     }
 
+    /// Number of the last entry of measurements that was dropped; 0 if none was.
+    pub(crate) fn measured_dropped(&self) -> Done<u64> {
+        let sql = "SELECT value FROM meta WHERE key = 'measured-dropped'";
+        let text: Option<String> = self
+            .connection
+            .query_row(sql, [], |row| row.get(0))
+            .optional()
+            .map_err(StoreError::sqlite("reading what was dropped"))?;
+        Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+
     /// Entries of measurements after number `after`, in order.
     pub(crate) fn measurements(&self, after: u64, mut each: impl FnMut(u64, &[Observation])) -> Done<()> {
         let doing = StoreError::sqlite("reading entries");
@@ -341,8 +352,8 @@ impl Store {
     }
 }
 
-/// Only the owner may read what is in the file: job names are nobody else's business.
-fn restrict(path: &Path) {
+/// Only the owner may read what is in the file: names of jobs and workloads are nobody else's business.
+pub(crate) fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
 }

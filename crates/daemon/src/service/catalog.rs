@@ -12,7 +12,7 @@
 //! A file that cannot be written costs nothing but a remark and a longer journal.
 
 use crate::read::book::Book;
-use crate::store::{Store, StoreError};
+use crate::store::{self, Store, StoreError};
 use arles_core::Profile;
 use arles_core::estimate::{Observation, Source};
 use arles_learn::catalog::MEASUREMENT_ERROR;
@@ -85,7 +85,11 @@ impl CatalogKeeper {
         entries: RangeInclusive<u64>,
     ) -> Result<Self, StoreError> {
         let last = *entries.end();
+        let fresh = !path.exists();
         let mut disk = Disk::open(path).map_err(refused)?;
+        if fresh {
+            store::restrict(path);
+        }
         let mut journal = store.journal_id()?;
         let mut applied = disk.applied(&journal);
         if applied > last {
@@ -98,10 +102,10 @@ impl CatalogKeeper {
             applied = *entries.start();
             take_in_old(&mut disk, book, &journal, applied).map_err(refused)?;
         }
-        let first = store.first_entry()?.unwrap_or(last + 1);
-        if applied + 1 < first {
+        let dropped = store.measured_dropped()?;
+        if applied < dropped {
             tracing::warn!(
-                "{}: of this journal the catalog has entries up to {applied}, and the journal has them from {first}: what was measured in between is not in the catalog",
+                "{}: the catalog has what this journal measured up to entry {applied}, and the journal no longer has its entries up to {dropped}: what was measured in between is lost",
                 path.display()
             );
         }

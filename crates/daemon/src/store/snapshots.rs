@@ -71,6 +71,15 @@ pub(super) fn write(transaction: &Transaction<'_>, step: &MaintenanceStep) -> ru
         MaintenanceStep::Drop { up_to } => {
             if let Some(older) = older(transaction)? {
                 let older = older.min(i64::try_from(*up_to).unwrap_or(i64::MAX));
+                // Whoever keeps what was measured can tell by this whether something is missing.
+                let sql = "SELECT max(seq) FROM (SELECT seq, entry FROM journal WHERE seq <= ?1 ORDER BY seq LIMIT ?2) \
+                           WHERE substr(entry, 1, 12) = '{\"measured\":'";
+                let measured: Option<i64> =
+                    transaction.prepare_cached(sql)?.query_row(params![older, DROPPED], |row| row.get(0))?;
+                if let Some(seq) = measured {
+                    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('measured-dropped', ?1)";
+                    transaction.prepare_cached(sql)?.execute([seq.to_string()])?;
+                }
                 let sql =
                     "DELETE FROM journal WHERE seq IN (SELECT seq FROM journal WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";
                 transaction.prepare_cached(sql)?.execute(params![older, DROPPED])?;
