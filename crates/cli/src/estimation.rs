@@ -45,22 +45,31 @@ impl Estimation {
         Ok(entry.map_or(Self::Oracle, Self::Learned))
     }
 
-    /// One for a daemon: it knows the features of these workloads, and `truth` stands in for the oracle.
+    /// As it is given to `--estimator`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Oracle => ORACLE,
+            Self::Learned(entry) => entry.name,
+        }
+    }
+
+    /// One for a daemon: it knows the features of these workloads and what the catalog has of them and others, and `truth` stands in for
+    /// the oracle.
     pub(crate) fn for_workloads(
         self,
         kinds: &[Kind],
         workloads: &[String],
+        catalog: &Catalog,
         truth: &Arc<Truth>,
-    ) -> Result<(&'static str, Box<dyn Estimator>)> {
-        let Self::Learned(entry) = self else { return Ok((ORACLE, Box::new(Oracle(Arc::clone(truth))))) };
+    ) -> Result<Box<dyn Estimator>> {
+        let Self::Learned(entry) = self else { return Ok(Box::new(Oracle(Arc::clone(truth)))) };
         let subject =
             |name: &String| Subject { name: name.clone(), features: Library::builtin().workload(name).ok().cloned() };
         let workloads: Vec<Subject> = workloads.iter().map(subject).collect();
         let progress = Progress::parts(&format!("training {}", entry.name));
-        let (catalog, seed) = (&Catalog::default(), 1);
-        let setting = Setting { kinds, workloads: &workloads, catalog, seed, progress: &|part| progress.at_part(part) };
-        let made = made(entry, &setting).map_err(|unfit| anyhow!("--estimator {}: {unfit}", entry.name))?;
-        Ok((entry.name, made))
+        let setting =
+            Setting { kinds, workloads: &workloads, catalog, seed: 1, progress: &|part| progress.at_part(part) };
+        made(entry, &setting).map_err(|unfit| anyhow!("--estimator {}: {unfit}", entry.name))
     }
 
     /// Trains one for a scenario. It knows the features of the trace's workloads and nothing else about them.
@@ -84,14 +93,15 @@ impl Estimation {
     }
 }
 
-/// The estimator of an entry for a setting whose catalog is empty.
+/// The estimator of an entry for a setting. What `learned` was trained on is the empty catalog, whatever the setting's holds: training
+/// again at every start would take its time, and lead to other estimates each time that something was measured.
 fn made(entry: &EstimatorEntry, setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
     let described = setting.workloads.iter().all(|subject| subject.features.is_some());
     let cache = cache_file(setting).filter(|_| entry.name == "learned" && described);
     let Some(path) = cache else { return (entry.make)(setting) };
     let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Parameters>(&text).ok());
     let numbers = kept.unwrap_or_else(|| {
-        let (numbers, _) = learned::train(setting);
+        let (numbers, _) = learned::train(&Setting { catalog: &Catalog::default(), ..*setting });
         let _ = keep(&path, &numbers);
         numbers
     });

@@ -378,6 +378,52 @@ fn signals_reach_the_command() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"step 1\nsaved\n"[..]));
 }
 
+#[test]
+fn cancelling_a_job_stops_its_command() {
+    let daemon = Daemon::open("client-cancelled");
+    // One that says how far it is, and one of which nothing is known.
+    for (job, says) in [(1, "echo step 1"), (2, "true")] {
+        daemon.says("submit lm-b20 -t vision --steps 1e12");
+        let ready = daemon.folder.join(format!("ready-{job}"));
+        let script = format!(
+            "trap 'echo saved; exit 0' TERM; {says}; echo ready > {}; while :; do sleep 0.05; done",
+            ready.display()
+        );
+        let mut command = command(&daemon.folder);
+        command.env("ARLES_URL", &daemon.url).args([
+            "run",
+            "--job",
+            &job.to_string(),
+            "--every",
+            "200ms",
+            "--",
+            "sh",
+            "-c",
+        ]);
+        let child =
+            command.arg(&script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+        wait_for("the command", || ready.exists());
+        daemon.says(&format!("cancel {job}"));
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(85), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.ends_with("saved\n"), "{said}");
+    }
+}
+
+#[test]
+fn the_catalog_of_a_daemon_is_read_while_it_runs() {
+    let daemon = Daemon::open("client-catalog");
+    daemon.says("submit lm-b20 -t vision --steps 1e12");
+    let listed = || {
+        let state = daemon.folder.join("state");
+        let ran = daemon.arles(&["catalog", "list", "-o", "json", "--catalog", &state.to_string_lossy()]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout.contains("lm-b20") && ran.stdout.contains("measured")
+    };
+    wait_for("a measurement in the catalog", listed);
+}
+
 const RUNNING: &str = r#"{"id": 1, "tenant": "a", "workload": "b", "gang": 1, "weight": 1, "restart_seconds": 0, "kinds": [],
  "state": "running", "submitted_at": 0, "steps_done": 0, "restarts": 0, "failures": 0, "gpu_seconds": 0,
  "energy": {"active_joules": 0, "idle_joules": 0, "restart_joules": 0}}"#;

@@ -189,6 +189,17 @@ impl Refiner {
         self.stale.extend(changed.into_iter().filter(|query| self.told.contains_key(query)));
     }
 
+    /// These rows may not be what the scheduler was told: an estimator that was made anew may know more.
+    pub fn mark_stale(&mut self, queries: impl IntoIterator<Item = RateQuery>) {
+        self.stale.extend(queries);
+    }
+
+    /// Whether [`Refiner::refresh`] has anything to look at.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
     /// Rows that the scheduler was told and that are different now; it is told them anew.
     pub fn refresh(&mut self) -> Vec<RateRow> {
         let mut rows = Vec::new();

@@ -67,10 +67,15 @@ impl Caller {
 /// If the system has no randomness to give.
 #[must_use]
 pub fn new_secret() -> String {
+    format!("arles_{}", random_hex(32))
+}
+
+/// So many random bytes, in hexadecimal digits.
+pub(crate) fn random_hex(bytes: usize) -> String {
     use ring::rand::SecureRandom;
-    let mut bytes = [0_u8; 32];
-    ring::rand::SystemRandom::new().fill(&mut bytes).expect("the system has a source of random bytes");
-    format!("arles_{}", hex(&bytes))
+    let mut random = vec![0_u8; bytes];
+    ring::rand::SystemRandom::new().fill(&mut random).expect("the system has a source of random bytes");
+    hex(&random)
 }
 
 /// The hash that is stored of a secret.

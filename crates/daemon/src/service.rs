@@ -2,17 +2,19 @@
 //!
 //! - the event loop (`event_loop.rs`) owns scheduler and journal; everything goes through it;
 //! - the engine worker (`engine_worker.rs`) owns the engine: orders go out, reports and surveys come in;
-//! - the workers (`workers.rs`): the solver runs the policy, the estimator estimates rates;
+//! - the workers (`workers.rs`): the solver runs the policy, the estimator estimates rates and keeps the catalog (`catalog.rs`);
 //! - the snapshotter (`snapshotter.rs`) serialises snapshots.
 //!
 //! They communicate through channels and share nothing but the book, the clock and the gauges.
 
 mod admit;
+pub mod catalog;
 pub mod clock;
 pub mod desk;
 mod engine_worker;
 mod event_loop;
 pub mod gauges;
+mod progress;
 mod snapshotter;
 pub(crate) mod state_machine;
 mod workers;
@@ -25,11 +27,14 @@ use crate::{Refusal, access};
 use arles_core::engine::{Engine, EngineReport, JobMeter};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
+use arles_learn::Catalog;
+use catalog::{CatalogKeeper, SharedCatalog};
 use clock::Clock;
 use desk::Desk;
 use gauges::Gauges;
 use state_machine::{Recovered, StateMachine};
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -49,11 +54,16 @@ pub struct Components {
     pub engine: Box<dyn Engine>,
     /// Name of the backend, as the API reports it.
     pub engine_name: String,
-    /// Throughput estimator.
-    pub estimator: Box<dyn Estimator>,
+    /// Makes the throughput estimator from what was measured before.
+    pub estimator: MakeEstimator,
     /// Name of the estimator, as the API reports it.
     pub estimator_name: String,
+    /// The file of the catalog; it is made where there is none.
+    pub catalog: PathBuf,
 }
+
+/// Makes an estimator from a catalog, or says in a sentence why it cannot.
+pub type MakeEstimator = Box<dyn FnOnce(&Catalog) -> Result<Box<dyn Estimator>, String> + Send>;
 
 /// How the service is run.
 #[derive(Clone, Debug)]
@@ -121,6 +131,8 @@ pub(crate) enum Message {
     Inputs(Vec<Input>),
     /// A survey of the engine, with meters and measurements.
     EngineReport(Box<EngineReport>),
+    /// A whole entry of progress reports has gathered.
+    ProgressGathered,
     /// The engine removed jobs that are over; their last meters.
     JobsRemoved(Vec<(JobId, Option<JobMeter>)>),
     /// The engine has the list of live jobs; last meters of others.
@@ -139,6 +151,8 @@ pub(crate) struct Shared {
     pub(crate) header: Arc<JournalHeader>,
     pub(crate) clock: Clock,
     pub(crate) gauges: Gauges,
+    /// Progress reports that are not yet journalled.
+    pub(crate) progress: progress::Gatherer,
     pub(crate) options: Options,
     pub(crate) engine_name: String,
     pub(crate) estimator_name: String,
@@ -152,6 +166,8 @@ pub(crate) struct Shared {
     readers: Mutex<Vec<Store>>,
     /// The connection that keeps tokens; readers are opened from it.
     pub(crate) tokens: Mutex<Store>,
+    /// What was measured.
+    pub(crate) catalog: Arc<SharedCatalog>,
     /// Callers by the hash of their secret.
     callers: RwLock<BTreeMap<String, Caller>>,
     /// Sender to the estimator, for dry runs.
@@ -258,7 +274,7 @@ impl Service {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn start(store: Store, parts: Components, options: Options) -> Result<Self, StoreError> {
+    pub fn start(mut store: Store, parts: Components, options: Options) -> Result<Self, StoreError> {
         let header = store.header()?.map(Arc::new).ok_or_else(|| {
             StoreError::Refused("the journal has no header; the program that opened it must write one first".into())
         })?;
@@ -269,6 +285,8 @@ impl Service {
                 "{differing} of {replayed} replayed entries led to other decisions than when they were written, by another version of arles; the next survey corrects what differs"
             );
         }
+        let catalog = CatalogKeeper::open(&parts.catalog, &mut store, &book, seq - replayed..=seq)?;
+        let estimator = (parts.estimator)(&catalog.shared().read()).map_err(StoreError::Refused)?;
         let last = (seq > 0).then_some(book.now.max(machine.scheduler.now()));
         let (inbox, messages) = mpsc::channel();
         let (last_event, _) = tokio::sync::watch::channel(book.last_event);
@@ -277,6 +295,7 @@ impl Service {
             header,
             clock: Clock::resume(last, options.speed),
             gauges: Gauges::default(),
+            progress: progress::Gatherer::default(),
             options,
             engine_name: parts.engine_name,
             estimator_name: parts.estimator_name,
@@ -286,6 +305,7 @@ impl Service {
             forecasts: tokio::sync::Semaphore::new(FORECASTS),
             readers: Mutex::new(Vec::new()),
             tokens: Mutex::new(store.side_writer()?),
+            catalog: Arc::clone(catalog.shared()),
             callers: RwLock::new(BTreeMap::new()),
             estimator: Mutex::new(None),
         });
@@ -293,7 +313,7 @@ impl Service {
         shared.load_tokens()?;
         let engine = engine_worker::start(parts.engine, Arc::clone(&shared));
         let solver = workers::start_solver(Arc::clone(&shared));
-        let estimator = workers::start_estimator(parts.estimator, Arc::clone(&shared));
+        let estimator = workers::start_estimator(estimator, catalog, Arc::clone(&shared));
         *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
         let snapshotter = snapshotter::start(store.side_writer()?, Arc::clone(&shared));
         let event_loop = event_loop::EventLoop::new(Arc::clone(&shared), store, machine, seq);

@@ -19,6 +19,7 @@ mod snapshots;
 mod tokens;
 
 use arles_core::Time;
+use arles_core::estimate::Observation;
 use entry::{Entry, JournalHeader};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use serde::de::DeserializeOwned;
@@ -205,6 +206,62 @@ impl Store {
         self.connection
             .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('ground', ?1)", [text])
             .map_err(StoreError::sqlite("writing its header"))?;
+        self.journal_id()?;
+        Ok(())
+    }
+
+    /// What tells this journal from every other: made when it began, or by the first daemon that asks.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn journal_id(&mut self) -> Done<String> {
+        let doing = StoreError::sqlite("reading its id");
+        let sql = "SELECT value FROM meta WHERE key = 'journal-id'";
+        let known: Option<String> = self.connection.query_row(sql, [], |row| row.get(0)).optional().map_err(doing)?;
+        match known {
+            Some(id) => Ok(id),
+            None => self.renew_journal_id(),
+        }
+    }
+
+    /// Gives the journal another id: entries that follow are not those that somebody saw under the old one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn renew_journal_id(&mut self) -> Done<String> {
+        let id = crate::access::random_hex(16);
+        self.connection
+            .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('journal-id', ?1)", [&id])
+            .map_err(StoreError::sqlite("writing its id"))?;
+        Ok(id)
+    }
+
+    /// Number of the last entry of measurements that was dropped; 0 if none was.
+    pub(crate) fn measured_dropped(&self) -> Done<u64> {
+        let sql = "SELECT value FROM meta WHERE key = 'measured-dropped'";
+        let text: Option<String> = self
+            .connection
+            .query_row(sql, [], |row| row.get(0))
+            .optional()
+            .map_err(StoreError::sqlite("reading what was dropped"))?;
+        Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+
+    /// Entries of measurements after number `after`, in order.
+    pub(crate) fn measurements(&self, after: u64, mut each: impl FnMut(u64, &[Observation])) -> Done<()> {
+        let doing = StoreError::sqlite("reading entries");
+        // Only these entries begin so; the others need not be parsed.
+        let sql =
+            "SELECT seq, entry FROM journal WHERE seq > ?1 AND substr(entry, 1, 12) = '{\"measured\":' ORDER BY seq";
+        let mut select = self.connection.prepare(sql).map_err(&doing)?;
+        let mut rows = select.query([after as i64]).map_err(&doing)?;
+        while let Some(row) = rows.next().map_err(&doing)? {
+            let seq: i64 = row.get(0).map_err(&doing)?;
+            let text = row.get_ref(1).and_then(|value| Ok(value.as_str()?)).map_err(&doing)?;
+            if let Entry::Measured(seen) = parsed(text, &format!("entry {seq}"))? {
+                each(seq as u64, &seen);
+            }
+        }
         Ok(())
     }
 
@@ -295,8 +352,8 @@ impl Store {
     }
 }
 
-/// Only the owner may read what is in the file: job names are nobody else's business.
-fn restrict(path: &Path) {
+/// Only the owner may read what is in the file: names of jobs and workloads are nobody else's business.
+pub(crate) fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
 }

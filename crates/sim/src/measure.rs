@@ -66,7 +66,7 @@ impl Sampler {
                 rate: gang.rate * (self.noise.rate_sd * self.rng.normal()).exp(),
                 watts: gang.watts * (self.noise.watts_sd * self.rng.normal()).exp(),
                 at: now,
-                job: None,
+                job: Some(gang.job),
             });
         }
         found

@@ -67,7 +67,7 @@ impl HoldFlags {
             Format::Json => output::json(out, &done)?,
             Format::Csv => {
                 let now = client.get::<api::Server>("/v1/server").map_err(server::fault)?.now;
-                write!(out, "{}", crate::jobs::table(&done, now).csv())?;
+                write!(out, "{}", crate::jobs::table(&done, now, true).csv())?;
             }
             Format::Table => {
                 for job in &done {

@@ -14,8 +14,10 @@ use arles_daemon::clock;
 use arles_daemon::desk::fresh_token;
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::{self, Tls};
+use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
+use arles_learn::Catalog;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -53,13 +55,17 @@ impl Serve {
         // Engine and estimator begin with the journal's first cluster and are told what became of it.
         let configured = std::mem::replace(&mut setup.cluster, header.cluster.clone());
         let truth = Arc::new(setup.truth(&header.workloads)?);
-        let (estimator_name, estimator) =
-            settings.serve.estimator.for_workloads(header.cluster.kinds(), &header.workloads, &truth)?;
+        let (estimation, kinds) = (settings.serve.estimator, header.cluster.kinds().to_vec());
+        let (workloads, oracle) = (header.workloads.clone(), Arc::clone(&truth));
+        let estimator = move |catalog: &Catalog| {
+            estimation.for_workloads(&kinds, &workloads, catalog, &oracle).map_err(|error| format!("{error:#}"))
+        };
         let parts = Components {
             engine: (settings.serve.engine.make)(&EngineSetup { settings: &settings, setup: &setup, truth: &truth })?,
             engine_name: settings.serve.engine.name.to_owned(),
-            estimator,
-            estimator_name: estimator_name.to_owned(),
+            estimator: Box::new(estimator),
+            estimator_name: estimation.name().to_owned(),
+            catalog: settings.serve.catalog.clone().unwrap_or_else(|| settings.serve.state.join(CATALOG_FILE)),
         };
         let options = Options {
             speed: settings.serve.speed,

@@ -199,6 +199,9 @@ settings! {
     /// State directory: the journal and the first token. 'arles backup' copies the journal while the daemon runs
     "serve.state" = "arles-state", flag("state", "FOLDER", "", SERVE)
         => state: PathBuf = |text| Ok(PathBuf::from(text));
+    /// Catalog of measured rates: a file that several daemons may share; empty: catalog.db in the state directory
+    "serve.catalog" = "", flag("catalog", "FILE", "", SERVE)
+        => catalog: Option<PathBuf> = path;
     /// Address and port to listen on; port 0 takes any free one
     "serve.listen" = "127.0.0.1:7117", flag("listen", "ADDRESS", "", SERVE)
         => listen: SocketAddr = address;

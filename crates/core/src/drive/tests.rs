@@ -1,4 +1,4 @@
-//! What an inventory means for a cluster, and a kind that comes later for what was told.
+//! What an inventory means for a cluster, and what another kind means for the rows that were told.
 
 use super::*;
 use crate::{KindId, Library, WorkloadId};

@@ -8,9 +8,11 @@
 //! difference from the last reading of the same boot, so restarts lose nothing and count nothing twice.
 
 mod accounts;
+mod catalog_names;
 mod cluster;
 mod decision;
 mod events;
+mod progress;
 mod record;
 mod runs;
 mod series;
@@ -29,8 +31,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use accounts::Totals;
+pub(crate) use accounts::{OldCell, Sighting, Totals};
 pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
+pub(crate) use progress::Said;
 pub(crate) use record::{HeldGpus, Record};
 pub(crate) use runs::Runs;
 pub(crate) use series::{Bucket, RESOLUTIONS, Series};
@@ -54,20 +57,6 @@ pub(crate) struct TenantTotals {
     pub(crate) cancelled: u64,
     /// GPUs held now; half of one that is shared.
     pub(crate) gpus: f64,
-}
-
-/// What was measured of one workload on one kind, all observations together.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct MeasuredCell {
-    pub(crate) rate: f64,
-    pub(crate) watts: f64,
-    /// Mean of all measurements.
-    pub(crate) mean_rate: f64,
-    pub(crate) mean_watts: f64,
-    pub(crate) times: u64,
-    pub(crate) at: Time,
-    /// What was estimated when it was first measured.
-    pub(crate) first_estimate: Option<f64>,
 }
 
 /// Jobs by number. Shared with copies until one of them changes it, so that a copy of a large book is cheap.
@@ -118,8 +107,12 @@ pub(crate) struct Book {
     pub(crate) reasons: Reasons,
     #[serde(with = "pairs")]
     pub(crate) estimates: BTreeMap<RateQuery, Rates>,
-    #[serde(with = "pairs")]
-    pub(crate) measured: BTreeMap<CellKey, MeasuredCell>,
+    /// Cells that were measured; what was measured is in the catalog.
+    #[serde(default, with = "pairs")]
+    pub(crate) sightings: BTreeMap<CellKey, Sighting>,
+    /// What a snapshot from before there was a catalog has of measurements. The catalog takes it in at the start, and it is not written again.
+    #[serde(default, rename = "measured", skip_serializing, deserialize_with = "pairs::deserialize")]
+    pub(crate) old_measured: BTreeMap<CellKey, OldCell>,
     pub(crate) totals: Totals,
     pub(crate) decision: Option<Decision>,
     pub(crate) failure: Option<String>,
@@ -184,7 +177,8 @@ impl Book {
             nodes: Vec::new(),
             reasons: BTreeMap::new(),
             estimates: BTreeMap::new(),
-            measured: BTreeMap::new(),
+            sightings: BTreeMap::new(),
+            old_measured: BTreeMap::new(),
             totals: Totals::new(kinds, header.begun),
             decision: None,
             failure: None,
@@ -213,10 +207,11 @@ impl Book {
             }
             Entry::RollCall(meters) => meters.iter().for_each(|meter| self.last_meter(meter)),
             Entry::Measured(observations) => observations.iter().for_each(|seen| self.measured(seen)),
+            Entry::Progress(reports) => self.progressed(reports),
         }
         for output in &effects.outputs {
             match output {
-                Output::Order(order) => self.count_order(order),
+                Output::Order(order) => self.count_order(at, order),
                 Output::Note(event) => self.note_event(at, event),
                 Output::Cluster(cluster) => self.cluster_changed(at, cluster),
                 Output::Solve(_) | Output::Estimate(_) => {}
@@ -262,12 +257,13 @@ impl Book {
         }
     }
 
-    fn count_order(&mut self, order: &Order) {
+    fn count_order(&mut self, at: Time, order: &Order) {
         match order {
             Order::Start(start) => {
                 let Some(record) = edit(&mut self.jobs, &start.job) else { return };
                 if record.last_fence < start.fence.0 {
                     record.last_fence = start.fence.0;
+                    record.steady_since = at;
                     record.starts += 1;
                     self.counts.starts += 1;
                     let to = self.place_in_words(start.kind, start.gpus.len());
@@ -444,8 +440,10 @@ impl Book {
             if let Some(held) = &after {
                 self.occupy(at, job, tenant, &held.gpus);
             }
+            self.disturb(at, job);
         }
         if was != state {
+            self.disturb(at, job);
             self.recount(job, tenant, was, state, reason);
             match state {
                 JobState::Running => {
@@ -493,6 +491,9 @@ impl Book {
             let Some(own) = seats.iter().position(|&s| s == job.0) else { continue };
             seats[own] = 0;
             let other = seats[1 - own];
+            if let Some(partner) = edit(&mut self.jobs, &JobId(other)) {
+                partner.steady_since = at;
+            }
             self.share_out(at, gpu, tenant, other, 1.0);
         }
     }

@@ -5,7 +5,9 @@ use crate::read::views;
 use crate::service::gauges::{CLASSES, Histogram};
 use crate::service::{ServiceState, Shared};
 use arles_api::JobState;
+use arles_core::estimate::{RateQuery, Source};
 use arles_core::{GpuId, KindId, NodeId};
+use arles_learn::{Catalog, Cell, Key};
 use std::fmt::{Display, Write};
 
 /// A page of metrics.
@@ -52,12 +54,14 @@ impl Page {
 pub(crate) fn text(shared: &Shared) -> String {
     let mut page = Page::default();
     {
+        // In this order, as in the views.
+        let catalog = shared.catalog.read();
         let book = shared.book();
         gpus(&mut page, &book);
         jobs(&mut page, &book);
         shares(&mut page, &book);
         energy(&mut page, &book);
-        estimates(&mut page, &book);
+        estimates(&mut page, &book, &catalog);
     }
     service(&mut page, shared);
     page.0
@@ -200,7 +204,7 @@ fn energy(page: &mut Page, book: &Book) {
     }
 }
 
-fn estimates(page: &mut Page, book: &Book) {
+fn estimates(page: &mut Page, book: &Book, catalog: &Catalog) {
     let counts = &book.counts;
     page.one("arles_measurements_total", "counter", "Rate measurements.", counts.measurements);
     page.head(
@@ -210,10 +214,17 @@ fn estimates(page: &mut Page, book: &Book) {
     );
     page.line("arles_estimate_error_ratio_sum", &[], counts.error_sum);
     page.line("arles_estimate_error_ratio_count", &[], counts.errors);
-    let now = book.measured.iter().filter_map(|((ask, kind, spread), cell)| {
-        let guess = book.guess(ask, *kind, *spread)?;
-        (cell.mean_rate > 0.0).then(|| (guess / cell.mean_rate - 1.0).abs())
-    });
+    let (workloads, kinds) = (book.workload_numbers(), book.kind_numbers());
+    let error = |(key, cell): (&Key, &Cell)| {
+        let partner = match &key.partner {
+            Some(partner) => Some(*workloads.get(partner.as_str())?),
+            None => None,
+        };
+        let ask = RateQuery { workload: *workloads.get(key.workload.as_str())?, gang: key.gang, partner };
+        let guess = book.guess(&ask, *kinds.get(key.kind.as_str())?, false)?;
+        (cell.source == Source::Measured && cell.rate > 0.0).then(|| (guess / cell.rate - 1.0).abs())
+    };
+    let now = catalog.cells().filter_map(error);
     let (sum, n) = now.fold((0.0, 0_u64), |(sum, n), error| (sum + error, n + 1));
     if n > 0 {
         page.one(
@@ -255,6 +266,12 @@ fn service(page: &mut Page, shared: &Shared) {
     );
     page.one("arles_snapshots_total", "counter", "Snapshots written since the start.", gauges.snapshots.get());
     page.one("arles_snapshot_bytes", "gauge", "Size of the last snapshot.", gauges.snapshot_bytes.get());
+    page.one(
+        "arles_progress_reports_total",
+        "counter",
+        "Progress reports of jobs' own code since the start.",
+        gauges.progress_reports.get(),
+    );
     page.one("arles_requests_waiting", "gauge", "Requests queued for the event loop.", gauges.inbox.get());
     page.one("arles_event_listeners", "gauge", "Open event streams.", gauges.listeners.get());
     page.one("arles_engine_up", "gauge", "Whether the engine responds.", gauges.engine_up.get());

@@ -22,6 +22,7 @@ use crate::Refusal;
 use crate::access::Caller;
 use crate::read::book::Book;
 use crate::service::Shared;
+use crate::service::catalog::CATALOG_FILE;
 use crate::service::clock;
 use crate::service::state_machine::{Recovered, StateMachine};
 use crate::store::entry::{JournalHeader, fingerprint};
@@ -29,6 +30,8 @@ use crate::store::{Store, StoreError};
 use arles_api as api;
 use arles_core::TenantId;
 use arles_core::allocate::POLICIES;
+use arles_learn::Catalog;
+use arles_learn::catalog::disk::Disk;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,6 +47,8 @@ pub struct Archive {
     book: Book,
     header: Arc<JournalHeader>,
     store: Store,
+    /// What was measured, where the catalog is beside the journal.
+    catalog: Catalog,
 }
 
 impl Archive {
@@ -79,7 +84,8 @@ impl Archive {
         let mut counts = crate::read::book::Reasons::new();
         book.set_reasons(&reasons, &mut counts);
         book.reasons = counts;
-        Self { state: fingerprint(&recovered.machine), book, header, store }
+        let catalog = Disk::read(&store.path().with_file_name(CATALOG_FILE)).unwrap_or_default();
+        Self { state: fingerprint(&recovered.machine), book, header, store, catalog }
     }
 
     /// A fingerprint of everything that was restored: scheduler, keys and book, as it is once all history is written.
@@ -126,6 +132,14 @@ impl<'a> View<'a> {
         match self.source {
             Source::Live(shared) => read(&shared.book()),
             Source::Archive(archive) => read(&archive.book),
+        }
+    }
+
+    /// What was measured.
+    fn catalog<T>(&self, read: impl FnOnce(&Catalog) -> T) -> T {
+        match self.source {
+            Source::Live(shared) => read(&shared.catalog.read()),
+            Source::Archive(archive) => read(&archive.catalog),
         }
     }
 

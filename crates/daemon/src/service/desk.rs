@@ -6,6 +6,7 @@
 mod job_request;
 mod nodes;
 mod program;
+mod progress;
 mod tokens;
 pub(crate) mod workload_name;
 
@@ -17,7 +18,7 @@ use crate::service::admit::AFTER_ENDED;
 use crate::service::state_machine::StateMachine;
 use crate::service::{Change, Message, NewJob, ServiceState, Shared};
 use crate::store::entry::{Key, fingerprint};
-use arles_api::{self as api, JobState};
+use arles_api as api;
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_core::job::{self, check_weight};
 use arles_core::library::suggestion;
@@ -184,25 +185,6 @@ impl Desk {
         let of = self.own_tenant(who)?;
         self.change(Change::Cancel { job: JobId(job), of }).await?;
         self.view(who).job(job)
-    }
-
-    /// Takes a progress report of a job's own code; returns what the code should do next.
-    ///
-    /// # Errors
-    /// When the caller sees no such job, or it has ended.
-    pub fn progress(&self, who: &Caller, job: u64, progress: api::Progress) -> Result<api::Instruction, Refusal> {
-        let state = self.view(who).job(job)?.state;
-        if state.over() {
-            return Err(job_over(job));
-        }
-        if let Some(record) = crate::read::book::edit(&mut self.shared.book_mut().jobs, &JobId(job)) {
-            record.progress = Some(progress);
-        }
-        let stop = state == JobState::Stopping;
-        Ok(api::Instruction {
-            action: if stop { api::Action::CheckpointAndStop } else { api::Action::Continue },
-            grace_seconds: stop.then_some(self.shared.options.grace_seconds),
-        })
     }
 
     /// Switches the policy.

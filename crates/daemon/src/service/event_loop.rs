@@ -10,6 +10,7 @@
 //! when there is one. If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
 //! restart is back at the last sync.
 
+use super::progress::PROGRESS_EVERY;
 use super::{Message, ServiceState, Shared, engine_worker, snapshotter, workers};
 use crate::Refusal;
 use crate::read::book::Reasons;
@@ -19,7 +20,7 @@ use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, Store, StoreError
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, OrderReply};
-use arles_core::estimate::{RateQuery, RateRow};
+use arles_core::estimate::{Observation, RateQuery, RateRow};
 use arles_core::scheduler::{Event, Order, Verdict};
 use arles_core::{Cluster, Input, JobId, Output, Time};
 use std::collections::VecDeque;
@@ -39,6 +40,8 @@ const REASONS_TIME_RATIO: u32 = 50;
 const SNAPSHOT_TIME_RATIO: u32 = 100;
 /// Pause before the next maintenance step when the loop is idle.
 const MAINTENANCE_PAUSE: Duration = Duration::from_millis(2);
+/// How long the end waits for the catalog to be written.
+const CATALOG_PATIENCE: Duration = Duration::from_secs(5);
 /// Stepping time after which a snapshot is due: about as long a restart takes to do it again.
 const SNAPSHOT_COST: Duration = Duration::from_millis(300);
 
@@ -67,6 +70,8 @@ pub(crate) struct EventLoop {
     store: Store,
     machine: StateMachine,
     seq: u64,
+    /// Number of the last entry of measurements.
+    last_measured: u64,
     next_tick: Time,
     next_survey: Time,
     /// Since the last snapshot.
@@ -75,6 +80,8 @@ pub(crate) struct EventLoop {
     /// Not before then: the next snapshot, and the next refresh of reasons.
     next_snapshot: Instant,
     next_reasons: Instant,
+    /// When progress reports are journalled next, by the wall's clock.
+    next_progress: Instant,
     maintenance: VecDeque<MaintenanceStep>,
     /// Entries that take long to step: one per pass of the loop, each in a batch of its own, so that requests come in between.
     slow_entries: VecDeque<Entry>,
@@ -82,18 +89,20 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: StateMachine, seq: u64) -> Self {
-        let now = shared.clock.now();
+        let (now, last_measured) = (shared.clock.now(), shared.catalog.written());
         Self {
             shared,
             store,
             machine,
             seq,
+            last_measured,
             next_tick: now,
             next_survey: now,
             cost: Duration::ZERO,
             entries: 0,
             next_snapshot: Instant::now(),
             next_reasons: Instant::now(),
+            next_progress: Instant::now(),
             maintenance: VecDeque::new(),
             slow_entries: VecDeque::new(),
         }
@@ -119,7 +128,7 @@ impl EventLoop {
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
         self.resync_workers(workers);
         loop {
-            let mut pause = self.shared.clock.until(self.next_tick);
+            let mut pause = self.shared.clock.until(self.next_tick).min(self.until_progress());
             if !self.maintenance.is_empty() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
@@ -143,9 +152,14 @@ impl EventLoop {
                 while !self.slow_entries.is_empty() {
                     self.commit_slow_entry(now, workers)?;
                 }
-                return self.close();
+                while self.commit_progress(now, workers)? {}
+                return self.close(workers);
             }
             self.commit_slow_entry(now, workers)?;
+            if self.until_progress().is_zero() || self.shared.progress.is_full() {
+                self.next_progress = Instant::now() + PROGRESS_EVERY;
+                self.commit_progress(now, workers)?;
+            }
             if now >= self.next_tick {
                 self.tick(now, workers)?;
             }
@@ -159,6 +173,28 @@ impl EventLoop {
         let mut batch = Batch::default();
         self.step(now, entry, &mut batch);
         self.commit(batch, workers)
+    }
+
+    fn until_progress(&self) -> Duration {
+        self.next_progress.saturating_duration_since(Instant::now())
+    }
+
+    /// Journals the progress reports that have gathered, and what they measure, in a batch of their own; `false` if there were none.
+    fn commit_progress(&mut self, now: Time, workers: &Workers) -> Result<bool, StoreError> {
+        let mut reports = self.shared.progress.take();
+        reports.retain(|report| self.machine.scheduler.job_status(report.job).is_some());
+        if reports.is_empty() {
+            return Ok(false);
+        }
+        // The book is as of the last commit, and nothing comes between: published, these reports lead to the same.
+        let measured = self.shared.book().observations(&reports);
+        let mut batch = Batch::default();
+        self.step(now, Entry::Progress(reports), &mut batch);
+        if !measured.is_empty() {
+            self.step(now, Entry::Measured(measured), &mut batch);
+        }
+        self.commit(batch, workers)?;
+        Ok(true)
     }
 
     /// Sends live jobs, removals and open orders again, after a start or when the engine is back.
@@ -211,7 +247,8 @@ impl EventLoop {
                 self.slow_entries.push_back(Entry::Input(Input::Surveyed(report.survey)));
                 self.slow_entries.push_back(Entry::Meters(report.meters));
                 if !report.observations.is_empty() {
-                    self.slow_entries.push_back(Entry::Measured(report.observations));
+                    let observations = self.shared.book().heard_from_engine(report.observations);
+                    self.slow_entries.push_back(Entry::Measured(observations));
                 }
                 // Last: what the survey shows has the numbers of the cluster as it was.
                 if let Some(inventory) = report.inventory {
@@ -228,6 +265,8 @@ impl EventLoop {
             }
             Message::JobsSynced(meters) => self.step_in_order(now, Entry::RollCall(meters), batch),
             Message::Reconnected => self.resync_workers(workers),
+            // It only wakes the loop.
+            Message::ProgressGathered => {}
             Message::Stop => batch.stop = true,
             Message::Maintenance(steps) => self.maintenance = steps,
         }
@@ -266,6 +305,9 @@ impl EventLoop {
         self.cost += took;
         self.entries += 1;
         self.seq += 1;
+        if matches!(entry, Entry::Measured(_)) {
+            self.last_measured = self.seq;
+        }
         let digest = entry::digest(&effects.outputs);
         batch.records.push(JournalRecord { seq: self.seq, at: now, entry, digest });
         batch.effects.push(effects);
@@ -273,7 +315,7 @@ impl EventLoop {
 
     fn commit(&mut self, batch: Batch, workers: &Workers) -> Result<(), StoreError> {
         let rows = if batch.records.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
-        let maintenance = self.maintenance.pop_front();
+        let maintenance = self.next_maintenance();
         if !batch.records.is_empty() || !rows.is_empty() || maintenance.is_some() {
             let began = Instant::now();
             if let Err(error) = self.store.append(&batch.records, &rows, maintenance.as_ref()) {
@@ -301,6 +343,16 @@ impl EventLoop {
         Ok(())
     }
 
+    /// The next maintenance step. Entries go only when the catalog has what was measured in them.
+    fn next_maintenance(&mut self) -> Option<MaintenanceStep> {
+        let mut step = self.maintenance.pop_front();
+        if let Some(MaintenanceStep::Drop { up_to }) = &mut step {
+            let written = self.shared.catalog.written();
+            *up_to = if written >= self.last_measured { u64::MAX } else { written };
+        }
+        step
+    }
+
     fn publish(&self, batch: &Batch, rows: &[HistoryRow]) {
         if batch.records.is_empty() && rows.is_empty() {
             return;
@@ -326,7 +378,11 @@ impl EventLoop {
                 let _ = workers.estimator.send(workers::EstimatorTask::Workload(workload.clone()));
             }
             Entry::Measured(observations) => {
-                let _ = workers.estimator.send(workers::EstimatorTask::Observe(observations.clone()));
+                let book = self.shared.book();
+                let cell = |seen: &Observation| Some((book.catalog_key(seen)?, *seen));
+                let cells = observations.iter().filter_map(cell).collect();
+                let (seq, seen) = (record.seq, observations.clone());
+                let _ = workers.estimator.send(workers::EstimatorTask::Observe { seq, seen, cells });
             }
             _ => {}
         }
@@ -374,13 +430,20 @@ impl EventLoop {
     }
 
     /// Writes everything that is not yet written.
-    fn close(&mut self) -> Result<(), StoreError> {
+    fn close(&mut self, workers: &Workers) -> Result<(), StoreError> {
+        let (reply, written) = std::sync::mpsc::channel();
+        let asked = workers.estimator.send(workers::EstimatorTask::WriteCatalog(reply)).is_ok();
         let rows = self.shared.book_mut().rows_to_write();
         self.store.append(&[], &rows, None)?;
         self.shared.book_mut().rows_written(&rows);
         let bytes = snapshotter::serialise(&self.machine, &self.shared.book());
-        for step in pieces(self.seq, bytes, self.shared.options.keep_journal) {
+        self.maintenance = pieces(self.seq, bytes, self.shared.options.keep_journal);
+        while let Some(step) = self.next_maintenance() {
             self.store.append(&[], &[], Some(&step))?;
+        }
+        if asked {
+            // A catalog that is not written in time is brought up to date by the next start.
+            let _ = written.recv_timeout(CATALOG_PATIENCE);
         }
         Ok(())
     }

@@ -81,6 +81,8 @@ pub struct Gauges {
     pub request: Histogram,
     /// HTTP responses by status class: 1xx to 5xx.
     pub answers: [Count; 5],
+    /// Progress reports of jobs' own code.
+    pub progress_reports: Count,
     /// Entries written since the start.
     pub entries: Count,
     /// Entries since the last snapshot.

@@ -4,7 +4,7 @@
 //! the two lies the sync of the journal.
 
 use crate::read::book::{Book, HeldGpus, Workloads};
-use crate::store::entry::{self, Entry, JournalHeader, Key};
+use crate::store::entry::{self, Entry, JournalHeader, Key, ProgressReport};
 use crate::store::{JournalRecord, Store, StoreError};
 use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
@@ -140,6 +140,7 @@ impl StateMachine {
             Some((seq, Saved { mut machine, mut book })) => {
                 machine.keys.index();
                 machine.open_problem = machine.problem_in_flight();
+                book.keep_old_sightings();
                 book.cluster = Some(Arc::new(machine.scheduler.cluster().clone()));
                 Arc::make_mut(&mut book.workloads).attach(header);
                 machine.workloads = Arc::clone(&book.workloads);
@@ -202,8 +203,12 @@ impl StateMachine {
                 return Effects { round: self.scheduler.round(), ..Effects::default() };
             }
             Entry::Input(input) => input,
+            Entry::Progress(reports) => match checkpointed(reports) {
+                Some(input) => &{ input },
+                None => return self.no_effects(),
+            },
             Entry::Meters(_) | Entry::Dismissed(..) | Entry::RollCall(_) | Entry::Measured(_) => {
-                return Effects { round: self.scheduler.round(), ..Effects::default() };
+                return self.no_effects();
             }
         };
         let answered = match input {
@@ -231,6 +236,10 @@ impl StateMachine {
         Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, nodes }
     }
 
+    fn no_effects(&self) -> Effects {
+        Effects { round: self.scheduler.round(), ..Effects::default() }
+    }
+
     fn job_update(&self, job: JobId) -> Option<JobUpdate> {
         let job_status = self.scheduler.job_status(job)?;
         let held = job_status.gang.map(|gang| HeldGpus {
@@ -253,4 +262,10 @@ impl StateMachine {
             estimated_rate: (job_status.rate > 0.0).then_some(job_status.rate),
         })
     }
+}
+
+/// What the scheduler is told of progress reports: the steps that are safe.
+fn checkpointed(reports: &[ProgressReport]) -> Option<Input> {
+    let safe: Vec<(JobId, f64)> = reports.iter().filter_map(|r| Some((r.job, r.safe_steps?))).collect();
+    (!safe.is_empty()).then_some(Input::Checkpointed(safe))
 }

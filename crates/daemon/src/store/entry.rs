@@ -74,6 +74,35 @@ pub struct Key {
     pub request: u64,
 }
 
+/// A progress report of a job's own code.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ProgressReport {
+    /// The job.
+    pub job: JobId,
+    /// When it arrived.
+    pub at: Time,
+    /// Steps done since the job began.
+    pub steps: f64,
+    /// Steps per second, where the code measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Seconds of the scheduler's clock in one of the code's, which is the wall's.
+    #[serde(default = "unaccelerated", skip_serializing_if = "is_unaccelerated")]
+    pub speed: f64,
+    /// Steps that a checkpoint contains, if there was one since the last entry.
+    #[serde(default, rename = "safe", skip_serializing_if = "Option::is_none")]
+    pub safe_steps: Option<f64>,
+}
+
+fn unaccelerated() -> f64 {
+    1.0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_unaccelerated(speed: &f64) -> bool {
+    *speed == 1.0
+}
+
 /// One thing that came in.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -91,8 +120,10 @@ pub enum Entry {
     /// The engine was sent the list of live jobs; these are the last meters of others. It closes no record: a job that ended while
     /// the list was on its way is metered once more, when it is dismissed.
     RollCall(Vec<JobMeter>),
-    /// Rates and powers that were measured.
+    /// Rates and powers that were measured. A rate of 0 was not measured; then it is about the power alone.
     Measured(Vec<Observation>),
+    /// What jobs' own code said of its progress, the newest of each job, in order of jobs.
+    Progress(Vec<ProgressReport>),
 }
 
 /// The fingerprint of anything that is written as JSON.

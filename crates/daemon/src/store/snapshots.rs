@@ -35,8 +35,11 @@ pub enum MaintenanceStep {
         /// Checksum of the whole snapshot.
         checksum: i64,
     },
-    /// Some of the entries go that the two newest snapshots make needless.
-    Drop,
+    /// Some of the entries go that the two newest snapshots make needless, none of them after `up_to`.
+    Drop {
+        /// The last entry that nobody else needs.
+        up_to: u64,
+    },
 }
 
 /// The steps that a snapshot is made of.
@@ -46,7 +49,7 @@ pub(crate) fn pieces(seq: u64, bytes: Vec<u8>, keep_entries: bool) -> VecDeque<M
     steps.push_back(MaintenanceStep::Finish { seq, bytes: bytes.len(), checksum: checksum(&bytes) });
     drop(bytes);
     if !keep_entries {
-        steps.extend(std::iter::repeat_n(MaintenanceStep::Drop, DROPS));
+        steps.extend(std::iter::repeat_n(MaintenanceStep::Drop { up_to: u64::MAX }, DROPS));
     }
     steps
 }
@@ -65,8 +68,18 @@ pub(super) fn write(transaction: &Transaction<'_>, step: &MaintenanceStep) -> ru
                 transaction.execute("DELETE FROM snapshot_part WHERE seq < ?1", [older])?;
             }
         }
-        MaintenanceStep::Drop => {
+        MaintenanceStep::Drop { up_to } => {
             if let Some(older) = older(transaction)? {
+                let older = older.min(i64::try_from(*up_to).unwrap_or(i64::MAX));
+                // Whoever keeps what was measured can tell by this whether something is missing.
+                let sql = "SELECT max(seq) FROM (SELECT seq, entry FROM journal WHERE seq <= ?1 ORDER BY seq LIMIT ?2) \
+                           WHERE substr(entry, 1, 12) = '{\"measured\":'";
+                let measured: Option<i64> =
+                    transaction.prepare_cached(sql)?.query_row(params![older, DROPPED], |row| row.get(0))?;
+                if let Some(seq) = measured {
+                    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('measured-dropped', ?1)";
+                    transaction.prepare_cached(sql)?.execute([seq.to_string()])?;
+                }
                 let sql =
                     "DELETE FROM journal WHERE seq IN (SELECT seq FROM journal WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";
                 transaction.prepare_cached(sql)?.execute(params![older, DROPPED])?;

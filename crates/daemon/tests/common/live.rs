@@ -105,6 +105,11 @@ impl Live {
             |truth| -> Box<dyn Estimator> { Box::new(Doubtful { oracle: Oracle(truth), measured: BTreeMap::new() }) };
         let service = Options { speed, ..Options::default() };
         let service = super::start_with(&folder.0, header, service, "doubtful", doubtful);
+        Self::serve(folder, service, options)
+    }
+
+    /// The HTTP server for a service whose journal is in this folder.
+    pub fn serve(folder: Folder, service: Service, options: http::Options) -> Self {
         let desk = service.desk();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");

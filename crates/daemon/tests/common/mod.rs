@@ -14,6 +14,7 @@ use arles_daemon::entry::JournalHeader;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
 use arles_engine::Virtual;
+use arles_learn::Catalog;
 use arles_sim::measure::Noise;
 use arles_sim::truth::{Oracle, Truth};
 use arles_sim::world::WorldOptions;
@@ -74,21 +75,36 @@ pub fn start_with(
     header: &JournalHeader,
     options: Options,
     estimator_name: &str,
-    estimator: impl FnOnce(Arc<Truth>) -> Box<dyn Estimator>,
+    estimator: impl FnOnce(Arc<Truth>) -> Box<dyn Estimator> + Send + 'static,
+) -> Service {
+    let catalog = folder.join("catalog.db");
+    start_from(folder, header, options, &header.workloads, catalog, estimator_name, |truth, _| estimator(truth))
+}
+
+/// The same with another catalog, an estimator that is made from it, and a virtual engine that plays workloads as these.
+pub fn start_from(
+    folder: &Path,
+    header: &JournalHeader,
+    options: Options,
+    played: &[String],
+    catalog: PathBuf,
+    estimator_name: &str,
+    estimator: impl FnOnce(Arc<Truth>, &Catalog) -> Box<dyn Estimator> + Send + 'static,
 ) -> Service {
     let mut store = Store::open(folder).expect("a journal");
     if store.header().expect("readable").is_none() {
         store.set_header(header).expect("writable");
     }
-    let truth = Arc::new(Truth::new(header.cluster.kinds(), &header.workloads, None).expect("a truth"));
+    let truth = Arc::new(Truth::new(header.cluster.kinds(), played, None).expect("a truth"));
     let boot = Time::from_seconds(arles_daemon::clock::wall().seconds()).0;
     let engine =
         Virtual::new(header.cluster.clone(), Arc::clone(&truth), WorldOptions::default(), Noise::default(), boot);
     let parts = Components {
         engine: Box::new(engine),
         engine_name: "virtual".into(),
-        estimator: estimator(truth),
+        estimator: Box::new(move |catalog| Ok(estimator(truth, catalog))),
         estimator_name: estimator_name.into(),
+        catalog,
     };
     Service::start(store, parts, options).expect("a service")
 }

@@ -9,6 +9,8 @@ const KILLED: i32 = 137;
 /// A gang that runs and goes on running, and what its GPUs draw.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SteadyGang {
+    /// The job that runs.
+    pub job: JobId,
     /// What runs, how large and beside whom.
     pub ask: RateQuery,
     /// The kind that it runs on.
@@ -178,7 +180,7 @@ impl World {
                 partner: partner.map(|p| p.spec.workload),
             };
             let watts = self.cluster.kind(gang.kind).idle_watts + active;
-            Some(SteadyGang { ask, kind: gang.kind, spread: gang.spread, rate: gang.rate, watts })
+            Some(SteadyGang { job: sim_job.spec.id, ask, kind: gang.kind, spread: gang.spread, rate: gang.rate, watts })
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::fault::{Failed, Hinted, remark};
 use anyhow::{Result, anyhow};
+use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_learn::Catalog;
 use arles_learn::catalog::disk::{Disk, DiskError};
 use std::ffi::OsString;
@@ -20,6 +21,8 @@ pub(super) struct Place {
 pub(super) fn find(flag: Option<&Path>) -> Result<Place> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = flag.map(Path::to_owned).or_else(|| set(VARIABLE).map(PathBuf::from)) {
+        // A daemon's state directory has its catalog in it.
+        let path = if path.is_dir() { path.join(CATALOG_FILE) } else { path };
         return Ok(Place { path, by_default: false });
     }
     let data = data_folder(set("XDG_DATA_HOME"), set("HOME")).ok_or_else(|| {

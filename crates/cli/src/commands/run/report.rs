@@ -1,7 +1,8 @@
 //! Reports of what was found, from a thread of their own.
 //!
 //! The first comes with the first count, then one every `every` seconds whether there is news or not: its answer is how the job hears that
-//! it should make room. The rate is that between the lines of two reports, and null where they are too close to tell. After the
+//! it should make room. The rate is that between the lines of two reports; where they are too close to tell it is what the
+//! command says itself, or null. After the
 //! k-th failure in a row the next report waits max(every, min(5 · 2^(k−1), 300)) seconds. Each kind of failure is told once.
 
 use super::child::Running;
@@ -142,7 +143,8 @@ impl ReportLoop {
             // Nothing to tell yet, and yet there may be something to hear.
             None => {
                 let job = self.client.get::<Job>(&format!("/v1/jobs/{}", self.job));
-                job.map(|job| (job.state == JobState::Stopping).then_some(GRACE_SECONDS))
+                let unwanted = [JobState::Stopping, JobState::Cancelled, JobState::Failed];
+                job.map(|job| unwanted.contains(&job.state).then_some(GRACE_SECONDS))
             }
         };
         match answer {
@@ -163,7 +165,7 @@ impl ReportLoop {
             let seconds = at.saturating_duration_since(then).as_secs_f64();
             (seconds >= self.every.as_secs_f64() / 2.0 && found.steps > steps).then(|| (found.steps - steps) / seconds)
         });
-        let body = Progress { steps: found.steps, rate: found.rate.or(between), checkpointed: false };
+        let body = Progress { steps: found.steps, rate: between.or(found.rate), checkpointed: false };
         let told = self.client.post(&format!("/v1/jobs/{}/progress", self.job), &body, None)?;
         self.delivered = Some((found.steps, at));
         Ok(told)

@@ -277,7 +277,7 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/jobs/{id}/progress",
         need: Need::Submit,
         summary: "Report progress of a job",
-        description: "Sent by the job's own code; returns what to do next: continue, or checkpoint and stop.",
+        description: "Sent by the job's own code; returns what to do next: continue, or checkpoint and stop, which is also told to code of jobs that were cancelled or have failed. Answered at once and journalled within about a second. A rate over an undisturbed stretch counts as a measurement.",
         parameters: &[JOB],
         body: Some(Body {
             schema: of::<api::Progress>,

@@ -1,6 +1,6 @@
-//! Energy accounts and measured rates.
+//! Energy accounts, and how far off estimates were when something was measured. What was measured is in the catalog.
 
-use super::{Book, CellKey, MeasuredCell, edit};
+use super::{Book, CellKey, edit};
 use crate::store::HistoryRow;
 use arles_core::engine::{JobMeter, KindMeter, Meters};
 use arles_core::estimate::{Observation, RateQuery};
@@ -10,6 +10,26 @@ use serde::{Deserialize, Serialize};
 
 /// Time between two samples of the counters, by the scheduler's clock.
 const SAMPLE_SECONDS: f64 = 300.0;
+
+/// A cell that was measured.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Sighting {
+    /// What was estimated when it was first measured.
+    pub(crate) first_estimate: Option<f64>,
+    /// When it was last measured.
+    pub(crate) at: Time,
+}
+
+/// A measured cell as the book had it before there was a catalog.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+pub(crate) struct OldCell {
+    pub(crate) mean_rate: f64,
+    pub(crate) mean_watts: f64,
+    pub(crate) times: u32,
+    pub(crate) at: Time,
+    #[serde(default)]
+    first_estimate: Option<f64>,
+}
 
 /// Counters since the journal began.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -125,7 +145,19 @@ impl Book {
         self.job_meter(boot, meter);
     }
 
+    /// Keeps of an old snapshot's cells what is still the book's.
+    pub(crate) fn keep_old_sightings(&mut self) {
+        for (key, cell) in &self.old_measured {
+            let sighting = Sighting { first_estimate: cell.first_estimate, at: cell.at };
+            self.sightings.entry(*key).or_insert(sighting);
+        }
+    }
+
     pub(super) fn measured(&mut self, seen: &Observation) {
+        self.note_watts(seen);
+        if seen.rate <= 0.0 {
+            return;
+        }
         let key: CellKey = (seen.ask, seen.kind, seen.spread);
         let guess = self.guess(&seen.ask, seen.kind, seen.spread);
         self.counts.measurements += 1;
@@ -133,19 +165,8 @@ impl Book {
             self.counts.error_sum += (guess / seen.rate - 1.0).abs();
             self.counts.errors += 1;
         }
-        let cell = self.measured.entry(key).or_insert(MeasuredCell {
-            rate: 0.0,
-            watts: 0.0,
-            mean_rate: 0.0,
-            mean_watts: 0.0,
-            times: 0,
-            at: seen.at,
-            first_estimate: guess,
-        });
-        cell.times += 1;
-        (cell.rate, cell.watts, cell.at) = (seen.rate, seen.watts, seen.at);
-        cell.mean_rate += (seen.rate - cell.mean_rate) / cell.times as f64;
-        cell.mean_watts += (seen.watts - cell.mean_watts) / cell.times as f64;
+        let sighting = self.sightings.entry(key).or_insert(Sighting { first_estimate: guess, at: seen.at });
+        sighting.at = sighting.at.max(seen.at);
     }
 
     /// What is estimated now of a cell that an engine may measure. (A pair is asked for with the lesser workload first.)

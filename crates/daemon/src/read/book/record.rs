@@ -1,10 +1,10 @@
 //! One job's record in the book.
 
-use super::{Book, NEXT_ROUND, edit};
+use super::{Book, NEXT_ROUND, Said, edit};
 use crate::service::state_machine::JobUpdate;
 use crate::store::HistoryRow;
 use crate::store::entry::Submission;
-use arles_api::{JobState, Progress};
+use arles_api::JobState;
 use arles_core::engine::JobMeter;
 use arles_core::meter::Charge;
 use arles_core::scheduler::Reason;
@@ -51,9 +51,15 @@ pub(crate) struct Record {
     pub(crate) reading: Option<(u64, JobMeter)>,
     /// Whether its last meter is read.
     pub(crate) metered: bool,
-    /// Last progress report of its own code.
-    #[serde(skip)]
-    pub(crate) progress: Option<Progress>,
+    /// What its own code said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) said: Option<Said>,
+    /// When its gang, its state or its partner's last changed.
+    #[serde(default)]
+    pub(crate) steady_since: Time,
+    /// When the power of one of its GPUs was last measured, and what it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) watts: Option<(Time, f64)>,
     /// Whether it waits until somebody releases it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) on_hold: bool,
@@ -90,7 +96,9 @@ impl Record {
             last_stop: 0,
             reading: None,
             metered: false,
-            progress: None,
+            said: None,
+            steady_since: Time::ZERO,
+            watts: None,
             on_hold: submission.spec.held,
             exit_code: None,
             tasks: submission.tasks,

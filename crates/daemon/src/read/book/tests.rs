@@ -93,3 +93,17 @@ fn a_job_that_ends_while_the_list_of_live_jobs_is_on_its_way_keeps_its_last_mete
     write_rows(&mut book);
     assert!(book.jobs.is_empty() && book.closing.is_empty());
 }
+
+#[test]
+fn a_snapshot_from_before_the_catalog_still_says_what_was_measured() {
+    let mut old = serde_json::to_value(completed()).expect("plain data");
+    let cell = r#"[[[{"workload":0,"gang":1,"partner":null},0,false],{"rate":9.0,"watts":80.0,"mean_rate":10.0,"mean_watts":90.0,"times":4,"at":7,"first_estimate":12.0}]]"#;
+    old["measured"] = serde_json::from_str(cell).expect("a cell");
+    old.as_object_mut().expect("fields").remove("sightings");
+    let mut book: Book = serde_json::from_value(old).expect("a book");
+    book.keep_old_sightings();
+    let key = (RateQuery { workload: WorkloadId(0), gang: 1, partner: None }, KindId(0), false);
+    assert_eq!(book.sightings[&key], Sighting { first_estimate: Some(12.0), at: Time(7) });
+    assert_eq!((book.old_measured[&key].mean_rate, book.old_measured[&key].times), (10.0, 4));
+    assert!(serde_json::to_value(&book).expect("plain data").get("measured").is_none());
+}

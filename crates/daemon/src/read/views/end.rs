@@ -52,7 +52,7 @@ fn by_steps(record: &Record, steps: f64) -> (Option<f64>, String) {
 }
 
 fn by_earlier_runs(book: &Book, record: &Record, expected: Option<f64>) -> (Option<f64>, String) {
-    let silent = if record.progress.is_none() { "no progress reported" } else { "no number of steps given" };
+    let silent = if record.said.is_none() { "no progress reported" } else { "no number of steps given" };
     let Some(expected) = expected else { return (None, format!("{silent} and no earlier run: end unknown")) };
     let served = book.served_seconds(record);
     if served > expected {

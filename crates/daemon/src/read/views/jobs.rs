@@ -1,6 +1,6 @@
 //! Jobs, live and past.
 
-use super::{View, cursor, end, energy_of, limit};
+use super::{Source, View, cursor, end, energy_of, limit};
 use crate::Refusal;
 use crate::access::Scope;
 use crate::read::book::{Book, NEXT_ROUND, Record};
@@ -201,7 +201,7 @@ impl View<'_> {
             failures: record.failures,
             gpu_seconds: record.gpu_seconds,
             energy: energy_of(&record.charge),
-            reported: record.progress,
+            reported: self.reported(record),
             program: spec.program.as_ref().map(|program| api::JobProgram { line: line_of(program), full: None }),
             open: matches!(spec.work, Work::Open(_)),
             expected_seconds: match spec.work {
@@ -227,6 +227,17 @@ impl View<'_> {
                 gpu_memory_gib: spec.needs.gpu_memory_gib,
             },
         }
+    }
+
+    /// What the job's own code said last, whether it is journalled yet or not.
+    fn reported(&self, record: &Record) -> Option<api::Progress> {
+        let newest = match self.source {
+            Source::Live(shared) => shared.progress.get(record.spec.id).map(|r| (r.steps, r.rate, r.safe_steps)),
+            Source::Archive(_) => None,
+        };
+        let (steps, rate, safe) =
+            newest.or_else(|| record.said.map(|said| (said.steps, said.rate, said.safe_steps)))?;
+        Some(api::Progress { steps, rate, checkpointed: safe == Some(steps) })
     }
 
     fn place(&self, book: &Book, record: &Record) -> Option<api::Place> {

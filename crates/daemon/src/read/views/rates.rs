@@ -2,10 +2,12 @@
 
 use super::{View, cursor, limit};
 use crate::Refusal;
+use crate::read::book::Book;
 use crate::read::views::Page;
 use arles_api as api;
 use arles_core::KindId;
 use arles_core::estimate::{Estimate, RateQuery, Source};
+use arles_learn::Catalog;
 
 impl View<'_> {
     /// Estimated rate of a job on each kind, fastest first.
@@ -39,7 +41,7 @@ impl View<'_> {
         let wanted = workload.map(super::jobs::known_workload);
         let mut cells = Vec::new();
         let mut seen = 0_usize;
-        self.book(|book| {
+        let mut show = |book: &Book, catalog: &Catalog| {
             let own = self.own_workloads(book);
             let name = |id: arles_core::WorkloadId| book.workloads.name(id);
             for (ask, row) in &book.estimates {
@@ -57,7 +59,12 @@ impl View<'_> {
                     if seen <= skip || cells.len() > limit {
                         continue;
                     }
-                    let measured = book.measured.get(&(*ask, KindId(j as u16), false));
+                    let kind = KindId(j as u16);
+                    let measured = book
+                        .cell_key(ask, kind)
+                        .and_then(|key| catalog.get(&key))
+                        .filter(|cell| cell.source == Source::Measured);
+                    let first = book.sightings.get(&(*ask, kind, false)).and_then(|sighting| sighting.first_estimate);
                     cells.push(api::EstimateCell {
                         workload: name(ask.workload).to_owned(),
                         gang: ask.gang,
@@ -67,24 +74,22 @@ impl View<'_> {
                         watts: cell.watts,
                         standard_error: cell.standard_error,
                         source: source(cell.source).into(),
-                        first_rate: measured.and_then(|m| m.first_estimate),
+                        first_rate: first,
                         measured_rate: measured.map(|m| m.rate),
-                        measured_watts: measured.map(|m| m.watts),
-                        measurements: measured.map_or(0, |m| m.times),
+                        measured_watts: measured.and_then(|m| m.watts),
+                        measurements: measured.map_or(0, |m| u64::from(m.observations)),
                     });
                 }
             }
-        });
+        };
+        self.catalog(|catalog| self.book(|book| show(book, catalog)));
         let next = (cells.len() > limit).then(|| (skip + limit).to_string());
         cells.truncate(limit);
         Ok(api::Estimates { estimates: cells, next })
     }
 
     /// The workloads of the caller's own live jobs; `None` for whoever may see all.
-    fn own_workloads(
-        &self,
-        book: &crate::read::book::Book,
-    ) -> Option<std::collections::BTreeSet<arles_core::WorkloadId>> {
+    fn own_workloads(&self, book: &Book) -> Option<std::collections::BTreeSet<arles_core::WorkloadId>> {
         let own = self.who.tenant.as_ref()?;
         let mine = book.jobs.values().filter(|record| book.tenants[record.spec.tenant.index()].name == *own);
         Some(mine.map(|record| record.spec.workload).collect())
