@@ -353,7 +353,10 @@ fn a_survey_shows_what_runs_and_what_has_ended(t: &mut Trial<'_>) {
     assert!(t.survey().survey.gangs.is_empty());
     assert!(t.starts(1, 1, &[0]));
     assert!(t.starts(2, 2, &[1, 2]));
-    t.wait(20.0);
+    // A driver asks for news all the time, and rates are measured between two looks.
+    t.wait(10.0);
+    t.engine.poll(t.bed.now()).expect("the engine answers");
+    t.wait(10.0);
     let (now, asked) = (t.bed.now(), Time(t.bed.now().0 - 3));
     let seen = t.engine.survey(now, asked).expect("the engine answers");
     assert_eq!(seen.survey.at, asked, "as of the question");

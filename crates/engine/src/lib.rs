@@ -7,12 +7,14 @@
 //! - [`serve`] puts a virtual cluster into a process of its own, and [`Remote`] is the way there.
 
 pub mod contract;
+mod local;
 mod log;
 mod remote;
 mod serve;
 mod virtual_cluster;
 mod wire;
 
+pub use local::{GpuMeter, GpuReading, Local, LocalOptions, Nominal};
 pub use log::{LogEvent, LogLine};
 pub use remote::Remote;
 pub use serve::serve;

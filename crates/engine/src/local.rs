@@ -1,0 +1,597 @@
+//! One machine and its GPUs: gangs are processes here.
+//!
+//! A small lab's box with mixed cards and no Slurm, or a laptop whose GPUs are only declared. The scheduler's cluster is this machine: each of
+//! its nodes is a kind of GPU in it, and GPU number i of a node is the i-th device of that node in the list of devices.
+//!
+//! - A program is started with the GPUs it may use in `CUDA_VISIBLE_DEVICES`, under a shell that writes down how it ended
+//!   ([`process`]). Its output goes to files.
+//! - A stop is SIGTERM to everything that it started, and SIGKILL when the grace period is over. A program that is stopped this way has not
+//!   finished, whatever code it ends with: it may have saved its state and left with 0.
+//! - Steps come from the file that the program may write; what its code reports to the daemon goes another way.
+//! - What was started is on disk before anybody is told, so an engine that is opened on the same folder goes on where the last one was.
+//!
+//! Must never: signal a process that it did not start, start two programs of one job, or give a GPU to two jobs that may not share it.
+
+mod meter;
+mod process;
+
+pub use meter::{GpuMeter, GpuReading, Nominal};
+
+use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, KindMeter, LiveJob, Meters, OrderReply};
+use arles_core::estimate::{Observation, RateQuery};
+use arles_core::meter::{self as energy, Charge, Draw, Resident};
+use arles_core::scheduler::{
+    Fence, GangEvent, GangReport, GangState, ObservedGang, ObservedNode, Order, Start, Survey,
+};
+use arles_core::{Cluster, GpuId, JobId, Program, Time};
+use process::{End, Launch, Process, Record};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// Exit code of a program that was asked to make room and did.
+const PREEMPTED: i32 = 85;
+/// Jobs that are over and still remembered, so that what is asked twice is answered twice.
+const REMEMBERED: usize = 16_384;
+
+/// Where a local engine keeps things, and how patient it is.
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// Folder for records of what was started.
+    pub state: PathBuf,
+    /// Folder for the output of programs that do not name their own files.
+    pub logs: PathBuf,
+    /// Seconds between SIGTERM and SIGKILL.
+    pub grace_seconds: f64,
+    /// Names of devices by GPU number as `CUDA_VISIBLE_DEVICES` takes them; GPUs beyond the list are numbered.
+    pub devices: Vec<String>,
+    /// Told to every program on top of its own environment: where the daemon listens, say.
+    pub environment: BTreeMap<String, String>,
+    /// Another number whenever counters begin anew.
+    pub boot: u64,
+}
+
+/// A gang whose program was started.
+struct Gang {
+    process: Process,
+    /// When it is killed, once it was told to stop.
+    kill_at: Option<Time>,
+    ended: Option<(GangState, Option<i32>)>,
+    /// The count that the next rate is measured from, when the program wrote it, and when it was read.
+    counted: Option<(f64, SystemTime, Time)>,
+    /// Since when neither it nor a partner has come or gone.
+    undisturbed: Time,
+}
+
+/// A job, live or remembered.
+struct LocalJob {
+    live: LiveJob,
+    gang: Option<Gang>,
+    /// No gang up to this one may start.
+    fence: Fence,
+    outcome: Option<(Fence, GangEvent, Option<i32>)>,
+    charge: Charge,
+    gpu_seconds: f64,
+    steps: f64,
+    rate: f64,
+}
+
+impl LocalJob {
+    fn new(live: LiveJob) -> Self {
+        let steps = live.steps_done.max(0.0);
+        Self {
+            live,
+            gang: None,
+            fence: Fence(0),
+            outcome: None,
+            charge: Charge::default(),
+            gpu_seconds: 0.0,
+            steps,
+            rate: 0.0,
+        }
+    }
+
+    fn running(&self) -> Option<&Gang> {
+        self.gang.as_ref().filter(|gang| gang.ended.is_none())
+    }
+
+    fn meter(&self) -> JobMeter {
+        JobMeter {
+            job: self.live.spec.id,
+            charge: self.charge,
+            gpu_seconds: self.gpu_seconds,
+            steps: self.steps,
+            rate: if self.running().is_some() { self.rate } else { 0.0 },
+        }
+    }
+}
+
+/// This machine as an engine.
+pub struct Local {
+    options: LocalOptions,
+    cluster: Cluster,
+    meter: Box<dyn GpuMeter>,
+    jobs: BTreeMap<JobId, LocalJob>,
+    /// Jobs that are over, and jobs that were never made known and got orders nevertheless.
+    past: BTreeMap<JobId, LocalJob>,
+    barred: BTreeMap<JobId, Fence>,
+    kinds: Vec<KindMeter>,
+    watts: Vec<f32>,
+    counters: Vec<Option<f64>>,
+    settled: Option<Time>,
+    news: Vec<GangReport>,
+    /// Jobs that held GPUs since the last look.
+    shown: BTreeSet<JobId>,
+}
+
+impl Local {
+    /// Takes hold of this machine, and of what an earlier engine with the same folder left running.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn open(cluster: Cluster, options: LocalOptions, meter: Box<dyn GpuMeter>) -> Result<Self, EngineError> {
+        let folder = options.state.display().to_string();
+        let cannot =
+            |error: std::io::Error| EngineError(format!("cannot use the folder {folder}: {error}; choose another"));
+        std::fs::create_dir_all(&options.state).map_err(cannot)?;
+        let mut local = Self {
+            kinds: vec![KindMeter::default(); cluster.kinds().len()],
+            watts: vec![0.0; cluster.gpus()],
+            counters: vec![None; cluster.gpus()],
+            cluster,
+            meter,
+            jobs: BTreeMap::new(),
+            past: BTreeMap::new(),
+            barred: BTreeMap::new(),
+            settled: None,
+            news: Vec::new(),
+            shown: BTreeSet::new(),
+            options,
+        };
+        local.adopt().map_err(cannot)?;
+        Ok(local)
+    }
+
+    /// Whether energy is measured, or nominal because no device has a meter.
+    #[must_use]
+    pub fn measures(&self) -> bool {
+        self.meter.measures()
+    }
+
+    /// Finds what was started earlier. Its jobs are made known again by the driver; until then they are remembered.
+    fn adopt(&mut self) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(&self.options.state)?.flatten() {
+            let Some(process) = Process::adopt(entry.path()) else { continue };
+            let Record { job, fence, started, .. } = process.record;
+            let spec = arles_core::JobSpec { id: job, ..arles_core::JobSpec::default() };
+            let known = self.past.entry(job).or_insert_with(|| LocalJob::new(LiveJob { spec, steps_done: 0.0 }));
+            if known.fence < fence {
+                known.fence = fence;
+                known.steps = process.steps().map_or(known.steps, |(steps, _)| steps);
+                known.gang = Some(Gang { process, kill_at: None, ended: None, counted: None, undisturbed: started });
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts energy and service until now, and notices what has ended.
+    fn pass(&mut self, now: Time) -> Time {
+        let now = self.settled.map_or(now, |settled| settled.max(now));
+        self.count(now);
+        self.settled = Some(now);
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        for job in jobs {
+            self.look_after(now, job);
+        }
+        now
+    }
+
+    /// Everything since the last call belongs to whoever held the GPUs in that time.
+    fn count(&mut self, now: Time) {
+        let Some(since) = self.settled else { return };
+        let seconds = now.since(since);
+        let mut holders: Vec<Vec<JobId>> = vec![Vec::new(); self.cluster.gpus()];
+        for (&id, job) in &self.jobs {
+            let gpus = job.running().map_or(&[][..], |gang| &gang.process.record.gpus);
+            for gpu in gpus {
+                holders[gpu.index()].push(id);
+            }
+        }
+        for (_, node) in self.cluster.present() {
+            for gpu in node.gpu_range() {
+                let (at, kind) = (gpu as usize, self.cluster.kind(node.kind));
+                let held = &holders[at];
+                // A device that cannot be read is counted as it was: a gap in the account would be charged to nobody.
+                let reading = self.meter.read(gpu, kind, !held.is_empty()).ok();
+                let watts = reading.map_or(f64::from(self.watts[at]), |reading| reading.watts);
+                self.watts[at] = watts as f32;
+                let counter = reading.and_then(|reading| reading.joules);
+                let counted =
+                    counter.zip(self.counters[at]).map(|(new, old)| new - old).filter(|joules| *joules >= 0.0);
+                self.counters[at] = counter.or(self.counters[at]);
+                let joules = counted.unwrap_or(watts * seconds);
+                let idle = (kind.idle_watts * seconds).min(joules);
+                let draw = Draw { idle_joules: idle, active_joules: joules - idle };
+                let meter = &mut self.kinds[node.kind.index()];
+                if held.is_empty() {
+                    meter.unused_joules += joules;
+                    continue;
+                }
+                meter.used.idle_joules += draw.idle_joules;
+                meter.used.active_joules += draw.active_joules;
+                meter.busy_gpu_seconds += seconds;
+                let residents: Vec<Resident> =
+                    held.iter().map(|&job| Resident { job, activity: 1.0, restarting: false }).collect();
+                let jobs = &mut self.jobs;
+                energy::divide(draw, &residents, |job, charge| {
+                    if let Some(job) = jobs.get_mut(&job) {
+                        job.charge.add(&charge);
+                        job.gpu_seconds += seconds;
+                    }
+                });
+            }
+        }
+    }
+
+    /// Reads a job's steps, kills what was told to stop and did not, and notices an end.
+    fn look_after(&mut self, now: Time, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(gang) = job.gang.as_mut().filter(|gang| gang.ended.is_none()) else { return };
+        if let Some((steps, at)) = gang.process.steps() {
+            job.steps = job.steps.max(steps);
+            gang.counted.get_or_insert((steps, at, now));
+        }
+        let Some(end) = gang.process.end() else {
+            if gang.kill_at.is_some_and(|at| now >= at) {
+                gang.process.signal("KILL");
+            }
+            return;
+        };
+        let stopping = gang.kill_at.is_some();
+        let (state, code) = match end {
+            End::Code(0) if !stopping => (GangState::Finished, Some(0)),
+            End::Code(code) => (GangState::Failed(in_words(code)), Some(code)),
+            End::Vanished => (GangState::Failed("it ended without leaving an exit code".into()), None),
+        };
+        let fence = gang.process.record.fence;
+        let event = match &state {
+            // Whoever was told to stop has stopped, with whatever code.
+            _ if stopping => GangEvent::Stopped(job.steps),
+            GangState::Finished => GangEvent::Finished,
+            // It made room by itself: nothing of it has failed.
+            GangState::Failed(_) if code == Some(PREEMPTED) => GangEvent::Stopped(job.steps),
+            GangState::Failed(why) => GangEvent::Failed(job.steps, why.clone()),
+            GangState::Running => return,
+        };
+        job.outcome = Some((fence, event.clone(), code));
+        if matches!(event, GangEvent::Stopped(_)) {
+            gang.process.forget();
+            job.gang = None;
+        } else {
+            gang.ended = Some((state, code));
+        }
+        self.news.push(GangReport { exit_code: code, ..GangReport::new(id, fence, event) });
+    }
+
+    /// Why a gang cannot be started, whoever else is there.
+    fn why_not(&self, start: &Start) -> Option<String> {
+        let (job, kinds, gpus) = (start.job.0, self.cluster.kinds().len(), self.cluster.gpus());
+        let live = &self.jobs[&start.job].live;
+        if start.kind.index() >= kinds {
+            return Some(format!("job {job} was ordered onto {}, and there are {kinds} kinds here", start.kind));
+        }
+        if live.spec.program.is_none() {
+            return Some(format!(
+                "job {job} has no program; this engine runs programs: submit one with 'arles submit -- COMMAND'"
+            ));
+        }
+        if !(live.steps_done >= 0.0) {
+            return Some(format!("job {job} is to go on from {} steps; expected 0 or more", live.steps_done));
+        }
+        if start.gpus.is_empty() || start.gpus.len() != live.spec.gang as usize {
+            let (gang, ordered) = (live.spec.gang, start.gpus.len());
+            return Some(format!("job {job} needs a gang of {gang} and was ordered onto {ordered} GPUs"));
+        }
+        for (i, &gpu) in start.gpus.iter().enumerate() {
+            if gpu.index() >= gpus || self.cluster.node(self.cluster.node_of(gpu)).removed {
+                return Some(format!("{gpu} was ordered for job {job} and is not here"));
+            }
+            if self.cluster.kind_of(gpu) != start.kind || start.gpus[..i].contains(&gpu) {
+                return Some(format!(
+                    "{gpu} was ordered for job {job} twice, or is of another kind than {}",
+                    start.kind
+                ));
+            }
+            let mut others = self.holders(gpu).filter(|other| *other != start.job);
+            let Some(other) = others.next() else { continue };
+            let alone = others.next().is_none();
+            let both_single = live.spec.gang == 1 && self.jobs[&other].live.spec.gang == 1;
+            if !(alone && both_single && self.cluster.kind(start.kind).max_jobs >= 2) {
+                return Some(format!("job {job} cannot run beside job {} on {gpu}", other.0));
+            }
+        }
+        None
+    }
+
+    fn holders(&self, gpu: GpuId) -> impl Iterator<Item = JobId> + '_ {
+        let holds = move |job: &LocalJob| job.running().is_some_and(|gang| gang.process.record.gpus.contains(&gpu));
+        self.jobs.iter().filter(move |(_, job)| holds(job)).map(|(&id, _)| id)
+    }
+
+    fn start(&mut self, now: Time, start: &Start) -> Result<Option<GangReport>, String> {
+        let Some(job) = self.jobs.get_mut(&start.job) else {
+            let fence = self.barred.entry(start.job).or_insert(start.fence);
+            *fence = (*fence).max(start.fence);
+            return Err(format!("job {} is not known here; make it known before its orders", start.job.0));
+        };
+        if job.running().is_some_and(|gang| gang.process.record.fence == start.fence) {
+            return Ok(Some(GangReport::new(start.job, start.fence, GangEvent::Started)));
+        }
+        if start.fence <= job.fence {
+            return Err(format!("gang {} of job {} was stopped, refused or followed", start.fence.0, start.job.0));
+        }
+        // Whatever is said from here on is final: a copy of this order that comes later must not be done.
+        job.fence = start.fence;
+        if job.running().is_some() {
+            return Err(format!("job {} has another gang here", start.job.0));
+        }
+        if let Some(gang) = job.gang.take() {
+            gang.process.forget();
+        }
+        if let Some(why) = self.why_not(start) {
+            return Err(why);
+        }
+        let process = self.launch(now, start)?;
+        for gpu in &start.gpus {
+            let partners: Vec<JobId> = self.holders(*gpu).collect();
+            for partner in partners {
+                if let Some(gang) = self.jobs.get_mut(&partner).and_then(|job| job.gang.as_mut()) {
+                    gang.undisturbed = now;
+                }
+            }
+        }
+        let job = self.jobs.get_mut(&start.job).expect("looked at before");
+        job.rate = 0.0;
+        job.gang = Some(Gang { process, kill_at: None, ended: None, counted: None, undisturbed: now });
+        self.shown.insert(start.job);
+        Ok(Some(GangReport::new(start.job, start.fence, GangEvent::Started)))
+    }
+
+    fn launch(&self, now: Time, start: &Start) -> Result<Process, String> {
+        let job = &self.jobs[&start.job];
+        let spec = &job.live.spec;
+        let program = spec.program.as_deref().ok_or_else(|| format!("job {} has no program", start.job.0))?;
+        let record = Record {
+            job: start.job,
+            fence: start.fence,
+            kind: start.kind,
+            gpus: start.gpus.clone(),
+            spread: start.spread,
+            started: now,
+            process: None,
+        };
+        let folder = self.options.state.join(format!("{}-{}", start.job.0, start.fence.0));
+        let (stdout, stderr) = self.outputs(start.job, program);
+        let launch = Launch { program, environment: self.environment(start), stdout, stderr };
+        Process::start(folder, record, &launch)
+            .map_err(|error| format!("job {} cannot be started: {error}", start.job.0))
+    }
+
+    /// Files for a program's output. `%j` is the job and `%a` its index in an array.
+    fn outputs(&self, job: JobId, program: &Program) -> (PathBuf, Option<PathBuf>) {
+        let index = self.jobs[&job].live.spec.array.map_or(0, |task| task.index);
+        let named = |name: &String| {
+            let name = name.replace("%j", &job.0.to_string()).replace("%a", &index.to_string());
+            program.directory.as_ref().map_or_else(|| self.options.logs.clone(), PathBuf::from).join(name)
+        };
+        let out = program.stdout.as_ref().map_or_else(|| self.options.logs.join(format!("job-{}.log", job.0)), named);
+        (out, program.stderr.as_ref().map(named))
+    }
+
+    fn environment(&self, start: &Start) -> BTreeMap<String, String> {
+        let job = &self.jobs[&start.job];
+        let device = |gpu: &GpuId| self.options.devices.get(gpu.index()).cloned().unwrap_or_else(|| gpu.0.to_string());
+        let devices: Vec<String> = start.gpus.iter().map(device).collect();
+        let mut environment = self.options.environment.clone();
+        environment.insert("CUDA_VISIBLE_DEVICES".into(), devices.join(","));
+        environment.insert("ARLES_JOB".into(), start.job.0.to_string());
+        environment.insert("ARLES_GPUS".into(), start.gpus.len().to_string());
+        environment.insert("ARLES_KIND".into(), self.cluster.kind(start.kind).name.clone());
+        environment.insert("ARLES_STEPS_DONE".into(), job.steps.to_string());
+        if let Some(task) = job.live.spec.array {
+            environment.insert("ARLES_ARRAY_INDEX".into(), task.index.to_string());
+        }
+        environment
+    }
+
+    fn stop(&mut self, now: Time, id: JobId, fence: Fence) -> Option<GangReport> {
+        let (grace, past) = (self.options.grace_seconds, &self.past);
+        let said = |event| Some(GangReport::new(id, fence, event));
+        let Some(job) = self.jobs.get_mut(&id) else {
+            let barred = self.barred.entry(id).or_insert(fence);
+            *barred = (*barred).max(fence);
+            let known = past.get(&id).and_then(|job| job.outcome.as_ref()).filter(|(of, ..)| *of == fence);
+            return said(known.map_or(GangEvent::Stopped(0.0), |(_, event, _)| event.clone()));
+        };
+        job.fence = job.fence.max(fence);
+        let steps = job.steps;
+        match job.gang.as_mut().filter(|gang| gang.process.record.fence == fence) {
+            Some(gang) if gang.ended.is_some() => {
+                gang.process.forget();
+                job.gang = None;
+            }
+            Some(gang) => {
+                if gang.kill_at.is_none() {
+                    gang.kill_at = Some(now.after(grace));
+                    gang.process.signal("TERM");
+                }
+                return None;
+            }
+            None => {}
+        }
+        let known = job.outcome.as_ref().filter(|(of, ..)| *of == fence);
+        said(known.map_or(GangEvent::Stopped(steps), |(_, event, _)| event.clone()))
+    }
+
+    fn admit(&mut self, live: &LiveJob) {
+        let id = live.spec.id;
+        if self.jobs.contains_key(&id) {
+            return;
+        }
+        let mut job = self.past.remove(&id).unwrap_or_else(|| LocalJob::new(live.clone()));
+        job.steps = job.steps.max(live.steps_done);
+        job.live = live.clone();
+        job.fence = job.fence.max(self.barred.remove(&id).unwrap_or(Fence(0)));
+        self.jobs.insert(id, job);
+    }
+
+    /// Ends what a job still runs and puts it into the past.
+    fn forget(&mut self, id: JobId) -> Option<JobMeter> {
+        let mut job = self.jobs.remove(&id)?;
+        if let Some(gang) = job.gang.take() {
+            gang.process.signal("KILL");
+            gang.process.forget();
+        }
+        let meter = job.meter();
+        self.past.insert(id, job);
+        if self.past.len() > REMEMBERED {
+            self.past.pop_first();
+        }
+        Some(meter)
+    }
+
+    /// Rates of programs whose count moved since the last look, between the moments at which they wrote it.
+    fn observe(&mut self, now: Time) -> Vec<Observation> {
+        let mut found = Vec::new();
+        let partners: BTreeMap<JobId, Option<JobId>> = self
+            .jobs
+            .iter()
+            .filter_map(|(&id, job)| Some((id, job.running()?.process.record.gpus.first().copied()?)))
+            .map(|(id, gpu)| (id, self.holders(gpu).find(|other| *other != id)))
+            .collect();
+        let workloads: BTreeMap<JobId, _> = self.jobs.iter().map(|(&id, job)| (id, job.live.spec.workload)).collect();
+        for (&id, job) in &mut self.jobs {
+            let Some(gang) = job.gang.as_mut().filter(|gang| gang.ended.is_none() && gang.kill_at.is_none()) else {
+                continue;
+            };
+            let (Some((steps, at, read)), Some((reached, later))) = (gang.counted, gang.process.steps()) else {
+                continue;
+            };
+            let seconds = later.duration_since(at).map_or(0.0, |span| span.as_secs_f64());
+            if reached <= steps || seconds <= 0.0 {
+                continue;
+            }
+            gang.counted = Some((reached, later, now));
+            job.rate = (reached - steps) / seconds;
+            if gang.undisturbed > read {
+                continue;
+            }
+            let record = &gang.process.record;
+            let partner = partners.get(&id).copied().flatten().and_then(|other| workloads.get(&other).copied());
+            let ask = RateQuery { workload: job.live.spec.workload, gang: job.live.spec.gang, partner };
+            let watts = record.gpus.iter().map(|gpu| f64::from(self.watts[gpu.index()])).sum::<f64>();
+            found.push(Observation {
+                ask,
+                kind: record.kind,
+                spread: record.spread,
+                rate: job.rate,
+                watts: if self.meter.measures() { watts / record.gpus.len() as f64 } else { 0.0 },
+                at: now,
+                job: Some(id),
+            });
+        }
+        found
+    }
+}
+
+/// An exit code in words.
+fn in_words(code: i32) -> String {
+    match code {
+        129..=159 => format!("exit code {code}: ended by signal {}", code - 128),
+        127 => "exit code 127: command not found".into(),
+        126 => "exit code 126: not executable".into(),
+        code => format!("exit code {code}"),
+    }
+}
+
+impl Engine for Local {
+    fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
+        self.pass(now);
+        self.kinds.resize(cluster.kinds().len(), KindMeter::default());
+        self.watts.resize(cluster.gpus(), 0.0);
+        self.counters.resize(cluster.gpus(), None);
+        self.cluster = cluster.clone();
+        Ok(())
+    }
+
+    fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
+        live.iter().for_each(|job| self.admit(job));
+        self.pass(now);
+        let named: BTreeSet<JobId> = live.iter().map(|job| job.spec.id).collect();
+        let over: Vec<JobId> = self.jobs.keys().copied().filter(|job| !named.contains(job)).collect();
+        let meters = over.into_iter().filter_map(|job| self.forget(job)).collect();
+        // What an earlier engine left running of jobs that nobody knows any more.
+        for job in self.past.values_mut() {
+            if let Some(gang) = job.gang.take() {
+                gang.process.signal("KILL");
+                gang.process.forget();
+            }
+        }
+        self.shown.extend(self.jobs.iter().filter(|(_, job)| job.gpu_seconds > 0.0).map(|(&id, _)| id));
+        Ok(meters)
+    }
+
+    fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError> {
+        self.pass(now);
+        self.admit(job);
+        Ok(())
+    }
+
+    fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+        self.pass(now);
+        let before =
+            self.past.get(&job).filter(|past| past.gpu_seconds > 0.0 || past.outcome.is_some()).map(LocalJob::meter);
+        Ok(self.forget(job).or(before))
+    }
+
+    fn apply(&mut self, now: Time, order: &Order) -> Result<OrderReply, EngineError> {
+        let now = self.pass(now);
+        Ok(match order {
+            Order::Start(start) => self.start(now, start).into(),
+            Order::Stop { job, fence } => {
+                self.stop(now, *job, *fence).map_or(OrderReply::Pending, OrderReply::Reported)
+            }
+        })
+    }
+
+    fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError> {
+        self.pass(now);
+        Ok(std::mem::take(&mut self.news))
+    }
+
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
+        let now = self.pass(now);
+        let nodes = self.cluster.present().map(|(node, _)| ObservedNode { node, up: true }).collect::<Vec<_>>();
+        let gang = |(&job, known): (&JobId, &LocalJob)| {
+            let gang = known.gang.as_ref()?;
+            let record = &gang.process.record;
+            Some(ObservedGang {
+                job,
+                fence: record.fence,
+                gpus: record.gpus.clone(),
+                steps_done: known.steps,
+                state: gang.ended.as_ref().map_or(GangState::Running, |(state, _)| state.clone()),
+            })
+        };
+        let gangs = self.jobs.iter().filter_map(gang).collect();
+        let observations = self.observe(now);
+        let holders: BTreeSet<JobId> =
+            self.jobs.iter().filter(|(_, job)| job.running().is_some()).map(|(&id, _)| id).collect();
+        let before = std::mem::replace(&mut self.shown, holders);
+        let meter = |id: &JobId| self.jobs.get(id).map(LocalJob::meter);
+        let jobs = before.union(&self.shown).filter_map(meter).collect();
+        let meters = Meters { boot: self.options.boot, jobs, kinds: self.kinds.clone(), gpu_watts: self.watts.clone() };
+        let survey = Survey { at: asked_at, nodes, gangs };
+        Ok(EngineReport { survey, meters, observations, inventory: None })
+    }
+}

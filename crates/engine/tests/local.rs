@@ -1,0 +1,223 @@
+//! The local engine: the contract with real processes in real time, and what is its own.
+
+use arles_core::engine::{Engine, LiveJob, OrderReply};
+use arles_core::scheduler::{GangEvent, GangState};
+use arles_core::{Cluster, JobId, JobSpec, Library, Program, Script, Time, Work};
+use arles_engine::contract::{self, Testbed, start, stop};
+use arles_engine::{Local, LocalOptions, Nominal};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A step a unit: counts on from where it was, and writes every step down.
+const TRAINING: &str = r#"#!/bin/sh
+total=$1 unit=$2 done=$ARLES_STEPS_DONE
+[ "$done" = 0 ] || sleep "$(echo "$unit" | awk '{print 3 * $1}')"
+while [ "$done" -lt "$total" ]; do
+  sleep "$unit"
+  done=$((done + 1))
+  echo "$done" >"$ARLES_STEPS_FILE.new" && mv "$ARLES_STEPS_FILE.new" "$ARLES_STEPS_FILE"
+done
+"#;
+
+fn folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("arles-local-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    std::env::temp_dir().join(name)
+}
+
+fn cluster() -> Cluster {
+    let kinds = ["a100", "v100"].map(|k| Library::builtin().kind(k).expect("in the library").clone());
+    let nodes = contract::GPUS.iter().zip(0..).map(|(&(gpus, kind), n)| (format!("n{n}"), kind, gpus));
+    Cluster::new(kinds.to_vec(), nodes).expect("a cluster")
+}
+
+fn options(folder: &Path) -> LocalOptions {
+    LocalOptions {
+        state: folder.join("gangs"),
+        logs: folder.join("logs"),
+        grace_seconds: 5.0,
+        devices: Vec::new(),
+        environment: BTreeMap::new(),
+        boot: 1,
+    }
+}
+
+fn open(folder: &Path) -> Local {
+    Local::open(cluster(), options(folder), Box::new(Nominal)).expect("the folder can be used")
+}
+
+fn job_of(id: u64, gang: u32, program: Program) -> LiveJob {
+    let spec = JobSpec { id: JobId(id), gang, program: Some(Arc::new(program)), ..JobSpec::default() };
+    LiveJob { spec, steps_done: 0.0 }
+}
+
+fn shell(text: &str) -> Program {
+    Program { script: Some(Script { name: "job.sh".into(), text: text.into() }), ..Program::default() }
+}
+
+/// Processes of this machine, with units of 40 ms.
+struct RealTime {
+    began: Instant,
+    folders: Vec<PathBuf>,
+}
+
+impl RealTime {
+    fn new() -> Self {
+        Self { began: Instant::now(), folders: Vec::new() }
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        for folder in &self.folders {
+            let mut left = open(folder);
+            let _ = left.sync_jobs(Time::ZERO, &[]);
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+impl Testbed for RealTime {
+    fn engine(&mut self) -> Box<dyn Engine> {
+        let folder = folder();
+        self.folders.push(folder.clone());
+        Box::new(open(&folder))
+    }
+
+    fn job(&self, id: u64, gang: u32, seconds: f64) -> LiveJob {
+        let steps = (seconds / self.unit_seconds()).round();
+        let command = vec![steps.to_string(), self.unit_seconds().to_string()];
+        let program = Program { command, ..shell(TRAINING) };
+        let mut job = job_of(id, gang, program);
+        job.spec.work = Work::Steps(steps);
+        job.spec.restart_seconds = 3.0 * self.unit_seconds();
+        job
+    }
+
+    fn now(&self) -> Time {
+        Time::from_seconds(1.0 + self.began.elapsed().as_secs_f64())
+    }
+
+    fn wait(&mut self, seconds: f64) {
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+    }
+
+    fn unit_seconds(&self) -> f64 {
+        0.04
+    }
+
+    fn exact(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_contract_is_kept_with_real_processes() {
+    std::thread::scope(|scope| {
+        for case in contract::CASES {
+            scope.spawn(move || case.run(&mut RealTime::new()));
+        }
+    });
+}
+
+/// Waits until the engine tells how a gang ended.
+fn told(engine: &mut Local, job: u64) -> arles_core::scheduler::GangReport {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(30) {
+        let news = engine.poll(Time::from_seconds(began.elapsed().as_secs_f64() + 10.0)).expect("it answers");
+        if let Some(report) = news.into_iter().find(|report| report.job == JobId(job)) {
+            return report;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("nothing was heard of job {job}");
+}
+
+#[test]
+fn exit_codes_and_output_are_kept() {
+    let folder = folder();
+    let mut engine = open(&folder);
+    let now = Time::from_seconds(1.0);
+    for (id, text) in
+        [(1, "echo fine; exit 0"), (2, "echo bad >&2; exit 3"), (3, "kill -9 $$"), (4, "exec no-such-command")]
+    {
+        engine.add_job(now, &job_of(id, 1, shell(text))).expect("it answers");
+        let reply = engine.apply(now, &start(id, id, &[id as u32], 60.0)).expect("it answers");
+        assert!(matches!(reply, OrderReply::Reported(_)), "{reply:?}");
+    }
+    let ends = [1, 2, 3, 4].map(|id| told(&mut engine, id));
+    assert_eq!((ends[0].event.clone(), ends[0].exit_code), (GangEvent::Finished, Some(0)));
+    assert_eq!((ends[1].event.clone(), ends[1].exit_code), (GangEvent::Failed(0.0, "exit code 3".into()), Some(3)));
+    assert_eq!(ends[2].event, GangEvent::Failed(0.0, "exit code 137: ended by signal 9".into()));
+    assert_eq!(ends[3].event, GangEvent::Failed(0.0, "exit code 127: command not found".into()));
+    let log = |id: u64| std::fs::read_to_string(folder.join(format!("logs/job-{id}.log"))).expect("it printed");
+    assert_eq!((log(1).as_str(), log(2).as_str()), ("fine\n", "bad\n"));
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn a_program_sees_its_gpus_and_its_job() {
+    let folder = folder();
+    let mut engine = Local::open(
+        cluster(),
+        LocalOptions { devices: vec!["GPU-aaa".into(), "GPU-bbb".into()], ..options(&folder) },
+        Box::new(Nominal),
+    )
+    .expect("the folder can be used");
+    let now = Time::from_seconds(1.0);
+    let text = r#"echo "$CUDA_VISIBLE_DEVICES $ARLES_JOB $ARLES_GPUS $ARLES_KIND $GREETING $1""#;
+    let environment = BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]);
+    let program = Program { environment, command: vec!["first".into()], ..shell(text) };
+    engine.add_job(now, &job_of(7, 2, program)).expect("it answers");
+    engine.apply(now, &start(7, 1, &[1, 2], 60.0)).expect("it answers");
+    assert_eq!(told(&mut engine, 7).event, GangEvent::Finished);
+    let log = std::fs::read_to_string(folder.join("logs/job-7.log")).expect("it printed");
+    assert_eq!(log, "GPU-bbb,2 7 2 a100 hello first\n");
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn what_a_killed_engine_left_running_is_adopted() {
+    let folder = folder();
+    let now = Time::from_seconds(1.0);
+    let jobs =
+        [job_of(1, 1, shell("sleep 0.5; exit 4")), job_of(2, 1, shell("sleep 60")), job_of(3, 1, shell("sleep 60"))];
+    {
+        let mut engine = open(&folder);
+        for (job, id) in jobs.iter().zip(1..) {
+            engine.add_job(now, job).expect("it answers");
+            engine.apply(now, &start(id, id, &[id as u32], 60.0)).expect("it answers");
+        }
+        // It is gone without a word, as one that was killed.
+    }
+    let mut engine = open(&folder);
+    let meters = engine.sync_jobs(now, &jobs[..2]).expect("it answers");
+    assert!(meters.is_empty(), "job 3 was never known to this engine");
+    let seen = engine.survey(now, now).expect("it answers").survey;
+    let places: Vec<_> = seen.gangs.iter().map(|gang| (gang.job.0, gang.gpus[0].0, gang.state.clone())).collect();
+    assert_eq!(places, [(1, 1, GangState::Running), (2, 2, GangState::Running)]);
+    assert_eq!(told(&mut engine, 1).exit_code, Some(4), "the code that nobody waited for");
+    assert!(matches!(engine.apply(now, &stop(2, 2)).expect("it answers"), OrderReply::Pending));
+    assert_eq!(told(&mut engine, 2).event, GangEvent::Stopped(0.0));
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn who_does_not_stop_is_killed_with_everything_it_started() {
+    let folder = folder();
+    let mut engine = Local::open(cluster(), LocalOptions { grace_seconds: 0.2, ..options(&folder) }, Box::new(Nominal))
+        .expect("ours");
+    let text = "trap '' TERM\n(trap '' TERM; sleep 77.123) &\nsleep 77.123";
+    let now = Time::from_seconds(1.0);
+    engine.add_job(now, &job_of(1, 1, shell(text))).expect("it answers");
+    engine.apply(now, &start(1, 1, &[0], 60.0)).expect("it answers");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(matches!(engine.apply(now, &stop(1, 1)).expect("it answers"), OrderReply::Pending));
+    assert!(matches!(told(&mut engine, 1).event, GangEvent::Stopped(_)));
+    let left = std::process::Command::new("pgrep").args(["-f", "sleep 77.123"]).output().expect("pgrep is there");
+    assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
+    std::fs::remove_dir_all(folder).expect("ours");
+}
