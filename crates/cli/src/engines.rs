@@ -2,13 +2,15 @@
 //!
 //! Adding one is a file in `crates/engine` and a line in [`ENGINES`]; `--engine`, its help and its errors come from the table.
 
+use crate::fault::Hinted;
 use crate::settings::{Settings, find as find_in};
 use crate::setup::Setup;
 use anyhow::Result;
 use arles_core::engine::Engine;
-use arles_engine::{Remote, Virtual};
+use arles_engine::{Local, LocalOptions, Nominal, Remote, Virtual};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What an engine may be made from.
@@ -27,16 +29,45 @@ pub(crate) struct EngineEntry {
 }
 
 /// All execution backends.
-pub(crate) static ENGINES: &[EngineEntry] = &[EngineEntry {
-    name: "virtual",
-    summary: "simulated cluster, in this process or behind --world SOCKET",
-    make: |from| {
-        Ok(match &from.settings.serve.world {
-            Some(socket) => Box::new(Remote::connect(socket.clone())),
-            None => Box::new(simulated(from.settings, from.setup, from.truth)),
-        })
+pub(crate) static ENGINES: &[EngineEntry] = &[
+    EngineEntry {
+        name: "virtual",
+        summary: "simulated cluster, in this process or behind --world SOCKET",
+        make: |from| {
+            Ok(match &from.settings.serve.world {
+                Some(socket) => Box::new(Remote::connect(socket.clone())),
+                None => Box::new(simulated(from.settings, from.setup, from.truth)),
+            })
+        },
     },
-}];
+    EngineEntry {
+        name: "local",
+        summary: "programs as processes of this machine, on the GPUs of --declare",
+        make: local,
+    },
+];
+
+/// This machine. Its clock is everybody's, so it cannot run faster than real time.
+fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
+    let serve = &from.settings.serve;
+    if serve.speed != 1.0 {
+        let hint = "leave --speed out, or use --engine virtual";
+        return Err(Hinted::new(format!("--speed is {}, and programs run in real time", serve.speed), hint).into());
+    }
+    let mut environment = BTreeMap::new();
+    if serve.open_loopback {
+        environment.insert("ARLES_URL".to_owned(), format!("http://{}", serve.listen));
+    }
+    let options = LocalOptions {
+        state: serve.state.join("gangs"),
+        logs: serve.state.join("logs"),
+        grace_seconds: serve.grace_seconds,
+        devices: Vec::new(),
+        environment,
+        boot: arles_daemon::clock::wall().0,
+    };
+    Ok(Box::new(Local::open(from.setup.cluster.clone(), options, Box::new(Nominal))?))
+}
 
 /// Looks an engine up.
 pub(crate) fn find(name: &str) -> Result<&'static EngineEntry, String> {

@@ -95,6 +95,14 @@ impl LocalJob {
         self.gang.as_ref().filter(|gang| gang.ended.is_none())
     }
 
+    /// What a gang came to, as it was told the first time.
+    fn outcome_of(&self, fence: Fence) -> GangReport {
+        let known = self.outcome.as_ref().filter(|(of, ..)| *of == fence);
+        let (event, exit_code) =
+            known.map_or((GangEvent::Stopped(self.steps), None), |(_, event, code)| (event.clone(), *code));
+        GangReport { exit_code, ..GangReport::new(self.live.spec.id, fence, event) }
+    }
+
     fn meter(&self) -> JobMeter {
         JobMeter {
             job: self.live.spec.id,
@@ -263,6 +271,8 @@ impl Local {
             GangState::Failed(why) => GangEvent::Failed(job.steps, why.clone()),
             GangState::Running => return,
         };
+        // Whoever was told to stop did not end by itself: its code says nothing.
+        let code = code.filter(|_| !stopping);
         job.outcome = Some((fence, event.clone(), code));
         if matches!(event, GangEvent::Stopped(_)) {
             gang.process.forget();
@@ -406,15 +416,15 @@ impl Local {
 
     fn stop(&mut self, now: Time, id: JobId, fence: Fence) -> Option<GangReport> {
         let (grace, past) = (self.options.grace_seconds, &self.past);
-        let said = |event| Some(GangReport::new(id, fence, event));
         let Some(job) = self.jobs.get_mut(&id) else {
             let barred = self.barred.entry(id).or_insert(fence);
             *barred = (*barred).max(fence);
-            let known = past.get(&id).and_then(|job| job.outcome.as_ref()).filter(|(of, ..)| *of == fence);
-            return said(known.map_or(GangEvent::Stopped(0.0), |(_, event, _)| event.clone()));
+            let known = past.get(&id);
+            return Some(
+                known.map_or_else(|| GangReport::new(id, fence, GangEvent::Stopped(0.0)), |job| job.outcome_of(fence)),
+            );
         };
         job.fence = job.fence.max(fence);
-        let steps = job.steps;
         match job.gang.as_mut().filter(|gang| gang.process.record.fence == fence) {
             Some(gang) if gang.ended.is_some() => {
                 gang.process.forget();
@@ -429,8 +439,16 @@ impl Local {
             }
             None => {}
         }
-        let known = job.outcome.as_ref().filter(|(of, ..)| *of == fence);
-        said(known.map_or(GangEvent::Stopped(steps), |(_, event, _)| event.clone()))
+        Some(job.outcome_of(fence))
+    }
+
+    /// Ends a gang at once: its node has left.
+    fn cut_off(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(gang) = job.gang.take() else { return };
+        gang.process.signal("KILL");
+        gang.process.forget();
+        job.outcome = Some((gang.process.record.fence, GangEvent::Stopped(job.steps), None));
     }
 
     fn admit(&mut self, live: &LiveJob) {
@@ -521,6 +539,13 @@ impl Engine for Local {
         self.watts.resize(cluster.gpus(), 0.0);
         self.counters.resize(cluster.gpus(), None);
         self.cluster = cluster.clone();
+        let left = |gpu: &GpuId| self.cluster.node(self.cluster.node_of(*gpu)).removed;
+        let gone = |job: &LocalJob| job.running().is_some_and(|gang| gang.process.record.gpus.iter().any(left));
+        let gone: Vec<JobId> = self.jobs.iter().filter(|(_, job)| gone(job)).map(|(&id, _)| id).collect();
+        gone.into_iter().for_each(|job| self.cut_off(job));
+        for node in self.cluster.nodes().iter().filter(|node| node.removed) {
+            node.gpu_range().for_each(|gpu| self.watts[gpu as usize] = 0.0);
+        }
         Ok(())
     }
 

@@ -97,6 +97,18 @@ impl Testbed for RealTime {
         job
     }
 
+    fn cluster(&self) -> Cluster {
+        cluster()
+    }
+
+    fn program(&self, id: u64, gang: u32, seconds: f64, exit_code: i32) -> LiveJob {
+        let mut job = self.job(id, gang, seconds);
+        let mut program = (**job.spec.program.as_ref().expect("it is one")).clone();
+        program.command.push(exit_code.to_string());
+        job.spec.program = Some(Arc::new(program));
+        job
+    }
+
     fn now(&self) -> Time {
         Time::from_seconds(1.0 + self.began.elapsed().as_secs_f64())
     }

@@ -49,6 +49,9 @@ impl Serve {
         let settings = self.settings()?;
         logging::start(settings.serve.log_format, settings.serve.log_level);
         let mut setup = Setup::new(&settings)?;
+        if settings.serve.engine.name == "local" {
+            setup.cluster = this_machine(&settings)?;
+        }
         let mut store = Store::open(&settings.serve.state)?;
         let header = founded(&mut store, &setup.cluster, &settings.serve)?;
         let token = first_token(&mut store, &settings.serve)?;
@@ -76,6 +79,15 @@ impl Serve {
         let service = Service::start(store, parts, options)?;
         serve(service, &settings.serve, &configured, token.as_deref(), began)
     }
+}
+
+/// The GPUs that were declared of this machine, a node for each kind.
+fn this_machine(settings: &Settings) -> Result<Cluster> {
+    let Some(counts) = &settings.serve.declare else {
+        let hint = "name them with --declare, for instance --declare v100:2,k80:2; they need not be there";
+        return Err(Hinted::new("--engine local has no GPUs", hint).into());
+    };
+    cluster::build(counts, u32::MAX, &settings.kinds).map_err(|e| anyhow!("--declare: {e}"))
 }
 
 /// The journal's beginning; of a new journal it is what the settings say.

@@ -1,5 +1,6 @@
 //! How texts become values. Each either is one or gets a sentence that says what was expected.
 
+use crate::cluster::{Counts, counts};
 use crate::quantity::whole;
 use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::job::check_weight;
@@ -27,6 +28,11 @@ pub(crate) fn find<T>(
 /// A path, unless the text is empty.
 pub(super) fn path(text: &str) -> Result<Option<PathBuf>, String> {
     Ok(given(text).map(PathBuf::from))
+}
+
+/// GPUs of this machine, if any were declared.
+pub(super) fn declared(text: &str) -> Result<Option<Counts>, String> {
+    given(text).map(counts).transpose()
 }
 
 /// Whether unused GPUs are switched off: `on` or `off`.

@@ -208,6 +208,9 @@ settings! {
     /// Execution backend
     "serve.engine" = "virtual", flag("engine", "NAME", "Cluster", SERVE)
         => engine: &'static EngineEntry = engines::find;
+    /// GPUs to schedule programs of this machine on, with --engine local; they need not be there
+    "serve.declare" = "", flag("declare", "KIND:COUNT", "Cluster", SERVE)
+        => declare: Option<Counts> = declared;
     /// Speed of the scheduler's clock relative to real time
     "serve.speed" = "1", flag("speed", "RATIO", "Cluster", SERVE)
         => speed: f64 = |text| number(text, 0.001, 1e6);
