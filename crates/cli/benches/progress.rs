@@ -48,14 +48,18 @@ fn main() {
     let (seconds, jobs) = (numbers.next().unwrap_or(15.0), numbers.next().unwrap_or(10_000.0) as u64);
     let folder = Folder::new("progress");
     let cluster = format!("v100:{},p100:{},k80:{}", jobs * 2 / 5, jobs * 3 / 10, jobs * 3 / 10);
-    let flags: Vec<String> = ["--round", "60s", "--policy", "max-min-fairness"].map(str::to_owned).into();
+    let flags: Vec<String> = ["--round", "20s", "--policy", "max-min-fairness"].map(str::to_owned).into();
     let mut daemon = Daemon::start_with(&folder.0, &cluster, 1, &flags);
     let to = daemon.address();
     println!(
         "{jobs} jobs on as many GPUs ({cluster}); {PACE:.0} submits/s, reports every {EVERY} s of each job; {seconds} s each"
     );
     drive(to, submit, 64, jobs as f64, 1.0);
-    std::thread::sleep(Duration::from_secs(5));
+    // Only what runs undisturbed is measured.
+    plain::wait_until("all jobs run", || {
+        metric(to, "arles_gpus{kind=\"k80\",state=\"busy\"}") >= 0.9 * (jobs * 3 / 10) as f64
+    });
+    std::thread::sleep(Duration::from_secs(2));
     let pace = jobs as f64 / EVERY;
     let (mut alone, mut beside, mut reports): (Vec<f64>, Vec<f64>, Vec<f64>) = Default::default();
     let mut spent = [0.0; 3];

@@ -395,7 +395,7 @@ fn cancelling_a_job_stops_its_command() {
             "--job",
             &job.to_string(),
             "--every",
-            "200ms",
+            "1s",
             "--",
             "sh",
             "-c",
