@@ -446,3 +446,64 @@ fn the_python_hook_reports_to_the_daemon() {
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("done: 50 steps"));
     assert_eq!(daemon.json("show 1")["reported"]["steps"], 50.0);
 }
+
+#[test]
+fn programs_are_submitted_held_and_shown() {
+    let daemon = Daemon::open("client-programs");
+    let first = daemon.arles(&[
+        "submit",
+        "-t",
+        "vision",
+        "--hold",
+        "--time-limit",
+        "2h",
+        "--",
+        "python",
+        "train.py",
+        "--lr",
+        "3e-4",
+    ]);
+    assert_eq!((first.code, first.stdout.as_str()), (0, "job 1 submitted\n"), "{}", first.stderr);
+    let job = daemon.json("show 1");
+    assert_eq!((job["held"].as_bool(), job["open"].as_bool()), (Some(true), Some(true)));
+    assert_eq!(job["program"]["line"], "python train.py --lr 3e-4");
+    let here = daemon.folder.canonicalize().expect("a folder");
+    assert_eq!(job["program"]["full"]["directory"].as_str(), here.to_str());
+    let script =
+        "#!/bin/bash\n#ARLES tenant=vision\n#ARLES gpus=2\n#ARLES hold\n#ARLES array=1-3%1\n#ARLES env=A=1\necho $A\n";
+    std::fs::write(daemon.folder.join("job.sh"), script).expect("a script");
+    assert_eq!(daemon.says("submit job.sh --gpus 4"), "array of 3 jobs submitted, 2 to 4\n");
+    let job = daemon.json("show 3");
+    assert_eq!((job["gang"].as_u64(), job["array"]["index"].as_u64()), (Some(4), Some(2)));
+    assert_eq!(job["program"]["full"]["script"]["text"], script);
+    assert_eq!(daemon.says("submit -t vision --hold --after ok:1 --cpus 2 -q -- python eval.py"), "5\n");
+    let shown = daemon.says("show 5");
+    for words in ["program", "python eval.py", "waiting, held", "ok:1", "2.000 CPUs for each GPU", "end unknown"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert_eq!(daemon.says("release 1 2"), "job 1 released\njob 2 released\n");
+    assert!(daemon.refuses("release 1").contains("job 1 is not held"));
+    assert_eq!(daemon.says("hold 1"), "job 1 held\n");
+    assert!(daemon.refuses("hold 99").contains("job 99 does not exist"));
+    assert!(daemon.refuses("submit -t vision --after ok:99 -- true").contains("job 99 does not exist"));
+    assert!(daemon.refuses("submit -t vision --gpu-memory 4T -- true").contains("no nodes of this cluster"));
+}
+
+#[test]
+fn nodes_are_drained_added_and_removed() {
+    let daemon = Daemon::open("client-nodes");
+    let drained = daemon.arles(&["nodes", "drain", "v100-000", "--why", "a new fan", "--deadline", "2h"]);
+    assert_eq!((drained.code, drained.stdout.as_str()), (0, "v100-000 drained, empty in 2h\n"), "{}", drained.stderr);
+    let listed = daemon.says("nodes");
+    assert!(listed.contains("drained") && listed.contains("a new fan"), "{listed}");
+    assert_eq!(daemon.json("nodes --away").as_array().map(Vec::len), Some(1));
+    assert_eq!(daemon.says("nodes undrain v100-000"), "v100-000 gets jobs again\n");
+    assert!(daemon.refuses("nodes undrain v100-000").contains("is not drained"));
+    assert_eq!(daemon.says("nodes add big --gpus gpu:a100:2 --cpus 32 --memory 256G"), "big added: 2 × a100\n");
+    assert!(daemon.says("nodes").contains("0 of 32"));
+    assert_eq!(daemon.says("nodes kind big a100-80gb"), "big has 2 × a100-80gb\n");
+    assert_eq!(daemon.says("nodes remove big k80-001"), "big removed\nk80-001 removed\n");
+    assert!(daemon.refuses("nodes remove big").contains("there is no node 'big'"));
+    assert!(daemon.refuses("nodes add x --gpus v101:2").contains("no kind is called 'v101'"));
+    assert_eq!(daemon.json("nodes").as_array().map(Vec::len), Some(3));
+}

@@ -76,6 +76,12 @@ fn nodes_are_drained_removed_added_and_corrected() {
     assert_eq!(node(&live, "new-0"), Value::Null);
     assert_eq!(live.get("/v1/server")["gpus"], 13);
     wait_until("its job waits", || live.get(&format!("/v1/jobs/{here}"))["state"] == "waiting");
+}
+
+#[test]
+fn changes_that_make_no_sense_are_refused() {
+    let header = header(cluster(&[("v100", 4), ("k80", 4)]), &["a"], "fifo");
+    let live = Live::start(&header, 600.0);
     for (target, body, expected) in [
         ("/v1/nodes/new-0/drain", json!({"why": "x"}), 404),
         ("/v1/nodes/k80-000/drain", json!({"why": " "}), 422),

@@ -89,30 +89,7 @@ fn sheet(job: &Job, now: f64) -> Table {
     if let Some(ended) = job.ended_at {
         line("ended", format!("{} ago, after {}", span(now - ended), span(ended - job.submitted_at)));
     }
-    if let Some(code) = job.exit_code {
-        line("exit code", code.to_string());
-    }
-    if !job.after.is_empty() {
-        let each = |after: &Dependency| format!("{}:{}", after.outcome.name(), after.job);
-        line("after", job.after.iter().map(each).collect::<Vec<_>>().join(", "));
-    }
-    if let Some(seconds) = job.time_limit_seconds {
-        line("time limit", span(seconds));
-    }
-    if let Some(retries) = job.retries {
-        line("retries", retries.to_string());
-    }
-    let needs = &job.needs;
-    let parts = [
-        (needs.cpus_per_gpu, "CPUs"),
-        (needs.memory_gib_per_gpu, "GiB of memory"),
-        (needs.gpu_memory_gib, "GiB of device memory"),
-    ];
-    let parts: Vec<String> =
-        parts.iter().filter(|(n, _)| *n > 0.0).map(|(n, what)| format!("{} {what}", shown(*n, 4))).collect();
-    if !parts.is_empty() {
-        line("needs", format!("{} for each GPU", parts.join(", ")));
-    }
+    condition_lines(job, &mut line);
     line("restarts", format!("{} ({} each)", job.restarts, span(job.restart_seconds)));
     if job.failures > 0 {
         line("failures", format!("{} in a row", job.failures));
@@ -140,5 +117,33 @@ fn program_lines(program: &JobProgram, line: &mut impl FnMut(&str, String)) {
     if !full.environment.is_empty() {
         let each = |(name, value): (&String, &String)| format!("{name}={value}");
         line("environment", full.environment.iter().map(each).collect::<Vec<_>>().join(" "));
+    }
+}
+
+/// What a job asked for besides GPUs, and how its program ended.
+fn condition_lines(job: &Job, line: &mut impl FnMut(&str, String)) {
+    if let Some(code) = job.exit_code {
+        line("exit code", code.to_string());
+    }
+    if !job.after.is_empty() {
+        let each = |after: &Dependency| format!("{}:{}", after.outcome.name(), after.job);
+        line("after", job.after.iter().map(each).collect::<Vec<_>>().join(", "));
+    }
+    if let Some(seconds) = job.time_limit_seconds {
+        line("time limit", span(seconds));
+    }
+    if let Some(retries) = job.retries {
+        line("retries", retries.to_string());
+    }
+    let needs = &job.needs;
+    let parts = [
+        (needs.cpus_per_gpu, "CPUs"),
+        (needs.memory_gib_per_gpu, "GiB of memory"),
+        (needs.gpu_memory_gib, "GiB of device memory"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0.0).map(|(n, what)| format!("{} {what}", shown(*n, 4))).collect();
+    if !parts.is_empty() {
+        line("needs", format!("{} for each GPU", parts.join(", ")));
     }
 }

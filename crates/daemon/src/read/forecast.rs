@@ -348,8 +348,11 @@ fn share_changes(stays: &Lookahead<'_>, switched: &Lookahead<'_>) -> Vec<api::Sh
 /// Estimated draw of everything, unused GPUs included.
 fn watts(ahead: &Lookahead<'_>, estimates: &BTreeMap<RateQuery, RateRow>) -> Option<f64> {
     let cluster = ahead.scheduler.cluster();
-    let mut draw: Vec<f64> =
-        (0..cluster.gpus() as u32).map(|gpu| cluster.kind(cluster.kind_of(GpuId(gpu))).idle_watts).collect();
+    let idle = |gpu: GpuId| match cluster.node(cluster.node_of(gpu)) {
+        node if node.removed => 0.0,
+        node => cluster.kind(node.kind).idle_watts,
+    };
+    let mut draw: Vec<f64> = (0..cluster.gpus() as u32).map(|gpu| idle(GpuId(gpu))).collect();
     for (job, gang) in &ahead.gangs {
         let status = ahead.scheduler.job_status(*job)?;
         let ask = RateQuery { workload: status.spec.workload, gang: status.spec.gang, partner: None };

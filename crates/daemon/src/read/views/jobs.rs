@@ -174,19 +174,6 @@ impl View<'_> {
             Work::Period(seconds) => (None, Some(seconds)),
             Work::Open(_) => (None, None),
         };
-        let waits = record.reason.as_ref().map(|reason| api::Reason {
-            code: reason.code().into(),
-            text: reason.to_string(),
-            seconds: reason.seconds(),
-        });
-        let failed = || record.why.clone().map(|text| api::Reason { code: "gave-up".into(), text, seconds: None });
-        let fresh = || {
-            let text = match record.started {
-                None => "waiting for the next scheduling round".to_owned(),
-                Some(_) => "preempted; waiting for the next scheduling round".to_owned(),
-            };
-            (record.state == JobState::Waiting).then(|| api::Reason { code: NEXT_ROUND.into(), text, seconds: None })
-        };
         let (eta, promise) = end::of(book, record, self.now());
         api::Job {
             id: spec.id.0,
@@ -201,7 +188,7 @@ impl View<'_> {
             restart_seconds: spec.restart_seconds,
             kinds: spec.kinds.iter().map(|&kind| book.cluster().kind(kind).name.clone()).collect(),
             state: record.state,
-            reason: waits.or_else(failed).or_else(fresh),
+            reason: reason_shown(record),
             place: self.place(book, record),
             submitted_at: spec.arrived.seconds(),
             started_at: record.started.map(Time::seconds),
@@ -262,6 +249,24 @@ impl View<'_> {
             partner: other.filter(visible),
         })
     }
+}
+
+/// Why a job waits or failed, as far as that is known.
+fn reason_shown(record: &Record) -> Option<api::Reason> {
+    let waits = record.reason.as_ref().map(|reason| api::Reason {
+        code: reason.code().into(),
+        text: reason.to_string(),
+        seconds: reason.seconds(),
+    });
+    let failed = || record.why.clone().map(|text| api::Reason { code: "gave-up".into(), text, seconds: None });
+    let fresh = || {
+        let text = match record.started {
+            None => "waiting for the next scheduling round".to_owned(),
+            Some(_) => "preempted; waiting for the next scheduling round".to_owned(),
+        };
+        (record.state == JobState::Waiting).then(|| api::Reason { code: NEXT_ROUND.into(), text, seconds: None })
+    };
+    waits.or_else(failed).or_else(fresh)
 }
 
 /// Longest line that a program is shown in.
