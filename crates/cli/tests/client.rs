@@ -190,7 +190,11 @@ fn the_cluster_and_its_rules() {
     assert!(daemon.says("nodes").contains("4 nodes, "));
     assert_eq!(daemon.json("nodes").as_array().map(Vec::len), Some(4));
     assert!(daemon.says("nodes --summary").contains("k80"));
-    assert!(daemon.says("nodes -o csv").starts_with("node,kind,state,watts,busy,gpus\nv100-000,v100,up,"));
+    assert!(
+        daemon
+            .says("nodes -o csv")
+            .starts_with("node,kind,state,watts,busy,gpus,cpus,memory_gib,why\nv100-000,v100,up,")
+    );
     assert!(daemon.says("tenants set robots 3").starts_with("robots: weight 3.00, 50.0 % of the cluster"));
     assert_eq!(daemon.json("tenants")[2]["name"], "robots");
     assert!(daemon.says("policy").contains("oef-coop"));
@@ -294,7 +298,7 @@ fn wrong_input_is_refused_in_a_sentence() {
         ("submit resnet5 -t vision --steps 1", "unknown workload 'resnet5'"),
         ("submit lm-b20 -t visio --steps 1", "did you mean vision?"),
         ("submit lm-b20 --steps 1", "names no tenant"),
-        ("submit lm-b20 -t vision", "--steps <N>|--period <TIME>"),
+        ("submit lm-b20 -t vision", "give --steps N or --period TIME"),
         ("submit lm-b20 -t vision --steps 1 --period 1h", "cannot be used with"),
         ("submit lm-b20 -t vision --steps -1", "unexpected argument '-1'"),
         ("submit lm-b20 -t vision --steps 0", "expected a number from 0.001"),
@@ -550,7 +554,7 @@ fn nodes_are_drained_added_and_removed() {
     assert_eq!(daemon.json("nodes --away").as_array().map(Vec::len), Some(1));
     assert_eq!(daemon.says("nodes undrain v100-000"), "v100-000 gets jobs again\n");
     assert!(daemon.refuses("nodes undrain v100-000").contains("is not drained"));
-    assert_eq!(daemon.says("nodes add big --gpus gpu:a100:2 --cpus 32 --memory 256G"), "big added: 2 × a100\n");
+    assert_eq!(daemon.says("nodes add big --gpus gpu:a100:2 --cpus 32 --memory 256G"), "big added: 2 × a100-40gb\n");
     assert!(daemon.says("nodes").contains("0 of 32"));
     assert_eq!(daemon.says("nodes kind big a100-80gb"), "big has 2 × a100-80gb\n");
     assert_eq!(daemon.says("nodes remove big k80-001"), "big removed\nk80-001 removed\n");

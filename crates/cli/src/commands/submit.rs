@@ -32,7 +32,7 @@ pub(crate) struct Submit {
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
     #[command(flatten)]
-    job: JobFlags,
+    job: Box<JobFlags>,
     /// Submit N copies
     #[arg(long, value_name = "N", default_value = "1", conflicts_with = "array", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     count: u32,
@@ -70,7 +70,7 @@ impl Submit {
         // A file that happens to be called like a workload is meant by its path.
         if path.is_file() && (what.contains('/') || Library::builtin().workload(what).is_err()) {
             let (program, said) = script::read(path, &self.command)?;
-            return self.job.clone().over(said).request(None, Some(program));
+            return JobFlags::clone(&self.job).over(said).request(None, Some(program));
         }
         let like_a_file =
             what.contains('/') || path.extension().is_some_and(|e| e.eq_ignore_ascii_case("sh") || e == "py");

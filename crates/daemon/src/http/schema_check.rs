@@ -62,10 +62,11 @@ fn object(schema: &Value, fields: &serde_json::Map<String, Value>, path: &str) -
                 return Err(format!("unknown field {inner} in {}", name(path)));
             }
             // Maps: names of the sender's own, values of one type.
-            None => match schema.get("additionalProperties") {
-                Some(each @ Value::Object(_)) => at(each, value, &inner)?,
-                _ => {}
-            },
+            None => {
+                if let Some(each @ Value::Object(_)) = schema.get("additionalProperties") {
+                    at(each, value, &inner)?;
+                }
+            }
         }
     }
     Ok(())

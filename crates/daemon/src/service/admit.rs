@@ -41,7 +41,7 @@ pub(crate) enum Change {
     /// Add a tenant, or change its weight.
     Tenant(Tenant),
     /// Change the cluster.
-    Cluster(ClusterChange),
+    Cluster(Box<ClusterChange>),
 }
 
 /// The entries that a change becomes, the job it is about, and whether it changes anything; no entries if it does not.
@@ -60,7 +60,7 @@ impl EventLoop {
                 Ok((entries, JobId(0), !same))
             }
             Change::Tenant(tenant) => Ok((vec![Entry::Input(Input::Tenant(tenant))], JobId(0), true)),
-            Change::Cluster(change) => Ok((vec![Entry::Input(Input::Cluster(change))], JobId(0), true)),
+            Change::Cluster(change) => Ok((vec![Entry::Input(Input::Cluster(*change))], JobId(0), true)),
         }
     }
 
