@@ -1,7 +1,8 @@
 //! The daemon is killed at random points under load, and loses nothing and does nothing twice.
 //!
-//! The cluster is a virtual one in a process of its own, which goes on while the daemon is dead. Several clients submit, cancel and
-//! switch policies; what they were told is written down in a model. A request that was cut off is sent again with the same key.
+//! The cluster is a virtual one in a process of its own, which goes on while the daemon is dead. Several clients submit jobs, programs and
+//! arrays, cancel, hold and release them, switch policies, and add, drain, undrain, correct and remove nodes; what they were told of jobs is
+//! written down in a model. A request that was cut off is sent again with the same key.
 //! After the last kill everything is left to finish, and then three witnesses are asked:
 //!
 //! - the daemon itself: exactly the jobs of the model, each acknowledged one under the number that was acknowledged, each over;
@@ -20,6 +21,7 @@ use arles_engine::{LogEvent, LogLine};
 use plain::{Daemon, Folder, World, call};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -48,45 +50,117 @@ impl Draw {
 /// What clients were told.
 #[derive(Default)]
 struct Model {
-    /// By key: the job that was acknowledged, if it was.
-    submitted: BTreeMap<String, Option<u64>>,
+    /// By key: the jobs that were acknowledged, if they were.
+    submitted: BTreeMap<String, Option<Range<u64>>>,
     /// Cancellations that were acknowledged.
     cancelled: BTreeSet<u64>,
+    /// Changes of the cluster, and holds and releases, that were acknowledged.
+    changes: u64,
+    holds: u64,
+}
+
+impl Model {
+    fn jobs(&self) -> impl Iterator<Item = u64> + '_ {
+        self.submitted.values().flatten().cloned().flatten()
+    }
 }
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The number after `"id":` of an answer.
-fn id_of(body: &str) -> u64 {
+/// The numbers of the jobs that an answer says were submitted: of an array, its tasks one after another.
+fn ids_of(body: &str) -> Range<u64> {
     let value: serde_json::Value = serde_json::from_str(body).expect("answers are JSON");
-    value["id"].as_u64().expect("a job has a number")
+    let first = value["id"].as_u64().expect("a job has a number");
+    first..first + value["array"]["tasks"].as_u64().unwrap_or(1)
 }
 
 /// Sends a submission; `Err` if nobody answered.
-fn submit(to: SocketAddr, key: &str, draw: &mut Draw) -> std::io::Result<u64> {
+fn submit(to: SocketAddr, key: &str) -> std::io::Result<Range<u64>> {
     // All that the body says follows from the key, so that sending it again says the same.
     let mut of_key =
         Draw(key.bytes().fold(88_172_645_463_325_252, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)) | 1);
     let tenant = ["research", "vision", "language"][of_key.below(3) as usize];
     let (gang, steps) = (1 + of_key.below(3) / 2, 100 + of_key.below(2_000));
-    let body = format!(r#"{{"workload":"resnet50-b64","tenant":"{tenant}","gang":{gang},"steps":{steps}}}"#);
+    let what = match of_key.below(4) {
+        0 => {
+            let file = of_key.below(3);
+            let set = format!(r#""ARLES_VIRTUAL_WORKLOAD":"resnet50-b64","ARLES_VIRTUAL_STEPS":"{steps}""#);
+            format!(r#""program":{{"command":["python","train{file}.py"],"environment":{{{set}}}}}"#)
+        }
+        _ => format!(r#""workload":"resnet50-b64","steps":{steps}"#),
+    };
+    let array = match of_key.below(12) {
+        0 => format!(r#","array":{{"from":1,"to":{},"at_most":{}}}"#, 2 + of_key.below(3), 1 + of_key.below(2)),
+        _ => String::new(),
+    };
+    let body = format!(r#"{{{what},"tenant":"{tenant}","gang":{gang}{array}}}"#);
     let (status, answer) = call(to, "POST", "/v1/jobs", Some(key), Some(&body))?;
-    let _ = draw;
     assert!(status == 200 || status == 201 || status == 503, "{status}: {answer}");
-    if status == 503 { Err(std::io::Error::other("not now")) } else { Ok(id_of(&answer)) }
+    if status == 503 { Err(std::io::Error::other("not now")) } else { Ok(ids_of(&answer)) }
 }
 
-/// One client: submits, cancels and switches until told to stop.
+/// Changes the cluster: nodes of this test's own come and go, any node may be drained.
+fn change_nodes(to: SocketAddr, draw: &mut Draw) -> std::io::Result<u16> {
+    let own = ["x0", "x1"][draw.below(2) as usize];
+    let any = ["v100-000", "k80-000", "x0", "x1"][draw.below(4) as usize];
+    let kind = ["v100", "k80", "a100-40gb", "p100"][draw.below(4) as usize];
+    let (method, path, body) = match draw.below(8) {
+        0..3 => {
+            let body = format!(r#"{{"name":"{own}","kind":"{kind}","gpus":{},"cpus":16}}"#, 1 + draw.below(2));
+            ("POST", "/v1/nodes".to_owned(), Some(body))
+        }
+        3 => ("DELETE", format!("/v1/nodes/{own}"), None),
+        4 => {
+            let body = format!(r#"{{"why":"a test","deadline_seconds":{}}}"#, draw.below(600));
+            ("POST", format!("/v1/nodes/{any}/drain"), Some(body))
+        }
+        5 => ("POST", format!("/v1/nodes/{own}/kind"), Some(format!(r#"{{"kind":"{kind}"}}"#))),
+        _ => ("POST", format!("/v1/nodes/{any}/undrain"), None),
+    };
+    let (status, answer) = call(to, method, &path, None, body.as_deref())?;
+    assert!([200, 201, 404, 409, 503].contains(&status), "{method} {path}: {status}: {answer}");
+    Ok(status)
+}
+
+/// Every node takes jobs again, and every job may run.
+fn undo_changes(to: SocketAddr) {
+    for node in ["v100-000", "v100-001", "k80-000", "x0", "x1"] {
+        let (status, answer) = plain::patiently(|| call(to, "POST", &format!("/v1/nodes/{node}/undrain"), None, None));
+        assert!([200, 404, 409].contains(&status), "{status}: {answer}");
+    }
+    for (job, state) in plain::all_jobs(to) {
+        if state != "completed" && state != "cancelled" {
+            let (status, answer) =
+                plain::patiently(|| call(to, "POST", &format!("/v1/jobs/{job}/release"), None, None));
+            assert!([200, 404, 409].contains(&status), "{status}: {answer}");
+        }
+    }
+}
+
+/// One client: submits, cancels, holds, releases, switches and changes the cluster until told to stop.
 fn client(number: u64, to: SocketAddr, stop: &AtomicBool, model: &Mutex<Model>, next_key: &AtomicU64, seed: u64) {
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     while !stop.load(Ordering::Relaxed) {
-        let known: Vec<u64> = model.lock().expect("no poison").submitted.values().flatten().copied().collect();
+        let known: Vec<u64> = model.lock().expect("no poison").jobs().collect();
         let done = match draw.below(20) {
             0 if number == 0 => {
                 let policy = ["fifo", "max-min-fairness", "oef-coop", "las"][draw.below(4) as usize];
                 call(to, "PUT", "/v1/policy", None, Some(&format!(r#"{{"policy":"{policy}"}}"#))).map(drop)
+            }
+            0..4 if number == 1 => change_nodes(to, &mut draw).map(|status| {
+                model.lock().expect("no poison").changes += u64::from(status < 300);
+            }),
+            4..7 if number == 2 && !known.is_empty() => {
+                // Mostly jobs that are not over yet.
+                let recent = known.len().min(30) as u64;
+                let job = known[known.len() - 1 - draw.below(recent) as usize];
+                let what = ["hold", "release", "release"][draw.below(3) as usize];
+                call(to, "POST", &format!("/v1/jobs/{job}/{what}"), None, None).map(|(status, answer)| {
+                    assert!([200, 404, 409, 503].contains(&status), "{status}: {answer}");
+                    model.lock().expect("no poison").holds += u64::from(status == 200);
+                })
             }
             1..4 if !known.is_empty() => {
                 let job = known[draw.below(known.len() as u64) as usize];
@@ -100,8 +174,8 @@ fn client(number: u64, to: SocketAddr, stop: &AtomicBool, model: &Mutex<Model>, 
             _ if waiting(to).is_ok_and(|waiting| waiting < OPEN_JOBS) => {
                 let key = format!("key-{}", next_key.fetch_add(1, Ordering::Relaxed));
                 model.lock().expect("no poison").submitted.insert(key.clone(), None);
-                submit(to, &key, &mut draw).map(|job| {
-                    model.lock().expect("no poison").submitted.insert(key, Some(job));
+                submit(to, &key).map(|jobs| {
+                    model.lock().expect("no poison").submitted.insert(key, Some(jobs));
                 })
             }
             _ => {
@@ -125,14 +199,14 @@ fn waiting(to: SocketAddr) -> std::io::Result<u64> {
 }
 
 /// Sends every request again that was never answered.
-fn ask_again(to: SocketAddr, model: &Mutex<Model>, draw: &mut Draw) {
+fn ask_again(to: SocketAddr, model: &Mutex<Model>) {
     let open: Vec<String> = {
         let model = model.lock().expect("no poison");
-        model.submitted.iter().filter(|(_, job)| job.is_none()).map(|(key, _)| key.clone()).collect()
+        model.submitted.iter().filter(|(_, jobs)| jobs.is_none()).map(|(key, _)| key.clone()).collect()
     };
     for key in open {
-        let job = plain::patiently(|| submit(to, &key, draw));
-        model.lock().expect("no poison").submitted.insert(key, Some(job));
+        let jobs = plain::patiently(|| submit(to, &key));
+        model.lock().expect("no poison").submitted.insert(key, Some(jobs));
     }
 }
 
@@ -169,14 +243,17 @@ fn killed_at_random_points_it_loses_nothing_and_does_nothing_twice() {
     }
     let mut daemon = Daemon::start(&folder.0, CLUSTER, 600, Some(&world.socket));
     let to = daemon.address();
-    ask_again(to, &model, &mut draw);
+    ask_again(to, &model);
+    undo_changes(to);
     plain::wait_until("all jobs are over", || waiting(to).is_ok_and(|live| live == 0));
     let model = model.lock().expect("no poison");
     let jobs = plain::all_jobs(to);
-    let acknowledged = model.submitted.values().flatten().count();
     println!(
-        "{kills} kills, {under_load} of them under load; {acknowledged} jobs, {} cancellations",
-        model.cancelled.len()
+        "{kills} kills, {under_load} of them under load; {} jobs, {} cancellations, {} holds and releases, {} changes of the cluster",
+        model.jobs().count(),
+        model.cancelled.len(),
+        model.holds,
+        model.changes
     );
     the_daemon_says(&model, &jobs);
     daemon.stop();
@@ -185,8 +262,9 @@ fn killed_at_random_points_it_loses_nothing_and_does_nothing_twice() {
 }
 
 fn the_daemon_says(model: &Model, jobs: &BTreeMap<u64, String>) {
-    let ids: BTreeSet<u64> = model.submitted.values().map(|job| job.expect("asked again until answered")).collect();
-    assert_eq!(ids.len(), model.submitted.len(), "every key is a job of its own");
+    assert!(model.submitted.values().all(Option::is_some), "asked again until answered");
+    let ids: BTreeSet<u64> = model.jobs().collect();
+    assert_eq!(ids.len(), model.jobs().count(), "every key is a job, or an array, of its own");
     let there: BTreeSet<u64> = jobs.keys().copied().collect();
     assert_eq!(ids, there, "the jobs of the model, and no others");
     for (job, state) in jobs {
