@@ -86,7 +86,7 @@ impl CatalogKeeper {
     ) -> Result<Self, StoreError> {
         let last = *entries.end();
         let fresh = !path.exists();
-        let mut disk = Disk::open(path).map_err(refused)?;
+        let mut disk = Disk::open(path).map_err(|error| refused(&error))?;
         if fresh {
             store::restrict(path);
         }
@@ -100,7 +100,7 @@ impl CatalogKeeper {
         }
         if applied == 0 && !book.old_measured.is_empty() {
             applied = *entries.start();
-            take_in_old(&mut disk, book, &journal, applied).map_err(refused)?;
+            take_in_old(&mut disk, book, &journal, applied).map_err(|error| refused(&error))?;
         }
         let dropped = store.measured_dropped()?;
         if applied < dropped {
@@ -127,7 +127,7 @@ impl CatalogKeeper {
             keeper.observe(seq, seen.iter().filter_map(|seen| Some((book.catalog_key(seen)?, *seen))).collect());
         })?;
         book.workloads.added().for_each(|workload| keeper.describe(&workload.name, &workload.profile));
-        keeper.write().map_err(refused)?;
+        keeper.write().map_err(|error| refused(&error))?;
         Ok(keeper)
     }
 
@@ -249,6 +249,6 @@ fn take_in_old(disk: &mut Disk, book: &Book, journal: &str, seq: u64) -> Result<
     batch.commit()
 }
 
-fn refused(error: DiskError) -> StoreError {
+fn refused(error: &DiskError) -> StoreError {
     StoreError::Refused(error.to_string())
 }
