@@ -22,9 +22,9 @@ use crate::log::{LogEvent, LogLine};
 use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Meters, OrderReply};
 use arles_core::scheduler::{Fence, GangEvent, GangReport, Order, Survey};
 use arles_core::{Cluster, JobId, NodeId, Time};
-use arles_sim::measure::{Gauge, Noise};
+use arles_sim::measure::{Noise, Sampler};
 use arles_sim::truth::Truth;
-use arles_sim::world::{Life, World, WorldOptions};
+use arles_sim::world::{SimJob, World, WorldOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -36,13 +36,13 @@ struct Past {
     /// No gang up to this one may start.
     fence: Fence,
     /// What it was, if it ever was.
-    life: Option<Life>,
+    life: Option<SimJob>,
 }
 
 /// A virtual cluster that obeys.
 pub struct Virtual {
     world: World,
-    gauge: Gauge,
+    sampler: Sampler,
     boot: u64,
     /// The latest time it was told, once it was told any.
     now: Option<Time>,
@@ -63,7 +63,7 @@ impl Virtual {
     pub fn new(cluster: Cluster, truth: Arc<Truth>, world_options: WorldOptions, noise: Noise, boot: u64) -> Self {
         Self {
             world: World::new(cluster, truth, world_options),
-            gauge: Gauge::new(noise),
+            sampler: Sampler::new(noise),
             boot,
             now: None,
             news: Vec::new(),
@@ -296,7 +296,7 @@ impl Engine for Virtual {
         let meters = Meters { boot: self.boot, jobs, kinds, gpu_watts: self.world.gpu_watts(now) };
         let half = Time(self.last_look.0 + (now.0 - self.last_look.0) / 2);
         // Two looks at one moment have nothing between them to measure.
-        let observations = if now > self.last_look { self.gauge.look(now, half, &self.world) } else { Vec::new() };
+        let observations = if now > self.last_look { self.sampler.look(now, half, &self.world) } else { Vec::new() };
         self.last_look = now;
         Ok(EngineReport { survey, meters, observations, inventory: None })
     }

@@ -73,9 +73,6 @@ impl Sampler {
     }
 }
 
-/// The name that the engines' crate still uses.
-pub use Sampler as Gauge;
-
 /// Which estimator takes part in a run, and how well it is informed.
 pub struct EstimatorSetup {
     /// As the record names it.

@@ -24,8 +24,6 @@ mod tests;
 
 use program::Part;
 
-/// The name that the engines' crate still uses.
-pub use SimJob as Life;
 pub use observe::SteadyGang;
 pub use program::Length;
 
