@@ -67,8 +67,13 @@ impl Serving {
     fn submit(&self, flags: &[&str], rate: &str) -> Value {
         // What the virtual cluster plays: forty minutes on a V100, which nobody tells the scheduler.
         let plays = ["--env", "ARLES_VIRTUAL_WORKLOAD=resnet50-b64", "--env", "ARLES_VIRTUAL_STEPS=24000"];
-        let words =
-            [&["submit", "-o", "json"][..], flags, &plays, &["--", "python", "train.py", "--lr", rate]].concat();
+        let words = [
+            &["submit", "--tenant", "a", "-o", "json"][..],
+            flags,
+            &plays,
+            &["--", "python", "train.py", "--lr", rate],
+        ]
+        .concat();
         self.json(&words)
     }
 

@@ -119,7 +119,7 @@ fn bodies_are_json_of_the_schema() {
         (r#"{"workload": "x", "weight": 0}"#, 422, "out-of-range", "weight is 0"),
         (r#"{"workload": ""}"#, 422, "out-of-range", "workload has 0 characters; expected 1 to 200"),
         (r#"{"workload": "x"} trailing"#, 400, "bad-json", "trailing"),
-        (r#"["n","t","w",1,1,1,1,1,1,[]]"#, 422, "out-of-range", "expected: object"),
+        ("[]", 422, "out-of-range", "expected: object"),
     ] {
         let answer = server.post("/v1/jobs", body);
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{body}: {answer:?}");

@@ -295,7 +295,7 @@ impl Local {
                 "job {job} has no program; this engine runs programs: submit one with 'arles submit -- COMMAND'"
             ));
         }
-        if !(live.steps_done >= 0.0) {
+        if live.steps_done.is_nan() || live.steps_done < 0.0 {
             return Some(format!("job {job} is to go on from {} steps; expected 0 or more", live.steps_done));
         }
         if start.gpus.is_empty() || start.gpus.len() != live.spec.gang as usize {

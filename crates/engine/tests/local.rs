@@ -1,7 +1,7 @@
 //! The local engine: the contract with real processes in real time, and what is its own.
 
 use arles_core::engine::{Engine, LiveJob, OrderReply};
-use arles_core::scheduler::{GangEvent, GangState};
+use arles_core::scheduler::{GangEvent, GangReport, GangState};
 use arles_core::{Cluster, JobId, JobSpec, Library, Program, Script, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
 use arles_engine::{Local, LocalOptions, Nominal};
@@ -11,15 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A step a unit: counts on from where it was, and writes every step down.
+/// A step a unit, by the clock, so that a busy machine does not make it slower: counts on from where it was, and writes down how far it is.
 const TRAINING: &str = r#"#!/bin/sh
-total=$1 unit=$2 done=$ARLES_STEPS_DONE
-[ "$done" = 0 ] || sleep "$(echo "$unit" | awk '{print 3 * $1}')"
+total=$1 unit=$2 before=$ARLES_STEPS_DONE done=$ARLES_STEPS_DONE
+now() { date +%s%N; }
+say() { echo "$done" >"$ARLES_STEPS_FILE.new" && mv "$ARLES_STEPS_FILE.new" "$ARLES_STEPS_FILE"; }
+unit_ns=$(echo "$unit" | awk '{printf "%d", 1e9 * $1}')
+[ "$before" = 0 ] || sleep "$(echo "$unit" | awk '{print 3 * $1}')"
+began=$(now)
 while [ "$done" -lt "$total" ]; do
   sleep "$unit"
-  done=$((done + 1))
-  echo "$done" >"$ARLES_STEPS_FILE.new" && mv "$ARLES_STEPS_FILE.new" "$ARLES_STEPS_FILE"
+  done=$((before + ($(now) - began) / unit_ns))
+  [ "$done" -le "$total" ] || done=$total
+  say
 done
+exit "${3:-0}"
 "#;
 
 fn folder() -> PathBuf {
@@ -135,17 +141,19 @@ fn the_contract_is_kept_with_real_processes() {
     });
 }
 
-/// Waits until the engine tells how a gang ended.
-fn told(engine: &mut Local, job: u64) -> arles_core::scheduler::GangReport {
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(30) {
-        let news = engine.poll(Time::from_seconds(began.elapsed().as_secs_f64() + 10.0)).expect("it answers");
-        if let Some(report) = news.into_iter().find(|report| report.job == JobId(job)) {
-            return report;
+/// Waits until the engine tells how gangs of these jobs ended.
+fn told<const N: usize>(engine: &mut Local, jobs: [u64; N]) -> [GangReport; N] {
+    let (began, mut heard) = (Instant::now(), Vec::<GangReport>::new());
+    while began.elapsed() < Duration::from_secs(60) {
+        let now = Time::from_seconds(began.elapsed().as_secs_f64() + 10.0);
+        heard.extend(engine.poll(now).expect("it answers"));
+        let of = |job: u64| heard.iter().find(|report| report.job == JobId(job)).cloned();
+        if jobs.iter().all(|&job| of(job).is_some()) {
+            return jobs.map(|job| of(job).expect("just seen"));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("nothing was heard of job {job}");
+    panic!("nothing was heard of some of {jobs:?}, but of {heard:?}");
 }
 
 #[test]
@@ -160,7 +168,7 @@ fn exit_codes_and_output_are_kept() {
         let reply = engine.apply(now, &start(id, id, &[id as u32], 60.0)).expect("it answers");
         assert!(matches!(reply, OrderReply::Reported(_)), "{reply:?}");
     }
-    let ends = [1, 2, 3, 4].map(|id| told(&mut engine, id));
+    let ends = told(&mut engine, [1, 2, 3, 4]);
     assert_eq!((ends[0].event.clone(), ends[0].exit_code), (GangEvent::Finished, Some(0)));
     assert_eq!((ends[1].event.clone(), ends[1].exit_code), (GangEvent::Failed(0.0, "exit code 3".into()), Some(3)));
     assert_eq!(ends[2].event, GangEvent::Failed(0.0, "exit code 137: ended by signal 9".into()));
@@ -185,9 +193,9 @@ fn a_program_sees_its_gpus_and_its_job() {
     let program = Program { environment, command: vec!["first".into()], ..shell(text) };
     engine.add_job(now, &job_of(7, 2, program)).expect("it answers");
     engine.apply(now, &start(7, 1, &[1, 2], 60.0)).expect("it answers");
-    assert_eq!(told(&mut engine, 7).event, GangEvent::Finished);
+    assert_eq!(told(&mut engine, [7])[0].event, GangEvent::Finished);
     let log = std::fs::read_to_string(folder.join("logs/job-7.log")).expect("it printed");
-    assert_eq!(log, "GPU-bbb,2 7 2 a100 hello first\n");
+    assert_eq!(log, "GPU-bbb,2 7 2 a100-40gb hello first\n");
     std::fs::remove_dir_all(folder).expect("ours");
 }
 
@@ -211,9 +219,9 @@ fn what_a_killed_engine_left_running_is_adopted() {
     let seen = engine.survey(now, now).expect("it answers").survey;
     let places: Vec<_> = seen.gangs.iter().map(|gang| (gang.job.0, gang.gpus[0].0, gang.state.clone())).collect();
     assert_eq!(places, [(1, 1, GangState::Running), (2, 2, GangState::Running)]);
-    assert_eq!(told(&mut engine, 1).exit_code, Some(4), "the code that nobody waited for");
+    assert_eq!(told(&mut engine, [1])[0].exit_code, Some(4), "the code that nobody waited for");
     assert!(matches!(engine.apply(now, &stop(2, 2)).expect("it answers"), OrderReply::Pending));
-    assert_eq!(told(&mut engine, 2).event, GangEvent::Stopped(0.0));
+    assert_eq!(told(&mut engine, [2])[0].event, GangEvent::Stopped(0.0));
     std::fs::remove_dir_all(folder).expect("ours");
 }
 
@@ -228,7 +236,7 @@ fn who_does_not_stop_is_killed_with_everything_it_started() {
     engine.apply(now, &start(1, 1, &[0], 60.0)).expect("it answers");
     std::thread::sleep(Duration::from_millis(200));
     assert!(matches!(engine.apply(now, &stop(1, 1)).expect("it answers"), OrderReply::Pending));
-    assert!(matches!(told(&mut engine, 1).event, GangEvent::Stopped(_)));
+    assert!(matches!(told(&mut engine, [1])[0].event, GangEvent::Stopped(_)));
     let left = std::process::Command::new("pgrep").args(["-f", "sleep 77.123"]).output().expect("pgrep is there");
     assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
     std::fs::remove_dir_all(folder).expect("ours");

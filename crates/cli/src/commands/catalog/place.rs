@@ -22,7 +22,9 @@ pub(super) fn find(flag: Option<&Path>) -> Result<Place> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = flag.map(Path::to_owned).or_else(|| set(VARIABLE).map(PathBuf::from)) {
         // A daemon's state directory has its catalog in it.
-        let path = if path.is_dir() { path.join(CATALOG_FILE) } else { path };
+        // The state folder of a daemon holds its catalog; any other folder is a slip.
+        let inside = path.join(CATALOG_FILE);
+        let path = if inside.is_file() { inside } else { path };
         return Ok(Place { path, by_default: false });
     }
     let data = data_folder(set("XDG_DATA_HOME"), set("HOME")).ok_or_else(|| {
