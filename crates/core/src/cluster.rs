@@ -60,7 +60,7 @@ pub enum ClusterChange {
     Join(NodeSpec),
     /// A node leaves for good. Its gangs are stopped, or given up if it cannot be reached.
     Remove {
-        /// Which node.
+        /// By its name: one of the nodes that are there.
         node: String,
         /// For whoever asks later.
         why: String,
@@ -68,7 +68,7 @@ pub enum ClusterChange {
     /// A node gets no new gangs. Those that run may go on until a round before the deadline; then they are stopped with a checkpoint
     /// and moved. Without a deadline they may go on until they end.
     Drain {
-        /// Which node.
+        /// By its name: one of the nodes that are there.
         node: String,
         /// For whoever asks later.
         why: String,
@@ -77,12 +77,12 @@ pub enum ClusterChange {
     },
     /// A drained node gets gangs again.
     Undrain {
-        /// Which node.
+        /// By its name: one of the nodes that are there.
         node: String,
     },
     /// Single GPUs of a node cannot be used.
     GpusLost {
-        /// Which node.
+        /// By its name: one of the nodes that are there.
         node: String,
         /// Counted from 0 on the node.
         gpus: Vec<u32>,
@@ -91,14 +91,14 @@ pub enum ClusterChange {
     },
     /// They can be used again.
     GpusBack {
-        /// Which node.
+        /// By its name: one of the nodes that are there.
         node: String,
         /// Counted from 0 on the node.
         gpus: Vec<u32>,
     },
     /// The GPUs of a node are, and always were, of another kind. They keep their numbers.
     CorrectKind {
-        /// Which node.
+        /// By its name: one of the nodes that are there.
         node: String,
         /// What they really are.
         kind: Kind,

@@ -29,7 +29,7 @@ pub struct QuoteError<'t> {
 pub enum QuoteProblem<'t> {
     /// It stands inside this field, which does not begin with one.
     Inside(&'t str),
-    /// It is never closed.
+    /// The text ends before it is closed.
     NeverClosed,
     /// It closes a field, and more text follows.
     TextFollows,

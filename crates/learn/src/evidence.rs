@@ -65,7 +65,7 @@ struct AloneCells {
     watts: Vec<f64>,
 }
 
-/// Who is known.
+/// Workloads by number and by name; numbers are never used for another.
 #[derive(Clone)]
 struct Known {
     workloads: Vec<Arc<KnownWorkload>>,

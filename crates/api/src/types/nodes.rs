@@ -21,7 +21,7 @@ pub struct DrainRequest {
 pub struct Drain {
     /// Reason.
     pub why: String,
-    /// Since when.
+    /// When the drain began, in seconds since 1970.
     pub since: f64,
     /// By when it must be empty, if there is a deadline.
     pub deadline: Option<f64>,

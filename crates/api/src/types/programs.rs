@@ -29,7 +29,7 @@ pub struct Program {
     pub stderr: Option<String>,
 }
 
-/// A script.
+/// A script that travels with the job, so that editing the file afterwards changes nothing.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -134,7 +134,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All of them.
+    /// In the order in which the API names them.
     pub const ALL: [Self; 3] = [Self::Ok, Self::NotOk, Self::Any];
 
     /// As the API writes it.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(crate) struct Kinds {
     /// Kind, by any of its names: arles', Slurm's, Kubernetes' or the driver's
     name: Option<String>,
-    /// Configuration file whose [[kind]] tables are listed too
+    /// Configuration file whose `kind` tables are listed too
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]

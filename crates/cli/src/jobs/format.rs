@@ -195,7 +195,7 @@ impl LineFormat {
         self.line(|field| field.title.into())
     }
 
-    /// One job.
+    /// A line, without the break at its end.
     pub(crate) fn job(&self, job: &Job, now: f64) -> String {
         self.line(|field| (field.text)(job, now))
     }

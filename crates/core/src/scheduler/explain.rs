@@ -187,8 +187,9 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Reason {
+    /// It may not run yet, whatever is free.
+    fn say_admission(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held => write!(f, "held; starts after it is released"),
             Self::After { jobs } => {
@@ -201,7 +202,13 @@ impl fmt::Display for Reason {
             Self::ArrayLimit { at_most } => {
                 write!(f, "its array runs at most {} at once", count(*at_most as usize, "task"))
             }
-            Self::NoEstimate => write!(f, "throughput not estimated yet; eligible in the round after"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing that is there, or in reach, has room for it.
+    fn say_room(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::FitsNoKind { gang, kinds } => write!(
                 f,
                 "a gang of {gang} does not fit on {}; allow other GPU kinds or use a smaller batch",
@@ -236,6 +243,21 @@ impl fmt::Display for Reason {
                 write!(f, "needs {}, only {usable} × {kind} usable ({}); ", gpus(*gang), away.join(", "))?;
                 write!(f, "starts when nodes return")
             }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held | Self::After { .. } | Self::ArrayLimit { .. } => self.say_admission(f),
+            Self::NoEstimate => write!(f, "throughput not estimated yet; eligible in the round after"),
+            Self::FitsNoKind { .. }
+            | Self::NeedsTooMuch { .. }
+            | Self::HostsFull { .. }
+            | Self::GangTooLarge { .. }
+            | Self::NodesAway { .. } => self.say_room(f),
             Self::Pauses { failures, most, seconds } => {
                 write!(f, "failed {failures} of {most} times in a row; retry in {}", span(*seconds))
             }

@@ -17,7 +17,7 @@ pub(crate) enum EngineTask {
     SetCluster(Arc<Cluster>),
     /// Send the list of live jobs.
     SyncJobs(Vec<LiveJob>),
-    /// Add a job.
+    /// Make a new job known, before its first order.
     AddJob(LiveJob),
     /// Remove a job that is over.
     RemoveJob(JobId),

@@ -77,7 +77,7 @@ pub struct Key {
 /// A progress report of a job's own code.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ProgressReport {
-    /// The job.
+    /// Whose code reports.
     pub job: JobId,
     /// When it arrived.
     pub at: Time,

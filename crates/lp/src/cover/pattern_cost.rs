@@ -22,7 +22,7 @@ pub(super) fn cells(part: f64) -> u8 {
 pub(super) struct PatternCost {
     /// What one cell costs that is not covered.
     cell_price: f64,
-    /// S.
+    /// S: what all of it costs before anything is covered.
     pub(super) base: f64,
 }
 

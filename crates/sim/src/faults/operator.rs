@@ -37,7 +37,7 @@ impl Run<'_> {
         }
     }
 
-    /// A change of a node that is there.
+    /// What an operator may do to a node that has not left.
     fn change_node(&mut self, operation: Operation, id: NodeId) {
         let (node, kind) = {
             let node = self.world.cluster().node(id);

@@ -84,7 +84,7 @@ const KEY: Parameter = parameter(
 
 const JOB_EXAMPLE: &str =
     r#"{"name": "nightly", "tenant": "vision", "workload": "resnet50-b64", "gang": 4, "steps": 90000}"#;
-const PROGRAM_EXAMPLE: &str = r#"{"tenant": "vision", "gang": 2, "program": {"command": ["python", "train.py", "--lr", "3e-4"], "directory": "/home/ada/project"}, "needs": {"cpus_per_gpu": 4}, "time_limit_seconds": 7200, "array": {"from": 1, "to": 4, "at_most": 2}}"#;
+const PROGRAM_EXAMPLE: &str = r#"{"tenant": "vision", "gang": 2, "program": {"command": ["python", "train.py", "--lr", "3e-4"], "directory": "/srv/ada/project"}, "needs": {"cpus_per_gpu": 4}, "time_limit_seconds": 7200, "array": {"from": 1, "to": 4, "at_most": 2}}"#;
 const NODE_EXAMPLE: &str = r#"{"name": "v100-100", "kind": "v100", "gpus": 4, "cpus": 32, "memory_gib": 256}"#;
 
 /// A GET that any token may do; the routes say how they differ.

@@ -99,7 +99,7 @@ impl Desk {
         self.change(Change::Cluster(Box::new(change))).await.map(|_| ())
     }
 
-    /// The cluster as it is.
+    /// Kinds, nodes and GPUs as of the last entry of the journal.
     #[must_use]
     pub fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(self.shared.book().cluster())

@@ -388,7 +388,7 @@ mod tests {
 
     fn command(line: &str) -> Program {
         let command = line.split_whitespace().map(str::to_owned).collect();
-        Program { command, directory: Some("/home/ada/project".into()), ..Program::default() }
+        Program { command, directory: Some("/srv/ada/project".into()), ..Program::default() }
     }
 
     fn name(line: &str) -> String {
@@ -405,7 +405,7 @@ mod tests {
             "python3 train.py",
             "python3.12 -u -W ignore train.py --batch 64",
             "/usr/bin/python ./train.py",
-            "python /home/ada/project/train.py",
+            "python /srv/ada/project/train.py",
             "python ../project/train.py",
             "env CUDA_LAUNCH_BLOCKING=1 python train.py",
             "OMP_NUM_THREADS=4 python train.py",
@@ -432,7 +432,7 @@ mod tests {
         }
         let image = Program { image: Some("torch:2.4".into()), ..command("python train.py") };
         assert_ne!(of(&image), first);
-        let elsewhere = Program { directory: Some("/home/bob/project".into()), ..command("python train.py") };
+        let elsewhere = Program { directory: Some("/srv/bob/project".into()), ..command("python train.py") };
         assert_ne!(of(&elsewhere), first);
         assert!(name("python -m fairseq.train --lr 1").starts_with("fairseq.train-"));
         assert_eq!(name("python -m fairseq.train --lr 1"), name("torchrun -m fairseq.train --lr 2"));

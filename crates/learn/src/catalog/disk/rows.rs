@@ -42,7 +42,7 @@ impl From<rusqlite::Error> for ReadError {
     }
 }
 
-/// All rows.
+/// Everything that is in a file.
 pub(super) struct Rows {
     pub(super) catalog: Catalog,
     pub(super) journals: BTreeMap<String, u64>,
