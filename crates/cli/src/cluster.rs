@@ -62,7 +62,8 @@ pub(crate) fn build(counts: &Counts, per_node: u32, described: &[Kind]) -> Resul
 pub(crate) fn in_words(cluster: &Cluster) -> String {
     let parts: Vec<String> =
         cluster.kinds().iter().zip(cluster.counts()).map(|(kind, n)| format!("{n} × {}", kind.name)).collect();
-    format!("{} on {} nodes", parts.join(", "), cluster.present().count())
+    let nodes = cluster.present().count();
+    format!("{} on {nodes} node{}", parts.join(", "), if nodes == 1 { "" } else { "s" })
 }
 
 /// A node that is away for a while.

@@ -137,11 +137,14 @@ impl Local {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open(cluster: Cluster, options: LocalOptions, meter: Box<dyn GpuMeter>) -> Result<Self, EngineError> {
+    pub fn open(cluster: Cluster, mut options: LocalOptions, meter: Box<dyn GpuMeter>) -> Result<Self, EngineError> {
         let folder = options.state.display().to_string();
         let cannot =
             |error: std::io::Error| EngineError(format!("cannot use the folder {folder}: {error}; choose another"));
         std::fs::create_dir_all(&options.state).map_err(cannot)?;
+        // Programs run in folders of their own, where a relative path would mean something else.
+        options.state = std::path::absolute(&options.state).map_err(cannot)?;
+        options.logs = std::path::absolute(&options.logs).map_err(cannot)?;
         let mut local = Self {
             kinds: vec![KindMeter::default(); cluster.kinds().len()],
             watts: vec![0.0; cluster.gpus()],

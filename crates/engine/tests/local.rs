@@ -200,6 +200,19 @@ fn a_program_sees_its_gpus_and_its_job() {
 }
 
 #[test]
+fn a_program_may_run_in_any_folder() {
+    let relative = PathBuf::from(format!("../../target/tmp/arles-local-{}", std::process::id()));
+    let mut engine = open(&relative);
+    let now = Time::from_seconds(1.0);
+    let program = Program { directory: Some("/".into()), ..shell("pwd; exit 5") };
+    engine.add_job(now, &job_of(1, 1, program)).expect("it answers");
+    engine.apply(now, &start(1, 1, &[0], 60.0)).expect("it answers");
+    assert_eq!(told(&mut engine, [1])[0].exit_code, Some(5));
+    assert_eq!(std::fs::read_to_string(relative.join("logs/job-1.log")).expect("it printed"), "/\n");
+    std::fs::remove_dir_all(relative).expect("ours");
+}
+
+#[test]
 fn what_a_killed_engine_left_running_is_adopted() {
     let folder = folder();
     let now = Time::from_seconds(1.0);
