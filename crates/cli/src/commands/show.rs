@@ -68,7 +68,7 @@ fn sheet(job: &Job, now: f64) -> Table {
     if let Some(rate) = job.rate {
         let expected = job.estimated_rate.map_or(String::new(), |rate| format!(", estimated {}", shown(rate, 3)));
         line("rate", format!("{} steps/s measured{expected}", shown(rate, 3)));
-    } else if let Some(rate) = job.estimated_rate {
+    } else if let Some(rate) = job.estimated_rate.filter(|_| !job.state.over()) {
         line("rate", format!("{} steps/s estimated, not measured yet", shown(rate, 3)));
     }
     if !job.state.over() {

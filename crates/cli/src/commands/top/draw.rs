@@ -152,7 +152,7 @@ impl Screen {
             _ => String::new(),
         };
         let speed = if server.speed == 1.0 { String::new() } else { format!(" at {}×", server.speed) };
-        let gone = if away > 0 { format!(", {away} down") } else { String::new() };
+        let gone = if away > 0 { format!(", {away} unavailable") } else { String::new() };
         let first = format!(
             " {} · round {}{next} · {busy} of {total} GPUs busy ({} %){gone}",
             server.policy,
@@ -303,7 +303,7 @@ e        explain the selected job
 c        cancel the selected job
 p        switch the policy
 tab      next pane
-letter: tenant of the GPU, capital if two jobs share it; · free, × down, # another tenant's";
+letter: tenant of the GPU, capital if two jobs share it; · free, × down or drained, # another tenant's";
 
 fn harmless_lines(text: &str) -> String {
     text.lines().map(harmless).collect::<Vec<_>>().join("\n")

@@ -22,13 +22,17 @@ pub(super) fn of(book: &Book, record: &Record, now: Time) -> (Option<f64>, Optio
         return (None, None);
     }
     let run_seconds = record.gpu_seconds / f64::from(record.spec.gang.max(1));
+    // A task of an array is submitted before the first of them has ended, and learns from it all the same.
+    let earlier = book.runs.expected(record.spec.workload, record.spec.gang).map(|(seconds, _)| seconds);
     let (left, mut promise) = match (record.state, record.spec.work) {
         (JobState::Running, Work::Steps(steps)) => by_steps(record, steps),
         (JobState::Running, Work::Period(seconds)) => {
             (Some((seconds - run_seconds).max(0.0)), "if it keeps its GPUs".to_owned())
         }
-        (JobState::Running, Work::Open(expected)) => by_earlier_runs(book, record, expected),
-        (_, Work::Open(None)) => (None, "no steps given and no earlier run: end unknown".to_owned()),
+        (JobState::Running, Work::Open(expected)) => by_earlier_runs(book, record, earlier.or(expected)),
+        (_, Work::Open(None)) if earlier.is_none() => {
+            (None, "no steps given and no earlier run: end unknown".to_owned())
+        }
         _ => (None, "not running: end unknown".to_owned()),
     };
     let mut left = left.filter(|left| left.is_finite() && *left < MOST_SECONDS);
