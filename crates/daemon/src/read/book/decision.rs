@@ -75,6 +75,9 @@ pub(crate) struct TenantSums {
 pub(crate) struct Holding {
     pub(crate) since: Time,
     pub(crate) gpus: Vec<f64>,
+    /// GPU seconds since the period was last counted: they join it together with the seconds that they are divided by.
+    #[serde(default)]
+    pub(crate) uncounted: Vec<f64>,
 }
 
 /// Fairness over a period.
@@ -211,6 +214,10 @@ impl Book {
     pub(super) fn close_period(&mut self, at: Time, now: bool) {
         for tenant in 0..self.holding.len() {
             self.settle_holding(at, tenant);
+            let received = std::mem::take(&mut self.holding[tenant].uncounted);
+            if !received.is_empty() {
+                add_up(&mut self.period.tenants.entry(tenant as u32).or_default().received, &received);
+            }
         }
         let from = self.period.from.map_or(at, |_| self.period.until);
         if let Some(decision) = &self.decision {
@@ -258,7 +265,7 @@ impl Book {
         holding.since = holding.since.max(at);
         if seconds > 0.0 && holding.gpus.iter().any(|&gpus| gpus > 0.0) {
             let received: Vec<f64> = holding.gpus.iter().map(|gpus| gpus * seconds).collect();
-            add_up(&mut self.period.tenants.entry(tenant as u32).or_default().received, &received);
+            add_up(&mut holding.uncounted, &received);
         }
     }
 }
