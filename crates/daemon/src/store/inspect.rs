@@ -73,7 +73,7 @@ impl Store {
                     found.findings.push(format!("entry {seq} is damaged: its hash does not fit"));
                 }
                 (Some(_), None) => {
-                    found.findings.push(format!("entry {seq} has no hash, and the entries before it have"))
+                    found.findings.push(format!("entry {seq} has no hash, and the entries before it have"));
                 }
                 _ => {}
             }
