@@ -156,7 +156,7 @@ fn leaves(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
             all.iter().enumerate().for_each(|(i, value)| leaves(value, &format!("{at}/{i}"), found));
         }
         serde_json::Value::Object(all) => {
-            all.iter().for_each(|(key, value)| leaves(value, &format!("{at}/{key}"), found))
+            all.iter().for_each(|(key, value)| leaves(value, &format!("{at}/{key}"), found));
         }
         _ => found.push(at.to_owned()),
     }

@@ -179,7 +179,12 @@ fn every_change_says_who_asked_for_it_and_from_where() {
     block(desk.set_policy(&root, arles_api::PolicyRequest { policy: "las".into() })).expect("switched");
     let records = |folder: &Folder| {
         let mut by = Vec::new();
-        Store::read(&folder.0).expect("a reader").entries(0, |record| Ok(by.extend(record.by))).map(|()| by)
+        let store = Store::read(&folder.0).expect("a reader");
+        let each = |record: arles_daemon::store::JournalRecord| {
+            by.extend(record.by);
+            Ok(())
+        };
+        store.entries(0, each).map(|()| by)
     };
     let first = records(&folder).expect("entries").first().cloned().expect("somebody");
     assert_eq!((first.name.as_str(), first.from.as_deref()), ("a", Some("10.0.0.7")));
