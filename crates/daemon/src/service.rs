@@ -5,11 +5,12 @@
 //! - the workers (`workers.rs`): the solver runs the policy, the estimator estimates rates and keeps the catalog (`catalog.rs`);
 //! - the snapshotter (`snapshotter.rs`) serialises snapshots.
 //!
-//! They communicate through channels and share nothing but the book, the clock and the gauges.
+//! They communicate through channels and share nothing but the book, the clock and the gauges. `threads.rs` starts them and notices when one dies.
 
 mod admit;
 pub mod catalog;
 pub mod clock;
+mod credentials;
 pub mod desk;
 mod engine_worker;
 mod event_loop;
@@ -17,28 +18,31 @@ pub mod gauges;
 mod progress;
 mod snapshotter;
 pub(crate) mod state_machine;
+pub(crate) mod threads;
 mod workers;
 
-use crate::access::{Caller, Scope};
+use crate::access::{BadToken, Caller};
 use crate::read::book::Book;
 use crate::store::entry::JournalHeader;
 use crate::store::{MaintenanceStep, Store, StoreError};
-use crate::{Refusal, access};
+use crate::Refusal;
 use arles_core::engine::{Engine, EngineReport, JobMeter};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
 use catalog::{CatalogKeeper, SharedCatalog};
 use clock::Clock;
+use credentials::Credentials;
 use desk::Desk;
 use gauges::Gauges;
 use state_machine::{Recovered, StateMachine};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
+use threads::Threads;
 
 pub(crate) use event_loop::{Change, NewJob, Reply};
 
@@ -169,7 +173,9 @@ pub(crate) struct Shared {
     /// What was measured.
     pub(crate) catalog: Arc<SharedCatalog>,
     /// Callers by the hash of their secret.
-    callers: RwLock<BTreeMap<String, Caller>>,
+    pub(crate) credentials: Credentials,
+    /// Which threads run, and which have died.
+    pub(crate) threads: Threads,
     /// Sender to the estimator, for dry runs.
     estimator: Mutex<Option<Sender<workers::EstimatorTask>>>,
 }
@@ -239,21 +245,13 @@ impl Shared {
             .unwrap_or_else(|| RateRow { ask, cells: vec![None; kinds] })
     }
 
-    pub(crate) fn caller(&self, secret: &str) -> Option<Caller> {
-        let callers = self.callers.read().unwrap_or_else(PoisonError::into_inner);
-        callers.get(&access::hash(secret)).cloned()
+    pub(crate) fn caller(&self, secret: &str) -> Result<Caller, BadToken> {
+        self.credentials.caller(secret)
     }
 
     /// Reads all tokens anew.
     pub(crate) fn load_tokens(&self) -> Result<(), StoreError> {
-        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner).tokens()?;
-        let caller = |token: crate::store::StoredToken| {
-            let scope = Scope::named(&token.scope)?;
-            Some((token.hash, Caller { name: token.name, scope, tenant: token.tenant }))
-        };
-        let callers = tokens.into_iter().filter_map(caller).collect();
-        *self.callers.write().unwrap_or_else(PoisonError::into_inner) = callers;
-        Ok(())
+        self.credentials.load(&self.tokens.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -306,7 +304,8 @@ impl Service {
             readers: Mutex::new(Vec::new()),
             tokens: Mutex::new(store.side_writer()?),
             catalog: Arc::clone(catalog.shared()),
-            callers: RwLock::new(BTreeMap::new()),
+            credentials: Credentials::default(),
+            threads: Threads::default(),
             estimator: Mutex::new(None),
         });
         shared.gauges.differing.set(differing);
@@ -333,6 +332,12 @@ impl Service {
         self.event_loop.is_finished()
     }
 
+    /// A thread that has panicked, if one has: the service is to be stopped then, and the process to end.
+    #[must_use]
+    pub fn dead_thread(&self) -> Option<&'static str> {
+        self.shared.threads.dead().next().map(threads::Thread::name)
+    }
+
     /// Current time on the scheduler's clock.
     #[must_use]
     pub fn now(&self) -> Time {
@@ -346,8 +351,14 @@ impl Service {
     pub fn stop(self) -> Result<(), StoreError> {
         self.shared.set_state(ServiceState::Stopping);
         let _ = self.shared.inbox.send(Message::Stop);
-        self.event_loop
+        let done = self
+            .event_loop
             .join()
-            .unwrap_or_else(|_| Err(StoreError::Refused("the event loop panicked; see the log".into())))
+            .unwrap_or_else(|_| Err(StoreError::Refused("the event loop panicked; see the log".into())));
+        let mut store = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.shared.credentials.write_last_use(&mut store) {
+            crate::store::log_error(&error);
+        }
+        done
     }
 }

@@ -7,7 +7,7 @@
 //!   and only if its checksum is right. The two newest are kept, and the entries since the older of them: should the newest be
 //!   damaged, the older still leads to the same state;
 //! - `past`, `sample`, `audit`: jobs that are over, energy accounts and fairness over time: read page by page, never held in memory;
-//! - `token`: hashes of secrets.
+//! - `token`, `old_secret`: hashes of secrets, and of those that were replaced.
 //!
 //! A file of a newer version is refused; an older one is brought up to date in one transaction. A lock file keeps a second daemon out.
 
@@ -31,7 +31,7 @@ use std::time::Duration;
 pub use history::{HistoryRow, PastFilter};
 pub use snapshots::MaintenanceStep;
 pub(crate) use snapshots::pieces;
-pub use tokens::StoredToken;
+pub use tokens::{OldSecret, StoredToken};
 
 /// Name of the database in the state folder.
 pub const FILE: &str = "journal.db";

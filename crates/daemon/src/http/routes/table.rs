@@ -610,6 +610,24 @@ pub const ROUTES: &[Route] = &[
         ..READ
     },
     Route {
+        id: "rotateToken",
+        verb: Verb::Post,
+        path: "/v1/tokens/{name}/rotate",
+        need: Need::Administer,
+        summary: "Replace a token's secret",
+        description: "The response contains the new secret, which is returned only here. The old one works for the overlap.",
+        parameters: &[TOKEN],
+        body: Some(Body { schema: of::<api::RotateRequest>, example: r#"{"overlap_seconds": 3600}"# }),
+        content: Content::Json(of::<api::Token>),
+        faults: &[404],
+        handler: |params| {
+            run((params.name(), params.json()?), |desk, _, (name, request): (String, api::RotateRequest)| async move {
+                desk.rotate_token(&name, &request)
+            })
+        },
+        ..READ
+    },
+    Route {
         id: "dropToken",
         verb: Verb::Delete,
         path: "/v1/tokens/{name}",
