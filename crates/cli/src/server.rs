@@ -377,7 +377,8 @@ mod tests {
         check("https://Arles.example:7117/", "https_arles.example_7117");
         check("https://arles.example", "https_arles.example_443");
         check("http://[::1]:7117", "http_[::1]_7117");
-        for url in ["unix:/run/arles.sock", "http://", "http://a/b", "http://../x", "ftp://x", "arles", "http://user@x"] {
+        for url in ["unix:/run/arles.sock", "http://", "http://a/b", "http://../x", "ftp://x", "arles", "http://user@x"]
+        {
             assert_eq!(token_file_name(url), None, "{url}");
         }
     }

@@ -21,11 +21,11 @@ pub(crate) mod state_machine;
 pub(crate) mod threads;
 mod workers;
 
+use crate::Refusal;
 use crate::access::{BadToken, Caller};
 use crate::read::book::Book;
 use crate::store::entry::JournalHeader;
 use crate::store::{MaintenanceStep, Store, StoreError};
-use crate::Refusal;
 use arles_core::engine::{Engine, EngineReport, JobMeter};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};

@@ -37,7 +37,7 @@ fn what_is_not_ours_or_too_new_is_refused() {
     let sentence = refusal(&folder);
     assert!(
         sentence.contains(
-            "has format version 99, and this arles reads up to version 2; use the version of arles that wrote it"
+            "has format version 99, and this arles reads up to version 3; use the version of arles that wrote it"
         ),
         "{sentence}"
     );

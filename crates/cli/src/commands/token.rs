@@ -3,12 +3,12 @@
 //! A secret is told once. So where it is to go to a file, the file is there before the secret is made, and if it cannot be written all the same, what was
 //! made is taken back.
 
+use crate::fault::remark;
+use crate::files::SecretFile;
 use crate::jobs::harmless;
 use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{positive_seconds, seconds, span};
 use crate::server::{self, EXIT_CODES, ServerFlags};
-use crate::fault::remark;
-use crate::files::SecretFile;
 use anyhow::{Context, Result};
 use arles_api as api;
 use arles_api::client::encode;
@@ -151,7 +151,11 @@ impl Rotate {
                 format!("the new secret of {name} is lost; rotate it again while the old one works")
             })?;
         }
-        remark(format_args!("the old secret of {} works for another {}", harmless(&token.name), span(self.overlap)));
+        let name = harmless(&token.name);
+        match self.overlap > 0.0 {
+            true => remark(format_args!("the old secret of {name} works for another {}", span(self.overlap))),
+            false => remark(format_args!("the old secret of {name} no longer works")),
+        }
         tell(out, self.output.output, token)
     }
 }

@@ -39,7 +39,8 @@ impl LocalSocket {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(cannot(&error)),
         }
-        let listener = socket::short(path).and_then(|short| UnixListener::bind(short.path())).map_err(|e| cannot(&e))?;
+        let listener =
+            socket::short(path).and_then(|short| UnixListener::bind(short.path())).map_err(|e| cannot(&e))?;
         // Until here others may connect, where the folder lets them; they are not the owner, and need a token like everybody.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|e| cannot(&e))?;
         let file = std::fs::symlink_metadata(path).map_err(|e| cannot(&e))?;

@@ -64,7 +64,11 @@ impl Credentials {
         match found.ends {
             Some(ends) if ends <= now => {
                 let (name, seconds) = (found.caller.name.clone(), now - ends);
-                Err(if found.replaced { BadToken::Replaced { name, seconds } } else { BadToken::Expired { name, seconds } })
+                Err(if found.replaced {
+                    BadToken::Replaced { name, seconds }
+                } else {
+                    BadToken::Expired { name, seconds }
+                })
             }
             _ => {
                 found.last_use.used.fetch_max(now, Ordering::Relaxed);

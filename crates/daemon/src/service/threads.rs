@@ -21,8 +21,7 @@ pub(crate) enum Thread {
 }
 
 impl Thread {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::EventLoop, Self::Engine, Self::Solver, Self::Estimator, Self::Snapshotter];
+    pub(crate) const ALL: [Self; 5] = [Self::EventLoop, Self::Engine, Self::Solver, Self::Estimator, Self::Snapshotter];
 
     /// As the operating system, the metrics and the log know it.
     pub(crate) fn name(self) -> &'static str {

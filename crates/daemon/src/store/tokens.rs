@@ -80,7 +80,8 @@ impl Store {
     /// # Errors
     /// When it cannot be written.
     pub fn put_token(&mut self, token: &StoredToken) -> Done<bool> {
-        let sql = "INSERT OR IGNORE INTO token (name, hash, scope, tenant, created, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql =
+            "INSERT OR IGNORE INTO token (name, hash, scope, tenant, created, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let values = params![token.name, token.hash, token.scope, token.tenant, token.created, token.expires];
         let put = self.connection.execute(sql, values).map_err(StoreError::sqlite("storing a token"))?;
         Ok(put == 1)

@@ -1,10 +1,10 @@
 //! Tokens: creating, replacing, listing and revoking them.
 
 use super::Desk;
-use crate::access::{self, Caller, Scope};
-use crate::store::{Store, StoreError, StoredToken};
 use crate::Refusal;
+use crate::access::{self, Caller, Scope};
 use crate::service::credentials::now;
+use crate::store::{Store, StoreError, StoredToken};
 use arles_api as api;
 use std::sync::{MutexGuard, PoisonError};
 
