@@ -20,7 +20,7 @@ pub struct ShortPath {
 }
 
 impl ShortPath {
-    /// The path.
+    /// Good for one call to bind or connect, not for keeping.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -350,15 +350,15 @@ impl Service {
     /// When the journal could not be written.
     pub fn stop(self) -> Result<(), StoreError> {
         self.shared.set_state(ServiceState::Stopping);
-        let _ = self.shared.inbox.send(Message::Stop);
-        let done = self
-            .event_loop
-            .join()
-            .unwrap_or_else(|_| Err(StoreError::Refused("the event loop panicked; see the log".into())));
+        // Before the loop closes the journal: nothing may be written after that.
         let mut store = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.shared.credentials.write_last_use(&mut store) {
             crate::store::log_error(&error);
         }
-        done
+        drop(store);
+        let _ = self.shared.inbox.send(Message::Stop);
+        self.event_loop
+            .join()
+            .unwrap_or_else(|_| Err(StoreError::Refused("the event loop panicked; see the log".into())))
     }
 }

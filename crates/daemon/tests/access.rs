@@ -381,7 +381,7 @@ fn a_stream_ends_with_its_token() {
     let streams = [listen(&revoked), listen(&rotated), listen(&expiring)];
     live.desk.drop_token(&Caller::loopback(), "revoked").expect("revoked");
     let request = RotateRequest { overlap_seconds: 0.0, expires_seconds: None };
-    live.desk.rotate_token("rotated", &request).expect("rotated");
+    live.desk.rotate_token(&Caller::loopback(), "rotated", &request).expect("rotated");
     streams.into_iter().for_each(ends);
     let again = live.ask("GET", "/v1/events", &expiring, "");
     assert_eq!((again.status, again.code().as_str()), (401, "token-expired"));

@@ -292,11 +292,11 @@ fn tokens_end_are_replaced_and_remember_their_use() {
     assert!(listed(&desk, "ci").last_used_at.is_some(), "at once");
 
     let rotate = |overlap: f64| RotateRequest { overlap_seconds: overlap, expires_seconds: None };
-    let second = desk.rotate_token("ci", &rotate(3600.0)).expect("another secret");
+    let second = desk.rotate_token(&admin(), "ci", &rotate(3600.0)).expect("another secret");
     assert!(second.expires_at.is_some_and(|at| at >= ci.created_at + 86_400.0), "as long as it was made for");
     let second = second.secret.expect("a secret");
     assert!(desk.caller(&old).is_ok() && desk.caller(&second).is_ok(), "both work for the overlap");
-    let third = desk.rotate_token("ci", &rotate(0.0)).expect("another secret").secret.expect("a secret");
+    let third = desk.rotate_token(&admin(), "ci", &rotate(0.0)).expect("another secret").secret.expect("a secret");
     assert!(desk.caller(&old).is_ok() && desk.caller(&third).is_ok());
     let gone = desk.caller(&second).expect_err("no overlap");
     assert!(matches!(gone, arles_daemon::access::BadToken::Replaced { .. }), "{gone:?}");
@@ -305,7 +305,9 @@ fn tokens_end_are_replaced_and_remember_their_use() {
         "it expires",
         || matches!(desk.caller(&secret), Err(arles_daemon::access::BadToken::Expired { name, .. }) if name == "brief"),
     );
-    assert_eq!(desk.rotate_token("nobody", &rotate(0.0)).expect_err("no such token").code, "no-such-token");
+    let own = Caller { name: "ci".into(), scope: Scope::Read, tenant: None };
+    assert_eq!(desk.rotate_token(&own, "ci", &rotate(0.0)).expect_err("its own").code, "own-token");
+    assert_eq!(desk.rotate_token(&admin(), "nobody", &rotate(0.0)).expect_err("no such token").code, "no-such-token");
     service.stop().expect("a clean end");
 
     let service = start(&folder.0, &header, fast());

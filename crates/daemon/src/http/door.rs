@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 /// How long requests in flight may take once the server stops.
@@ -71,7 +72,6 @@ impl Door {
         let server = Arc::new(Server::new(backend, &options, stop.clone()));
         let seats = Seats::new(options.connections, options.connections_per_address);
         let local_seats = Seats::new(LOCAL_CONNECTIONS, LOCAL_CONNECTIONS);
-        let patience = Patience { first_request: options.first_request, idle: options.idle };
         loop {
             let (remote, stream) = tokio::select! {
                 accepted = network.accept() => match accepted {
@@ -87,7 +87,9 @@ impl Door {
             };
             let seats = if matches!(remote, Remote::Local { .. }) { &local_seats } else { &seats };
             let ticket = Arc::new(seats.take(remote.address()));
-            let connection = Connection { server: Arc::clone(&server), remote, patience, ticket };
+            let first_request = Instant::now() + options.first_request;
+            let connection =
+                Connection { server: Arc::clone(&server), remote, first_request, idle: options.idle, ticket };
             let stop = stop.clone();
             match stream {
                 Accepted::Network(stream) => {
@@ -123,19 +125,13 @@ pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// How long a connection may say nothing.
-#[derive(Clone, Copy)]
-struct Patience {
-    /// From its beginning, TLS included, to the head of its first request.
-    first_request: Duration,
-    /// Between two requests.
-    idle: Duration,
-}
-
 struct Connection<B> {
     server: Arc<Server<B>>,
     remote: Remote,
-    patience: Patience,
+    /// When the head of the first request must be there, TLS included.
+    first_request: Instant,
+    /// Longest silence between two requests.
+    idle: Duration,
     ticket: Arc<Ticket>,
 }
 
@@ -144,7 +140,7 @@ impl<B: Backend> Connection<B> {
         let Some(acceptor) = acceptor else { return self.exchange(stream, stop).await };
         let ticket = Arc::clone(&self.ticket);
         let handshake = tokio::select! {
-            handshake = tokio::time::timeout(self.patience.first_request, acceptor.accept(stream)) => handshake,
+            handshake = tokio::time::timeout_at(self.first_request, acceptor.accept(stream)) => handshake,
             () = stopped(stop.clone()) => return,
             () = ticket.asked_to_leave() => return,
         };
@@ -155,7 +151,7 @@ impl<B: Backend> Connection<B> {
     }
 
     async fn exchange(self, stream: impl AsyncRead + AsyncWrite + Unpin, stop: watch::Receiver<bool>) {
-        let Self { server, remote, patience, ticket } = self;
+        let Self { server, remote, first_request, idle, ticket } = self;
         let service = service_fn(|request| {
             let (server, ticket) = (Arc::clone(&server), Arc::clone(&ticket));
             async move { Ok::<_, Infallible>(server.serve(request, remote, &ticket).await) }
@@ -163,12 +159,12 @@ impl<B: Backend> Connection<B> {
         let mut http = http1::Builder::new();
         // Without `pipeline_flush`: it keeps an answer back while bytes of a next request are there, and with a broken request they
         // always are, so that its sender would be left without a word.
-        http.timer(TokioTimer::new()).header_read_timeout(patience.idle).max_buf_size(HEAD_LIMIT);
+        http.timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(HEAD_LIMIT);
         http.keep_alive(!ticket.is_spare());
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             _ = connection.as_mut() => {}
-            () = silence(&ticket, patience.first_request) => {}
+            () = silence(&ticket, first_request) => {}
             () = ticket.asked_to_leave() => {}
             () = stopped(stop) => {
                 connection.as_mut().graceful_shutdown();
@@ -179,8 +175,8 @@ impl<B: Backend> Connection<B> {
 }
 
 /// Comes back if nothing was asked in time, and never otherwise.
-async fn silence(ticket: &Ticket, limit: Duration) {
-    tokio::time::sleep(limit).await;
+async fn silence(ticket: &Ticket, limit: Instant) {
+    tokio::time::sleep_until(limit).await;
     if ticket.has_asked() {
         std::future::pending::<()>().await;
     }

@@ -39,7 +39,7 @@ const RUNNING: u8 = 1;
 const ENDED: u8 = 2;
 const DIED: u8 = 3;
 
-/// How the threads are.
+/// Which of them run, ended when they were told to, or panicked; written by their guards, read by anybody.
 #[derive(Default)]
 pub(crate) struct Threads([AtomicU8; Thread::ALL.len()]);
 

@@ -619,11 +619,14 @@ pub const ROUTES: &[Route] = &[
         parameters: &[TOKEN],
         body: Some(Body { schema: of::<api::RotateRequest>, example: r#"{"overlap_seconds": 3600}"# }),
         content: Content::Json(of::<api::Token>),
-        faults: &[404],
+        faults: &[404, 409],
         handler: |params| {
-            run((params.name(), params.json()?), |desk, _, (name, request): (String, api::RotateRequest)| async move {
-                desk.rotate_token(&name, &request)
-            })
+            run(
+                (params.name(), params.json()?),
+                |desk, who, (name, request): (String, api::RotateRequest)| async move {
+                    desk.rotate_token(&who, &name, &request)
+                },
+            )
         },
         ..READ
     },

@@ -8,6 +8,9 @@ use crate::store::{Store, StoreError, StoredToken};
 use arles_api as api;
 use std::sync::{MutexGuard, PoisonError};
 
+/// Least overlap of a caller's own token, in seconds: time to save the new secret, and to try again.
+const OWN_OVERLAP: f64 = 60.0;
+
 impl Desk {
     /// Creates a token; the response is the only place where its secret appears.
     ///
@@ -81,8 +84,17 @@ impl Desk {
     /// Gives a token a new secret, which only this response tells. The old one works for the overlap, and no longer than it would have.
     ///
     /// # Errors
-    /// When there is none of that name.
-    pub fn rotate_token(&self, name: &str, request: &api::RotateRequest) -> Result<api::Token, Refusal> {
+    /// When there is none of that name, or it is the caller's own and would end before the caller can use the new one.
+    pub fn rotate_token(&self, who: &Caller, name: &str, request: &api::RotateRequest) -> Result<api::Token, Refusal> {
+        if who.name == name && !Caller::is_tokenless(name) && request.overlap_seconds < OWN_OVERLAP {
+            return Err(Refusal::conflict(
+                "own-token",
+                format!("'{}' is the token that this request uses", name.escape_debug()),
+                format!(
+                    "give it an overlap of {OWN_OVERLAP} s or more, so that nobody is locked out if the response is lost"
+                ),
+            ));
+        }
         let mut store = self.token_store();
         let old = find(&store, name)?;
         let (secret, now) = (access::new_secret(), now());
