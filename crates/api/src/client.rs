@@ -66,8 +66,8 @@ impl Draft<'_> {
 }
 
 impl Client {
-    /// A client of the server at `http://…` or `https://…`; nothing is sent yet. A server with TLS is trusted if its certificate is
-    /// signed by one in the file `ca`.
+    /// A client of the server at `http://…`, `https://…` or `unix:PATH`; nothing is sent yet. A server with TLS is trusted if its certificate is
+    /// signed by one in the file `ca`, or without that file by one that this system trusts.
     ///
     /// # Errors
     /// If the address, the token or the file cannot be used.

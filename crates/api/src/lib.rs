@@ -5,6 +5,7 @@
 pub mod client;
 pub mod pem;
 mod scope;
+pub mod socket;
 mod types;
 
 pub use scope::Scope;

@@ -1,6 +1,6 @@
 //! Certificates from PEM files, for both ends of a connection.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
@@ -19,6 +19,31 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
         ));
     }
     Ok(all)
+}
+
+/// Where systems keep the certificates that they trust: Debian, Fedora, SUSE, Alpine and others.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The certificates that this system trusts: those of the file `SSL_CERT_FILE`, or of the system's bundle.
+///
+/// # Errors
+/// A sentence that says where they were looked for.
+pub fn system_certificates() -> Result<Vec<CertificateDer<'static>>, String> {
+    let named = std::env::var_os("SSL_CERT_FILE").filter(|name| !name.is_empty()).map(PathBuf::from);
+    let found = named.or_else(|| BUNDLES.iter().map(PathBuf::from).find(|path| path.is_file()));
+    match found {
+        Some(path) => certificates(&path),
+        None => Err(format!(
+            "this system has no bundle of CA certificates (looked for {}); give the server's with --ca FILE or ARLES_CA",
+            BUNDLES.join(", ")
+        )),
+    }
 }
 
 /// A file's bytes.

@@ -69,3 +69,51 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     file.write_all(text.as_bytes()).with_context(what)?;
     file.sync_all().with_context(what)
 }
+
+/// A new file that only its owner may read, made before there is anything to put into it: what goes in cannot be had a second time. Dropped
+/// before [`SecretFile::keep`], it is removed.
+#[derive(Debug)]
+pub(crate) struct SecretFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl SecretFile {
+    /// Makes the file; one that is there already is not touched.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+            Failed(match error.kind() {
+                std::io::ErrorKind::AlreadyExists => {
+                    format!("'{}' already exists; give another path, or remove it first", path.display())
+                }
+                _ => format!("cannot write '{}' ({error}); give a path in a folder you can write", path.display()),
+            })
+        })?;
+        Ok(Self { path: path.to_owned(), file: Some(file) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the text to disk and keeps the file.
+    pub(crate) fn keep(mut self, text: &str) -> Result<()> {
+        if let Some(mut file) = self.file.take() {
+            let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+            if written.is_err() {
+                self.file = Some(file);
+            }
+            written.with_context(|| format!("cannot write '{}'", self.path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SecretFile {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

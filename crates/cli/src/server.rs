@@ -3,6 +3,10 @@
 //! A flag wins over the environment, and that over the default. The token is read from a file or from `ARLES_TOKEN`, never from a
 //! flag, since other users see the flags of a process; nothing here prints it. A refusal (4xx) is wrong input and ends in exit
 //! code 2; a server that is away, busy or unwell is a failure and ends in 1.
+//!
+//! Nothing secret goes where nobody meant it to go. A daemon of this machine is reached through the socket in its state folder, where the kernel vouches
+//! for either end and no token is needed. A token that nobody named is taken only from the file that is named for the very address that is asked:
+//! whoever happens to have bound a port gets none.
 
 use crate::fault::{Hinted, remark};
 use crate::output::{Format, OutputFlag};
@@ -23,21 +27,23 @@ use std::path::{Path, PathBuf};
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure (server unreachable, job failed); 2 invalid usage or input, or refused by the server.";
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7117";
-/// Where `arles serve` leaves the first token if nobody says otherwise.
-const FIRST_TOKEN: &str = "arles-state/admin.token";
+/// Where `arles serve` keeps its state if nobody says otherwise.
+const STATE: &str = "arles-state";
 /// Most entries that the server gives at once.
 const PAGE: u32 = 1000;
 
 /// Which daemon, and who is asking.
 #[derive(Args, Clone)]
 pub(crate) struct ServerFlags {
-    /// URL of the daemon [default: $ARLES_URL, or http://127.0.0.1:7117]
+    /// URL of the daemon, or unix:SOCKET [default: $ARLES_URL, else the socket in ./arles-state, else
+    /// http://127.0.0.1:7117]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
-    /// Token file [default: $ARLES_TOKEN, or the file $ARLES_TOKEN_FILE]
+    /// Token file [default: $ARLES_TOKEN, the file $ARLES_TOKEN_FILE, or the file for that URL in
+    /// ~/.config/arles/tokens]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     token_file: Option<PathBuf>,
-    /// CA certificate (PEM) for a server with TLS [default: $ARLES_CA]
+    /// CA certificate (PEM) for a server with TLS [default: $ARLES_CA, or what this system trusts]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     ca: Option<PathBuf>,
 }
@@ -58,20 +64,17 @@ fn variable(name: &str) -> Option<String> {
 
 impl ServerFlags {
     fn url(&self) -> String {
-        self.server.clone().or_else(|| variable("ARLES_URL")).unwrap_or_else(|| DEFAULT_URL.into())
+        let given = self.server.clone().or_else(|| variable("ARLES_URL"));
+        given.unwrap_or_else(|| match own_socket(Path::new(STATE)) {
+            Some(socket) => format!("unix:{}", socket.display()),
+            None => DEFAULT_URL.into(),
+        })
     }
 
     /// A way to the daemon; nothing is sent yet.
     pub(crate) fn client(&self) -> Result<Client> {
         let url = self.url();
         let ca = self.ca.clone().or_else(|| variable("ARLES_CA").map(PathBuf::from));
-        if ca.is_none() && url.starts_with("https://") {
-            return Err(Hinted::new(
-                format!("{url} uses TLS, so a CA file is needed"),
-                "give the CA certificate (PEM) of the server with --ca FILE or ARLES_CA",
-            )
-            .into());
-        }
         let token = self.token(&url)?;
         Client::new(&url, token, ca.as_deref()).map_err(fault)
     }
@@ -86,10 +89,47 @@ impl ServerFlags {
         if let Some(path) = variable("ARLES_TOKEN_FILE") {
             return token_in(Path::new(&path)).map(Some);
         }
-        // A convenience for whoever started the daemon here; a stranger's server must not get its token.
-        let first = Path::new(FIRST_TOKEN);
-        Ok(if is_loopback(url) && first.is_file() { token_in(first).ok() } else { None })
+        match token_file(url).filter(|path| path.is_file()) {
+            Some(path) => token_in(&path).map(Some),
+            None => Ok(None),
+        }
     }
+}
+
+/// The socket of a daemon whose state is in this folder, if it is this user's or root's: anybody may put a folder of that name somewhere.
+fn own_socket(state: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let path = state.join(arles_api::socket::FILE);
+    let file = std::fs::symlink_metadata(&path).ok()?;
+    // The owner of what the kernel shows of this process is its user.
+    let user = std::fs::metadata("/proc/self").ok()?.uid();
+    (file.file_type().is_socket() && (file.uid() == user || file.uid() == 0)).then_some(path)
+}
+
+/// Where the token for an address is kept, unless somebody says otherwise. The scheme is part of the name: what was meant for TLS never
+/// crosses the network in the clear.
+fn token_file(url: &str) -> Option<PathBuf> {
+    let folder = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let folder = folder.or_else(|| variable("HOME").map(|home| Path::new(&home).join(".config")))?;
+    Some(folder.join("arles/tokens").join(token_file_name(url)?))
+}
+
+/// `https_arles.example_7117` for `https://arles.example:7117/`.
+fn token_file_name(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let rest = rest.trim_end_matches('/');
+    let port = match scheme {
+        "http" => "80",
+        "https" => "443",
+        _ => return None,
+    };
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, digits)) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => (host, digits),
+        _ => (rest, port),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+    let sound = !host.is_empty() && host.chars().all(plain);
+    sound.then(|| format!("{scheme}_{}_{port}", host.to_ascii_lowercase()))
 }
 
 fn token_in(path: &Path) -> Result<String> {
@@ -103,13 +143,6 @@ fn token_in(path: &Path) -> Result<String> {
         .into());
     }
     Ok(token.to_owned())
-}
-
-fn is_loopback(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split('/').next().unwrap_or_default();
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    matches!(host, "127.0.0.1" | "localhost" | "[::1]")
 }
 
 /// A server's or a client's error, as the command line tells it.
@@ -351,22 +384,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_loopback() {
-        for url in ["http://127.0.0.1:7117", "https://localhost:1", "http://[::1]:7117/", "http://localhost"] {
-            assert!(is_loopback(url), "{url}");
+    fn a_token_file_is_of_one_address() {
+        let check = |url: &str, name: &str| assert_eq!(token_file_name(url).as_deref(), Some(name), "{url}");
+        check("http://127.0.0.1:7117", "http_127.0.0.1_7117");
+        check("https://Arles.example:7117/", "https_arles.example_7117");
+        check("https://arles.example", "https_arles.example_443");
+        check("http://[::1]:7117", "http_[::1]_7117");
+        for url in ["unix:/run/arles.sock", "http://", "http://a/b", "http://../x", "ftp://x", "arles", "http://user@x"]
+        {
+            assert_eq!(token_file_name(url), None, "{url}");
         }
-        for url in ["http://127.0.0.1.evil.example:1", "http://localhost.evil:1", "http://10.0.0.1:7117"] {
-            assert!(!is_loopback(url), "{url}");
-        }
-    }
-
-    #[test]
-    fn a_refusal_is_wrong_input_and_silence_a_failure() {
-        let body = api::FaultBody { code: "x".into(), message: "m".into(), hint: "h".into() };
-        let refusal = |status| fault(ClientError::Refused { status, fault: body.clone(), retry_after_seconds: None });
-        let failed = |error: &anyhow::Error| error.downcast_ref::<Hinted>().is_some_and(Hinted::is_failure);
-        assert!(!failed(&refusal(422)) && !failed(&refusal(403)));
-        assert!(failed(&refusal(503)) && failed(&refusal(429)));
-        assert!(failed(&fault(ClientError::Unreachable("nobody answers; why?".into()))));
     }
 }

@@ -317,7 +317,7 @@ fn wrong_input_is_refused_in_a_sentence() {
         ("token revoke nobody", "there is no token named 'nobody'"),
         ("audit --from soon", "'soon' is not a duration"),
         ("queue --server nonsense", "is not the address of a server"),
-        ("queue --server https://127.0.0.1:1", "a CA file is needed"),
+        ("queue --server https://127.0.0.1:1 --ca nowhere.pem", "nowhere.pem cannot be read"),
         ("queue --token-file nothing", "nothing: cannot read this file"),
         ("run --job 1 --pattern ( -- true", "is not a regular expression"),
     ];

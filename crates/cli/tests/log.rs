@@ -54,6 +54,12 @@ fn lines_have_a_time_and_a_level_as_text_and_as_json() {
                     let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
                     assert!(value["timestamp"].as_str().is_some_and(|time| time.contains('T')), "{line}");
                     assert!(value["level"].is_string() && value["message"].is_string(), "{line}");
+                    if value["message"] == "request" {
+                        assert!(value["remote"].as_str().is_some_and(|at| at.starts_with("127.0.0.1:")), "{line}");
+                        assert!(value["token"] == "loopback" || value["token"] == "-", "{line}");
+                        assert!(value["method"].is_string() && value["path"].is_string(), "{line}");
+                        assert!(value["status"].is_u64() && value["ms"].is_f64() && value["id"].is_u64(), "{line}");
+                    }
                 }
                 _ => assert!(line.contains("Z ") && line.contains(" INFO "), "{line}"),
             }

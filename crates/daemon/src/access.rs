@@ -71,11 +71,44 @@ impl Caller {
         Actor { name: self.name.clone(), from: self.address.map(|address| address.to_canonical().to_string()) }
     }
 
+    /// The user that runs the daemon, or root, through the socket in the state folder.
+    #[must_use]
+    pub fn local() -> Self {
+        Self { name: "local".into(), scope: Scope::Admin, tenant: None, address: None }
+    }
+
+    /// Whether no token stands behind it. No token has these names.
+    #[must_use]
+    pub fn is_tokenless(name: &str) -> bool {
+        matches!(name, "loopback" | "local")
+    }
+
     /// Whether things of this tenant may be seen.
     #[must_use]
     pub fn sees(&self, tenant: &str) -> bool {
         self.tenant.as_deref().is_none_or(|own| own == tenant)
     }
+}
+
+/// Why a secret is of no use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BadToken {
+    /// It never was one, or its token was revoked.
+    Unknown,
+    /// Its token has expired.
+    Expired {
+        /// Name of the token.
+        name: String,
+        /// How long ago.
+        seconds: i64,
+    },
+    /// Its token has another secret now.
+    Replaced {
+        /// Name of the token.
+        name: String,
+        /// How long ago this one ended.
+        seconds: i64,
+    },
 }
 
 /// A new random secret.

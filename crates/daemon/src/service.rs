@@ -5,11 +5,12 @@
 //! - the workers (`workers.rs`): the solver runs the policy, the estimator estimates rates and keeps the catalog (`catalog.rs`);
 //! - the snapshotter (`snapshotter.rs`) serialises snapshots.
 //!
-//! They communicate through channels and share nothing but the book, the clock and the gauges.
+//! They communicate through channels and share nothing but the book, the clock and the gauges. `threads.rs` starts them and notices when one dies.
 
 mod admit;
 pub mod catalog;
 pub mod clock;
+mod credentials;
 mod deed;
 pub mod desk;
 mod engine_worker;
@@ -18,29 +19,32 @@ pub mod gauges;
 mod progress;
 mod snapshotter;
 pub(crate) mod state_machine;
+pub(crate) mod threads;
 pub mod verify;
 mod workers;
 
-use crate::access::{Caller, Scope};
+use crate::Refusal;
+use crate::access::{BadToken, Caller};
 use crate::read::book::Book;
 use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
-use crate::{Refusal, access};
 use arles_core::engine::{Engine, EngineReport, JobMeter};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
 use catalog::{CatalogKeeper, SharedCatalog};
 use clock::{Clock, Resumption};
+use credentials::Credentials;
 use desk::Desk;
 use gauges::Gauges;
 use state_machine::{Recovered, StateMachine};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
+use threads::Threads;
 
 pub(crate) use event_loop::{Change, NewJob, Reply};
 
@@ -184,7 +188,9 @@ pub(crate) struct Shared {
     /// What was measured.
     pub(crate) catalog: Arc<SharedCatalog>,
     /// Callers by the hash of their secret.
-    callers: RwLock<BTreeMap<String, Caller>>,
+    pub(crate) credentials: Credentials,
+    /// Which threads run, and which have died.
+    pub(crate) threads: Threads,
     /// Sender to the estimator, for dry runs.
     estimator: Mutex<Option<Sender<workers::EstimatorTask>>>,
 }
@@ -254,21 +260,13 @@ impl Shared {
             .unwrap_or_else(|| RateRow { ask, cells: vec![None; kinds] })
     }
 
-    pub(crate) fn caller(&self, secret: &str) -> Option<Caller> {
-        let callers = self.callers.read().unwrap_or_else(PoisonError::into_inner);
-        callers.get(&access::hash(secret)).cloned()
+    pub(crate) fn caller(&self, secret: &str) -> Result<Caller, BadToken> {
+        self.credentials.caller(secret)
     }
 
     /// Reads all tokens anew.
     pub(crate) fn load_tokens(&self) -> Result<(), StoreError> {
-        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner).tokens()?;
-        let caller = |token: crate::store::StoredToken| {
-            let scope = Scope::named(&token.scope)?;
-            Some((token.hash, Caller { name: token.name, scope, tenant: token.tenant, address: None }))
-        };
-        let callers = tokens.into_iter().filter_map(caller).collect();
-        *self.callers.write().unwrap_or_else(PoisonError::into_inner) = callers;
-        Ok(())
+        self.credentials.load(&self.tokens.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -351,7 +349,8 @@ impl Service {
             readers: Mutex::new(Vec::new()),
             tokens: Mutex::new(store.side_writer()?),
             catalog: Arc::clone(catalog.shared()),
-            callers: RwLock::new(BTreeMap::new()),
+            credentials: Credentials::default(),
+            threads: Threads::default(),
             estimator: Mutex::new(None),
         });
         shared.gauges.differing.set(differing);
@@ -378,6 +377,12 @@ impl Service {
         self.event_loop.is_finished()
     }
 
+    /// A thread that has panicked, if one has: the service is to be stopped then, and the process to end.
+    #[must_use]
+    pub fn dead_thread(&self) -> Option<&'static str> {
+        self.shared.threads.dead().next().map(threads::Thread::name)
+    }
+
     /// Current time on the scheduler's clock.
     #[must_use]
     pub fn now(&self) -> Time {
@@ -390,6 +395,12 @@ impl Service {
     /// When the journal could not be written.
     pub fn stop(self) -> Result<(), StoreError> {
         self.shared.set_state(ServiceState::Stopping);
+        // Before the loop closes the journal: nothing may be written after that.
+        let mut store = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.shared.credentials.write_last_use(&mut store) {
+            crate::store::log_error(&error);
+        }
+        drop(store);
         let _ = self.shared.inbox.send(Message::Stop);
         self.event_loop
             .join()

@@ -9,7 +9,7 @@
 //!   damaged, the older still leads to the same state;
 //! - `past`, `sample`, `audit`: jobs that are over, energy accounts and fairness over time: read page by page, never held in memory;
 //! - `deed`: who changed what, from where; it outlives the entries;
-//! - `token`: hashes of secrets; `meta`: what there is once. Their rows carry seals.
+//! - `token`, `old_secret`: hashes of secrets, and of those that were replaced; `meta`: what there is once. Their rows carry seals.
 //!
 //! Beside the file lies the [`mark`], which knows how far the journal goes. Folder and files are their owner's alone ([`private`]).
 //!
@@ -49,7 +49,7 @@ pub(crate) use retention::PRUNED_AT_ONCE;
 pub use retention::Retention;
 pub use snapshots::MaintenanceStep;
 pub(crate) use snapshots::pieces;
-pub use tokens::StoredToken;
+pub use tokens::{OldSecret, StoredToken};
 
 /// Name of the database in the state folder.
 pub const FILE: &str = "journal.db";

@@ -2,7 +2,8 @@
 
 mod common;
 
-use arles_daemon::access::{Need, Scope};
+use arles_api::{RotateRequest, TokenRequest};
+use arles_daemon::access::{Caller, Need, Scope};
 use arles_daemon::http::{ROUTES, Route, Verb};
 use common::live::Live;
 use common::{cluster, header, wait_until};
@@ -276,7 +277,12 @@ impl Stage {
             .iter()
             .map(|tenant| json!([tenant["name"], tenant["weight"]]))
             .collect();
-        json!({"jobs": jobs, "tenants": tenants, "tokens": self.live.get("/v1/tokens"), "policy": self.live.get("/v1/server")["policy"]})
+        // Only their use may differ.
+        let mut tokens = self.live.get("/v1/tokens")["tokens"].clone();
+        for token in tokens.as_array_mut().into_iter().flatten() {
+            token["last_used_at"] = Value::Null;
+        }
+        json!({"jobs": jobs, "tenants": tenants, "tokens": tokens, "policy": self.live.get("/v1/server")["policy"]})
     }
 }
 
@@ -335,4 +341,51 @@ fn a_tenant_changes_nothing_of_another() {
     let dropped = stage.live.ask("DELETE", "/v1/tokens/token-read-zzBzz", &stage.live.admin, "");
     assert_eq!(dropped.status, 200);
     assert_eq!(stage.live.ask("GET", "/v1/server", &reader, "").status, 401);
+}
+
+#[test]
+fn a_stream_ends_with_its_token() {
+    let live = Live::start(&header(cluster(&[("v100", 2)]), &[OWN], "fifo"), 60.0);
+    let listen = |secret: &str| {
+        let mut stream = live.connect();
+        let head = format!("GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("sent");
+        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+        while !String::from_utf8_lossy(&all).contains("retry: 2000") {
+            let n = stream.read(&mut piece).expect("a stream");
+            assert!(n > 0, "{}", String::from_utf8_lossy(&all));
+            all.extend_from_slice(&piece[..n]);
+        }
+        stream
+    };
+    // A stream that goes on is never at its end: reading it would last until the time limit of the connection.
+    let ends = |mut stream: std::net::TcpStream| {
+        let mut piece = [0; 4096];
+        let mut tail = Vec::new();
+        loop {
+            match stream.read(&mut piece).expect("the stream ends before the time limit") {
+                0 => return,
+                n => tail.extend_from_slice(&piece[..n]),
+            }
+            // The connection may go on; the stream is over.
+            if tail.ends_with(b"0\r\n\r\n") {
+                return;
+            }
+        }
+    };
+    let revoked = live.token("revoked", Scope::Read, None);
+    let rotated = live.token("rotated", Scope::Read, None);
+    let expiring =
+        TokenRequest { name: "expiring".into(), scope: Scope::Read, tenant: None, expires_seconds: Some(3.0) };
+    let expiring = live.desk.make_token(expiring).expect("a token").secret.expect("a secret");
+    let streams = [listen(&revoked), listen(&rotated), listen(&expiring)];
+    live.desk.drop_token(&Caller::loopback(), "revoked").expect("revoked");
+    let request = RotateRequest { overlap_seconds: 0.0, expires_seconds: None };
+    live.desk.rotate_token(&Caller::loopback(), "rotated", &request).expect("rotated");
+    streams.into_iter().for_each(ends);
+    let again = live.ask("GET", "/v1/events", &expiring, "");
+    assert_eq!((again.status, again.code().as_str()), (401, "token-expired"));
+    let again = live.ask("GET", "/v1/events", &rotated, "");
+    assert_eq!((again.status, again.code().as_str()), (401, "token-rotated"));
+    drop(listen(&live.admin));
 }

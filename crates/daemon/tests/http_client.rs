@@ -5,7 +5,7 @@ mod fake;
 
 use arles_api::client::{Client, ClientError, News};
 use arles_api::{Health, JobRequest};
-use arles_daemon::http::{Options, Tls};
+use arles_daemon::http::{Door, LocalSocket, Options, Tls};
 use fake::Server;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -148,6 +148,89 @@ fn tls_there_and_back() {
     assert!(plain.get::<Value>("/v1/server").is_err());
     let _ = std::fs::remove_dir_all(folder);
     let _ = std::fs::remove_dir_all(other_folder);
+}
+
+/// Serves a fake through a door in a runtime of its own, until the test is over.
+fn open_door(
+    options: Options,
+    local: Option<&Path>,
+) -> (tokio::runtime::Runtime, std::net::SocketAddr, Option<Reload>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (at, door) = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let local = local.map(|path| LocalSocket::bind(path).unwrap());
+        (at, Door::new(options, listener, local).unwrap())
+    });
+    let certificate = door.certificate();
+    let (keep, stop) = tokio::sync::watch::channel(false);
+    runtime.spawn(async move {
+        door.serve(fake::Fake::default(), stop).await;
+        drop(keep);
+    });
+    let reload =
+        certificate.map(|certificate| -> Reload { Box::new(move || certificate.reload().map_err(|e| e.to_string())) });
+    (runtime, at, reload)
+}
+
+type Reload = Box<dyn Fn() -> Result<(), String>>;
+
+#[test]
+fn the_owner_needs_no_token_at_the_socket() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::env::temp_dir().join(format!("arles-socket-door-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("arles.sock");
+    // What a killed daemon left behind is replaced; what is no socket is not.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let other = folder.join("notes.txt");
+    std::fs::write(&other, "mine").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let refused = runtime.block_on(async { LocalSocket::bind(&other) }).unwrap_err().to_string();
+    assert!(refused.contains("not a socket") && refused.contains("--state"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "mine");
+
+    let (runtime, at, _) = open_door(Server::unlimited(), Some(&path));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let who = |url: &str, token: Option<&str>| {
+        let client = Client::new(url, token.map(str::to_owned), None).unwrap();
+        client.get::<Value>("/v1/server").map(|answer| answer["who"].clone())
+    };
+    let url = format!("unix:{}", path.display());
+    assert_eq!(who(&url, None).unwrap(), "local");
+    assert_eq!(who(&url, Some("read")).unwrap(), "a-read-token", "whoever shows a token is that token's");
+    assert!(who(&url, Some("wrong")).is_err());
+    assert!(who(&format!("http://{at}"), None).unwrap_err().to_string().contains("a token is required"));
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    assert!(!path.exists(), "the socket goes with the door");
+    let error = who(&url, None).unwrap_err().to_string();
+    assert!(error.contains("there is no socket") && error.contains("is 'arles serve' running"), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_certificate_is_read_anew_and_a_bad_one_is_not_taken() {
+    let Some((folder, tls)) = certificate("reload") else { return };
+    let Some((next_folder, next)) = certificate("reload-next") else { return };
+    let old = folder.join("old.pem");
+    std::fs::copy(&tls.cert, &old).unwrap();
+    let (_runtime, at, reload) = open_door(Options { tls: Some(tls.clone()), ..Server::unlimited() }, None);
+    let reload = reload.unwrap();
+    let trusts = |ca: &Path| {
+        let client = Client::new(&format!("https://{at}"), Some("admin".into()), Some(ca)).unwrap();
+        client.get::<Value>("/v1/server").is_ok()
+    };
+    assert!(trusts(&old) && !trusts(&next.cert));
+    std::fs::copy(&next.cert, &tls.cert).unwrap();
+    let error = reload().unwrap_err();
+    assert!(error.contains("does not match the certificate"), "{error}");
+    assert!(trusts(&old) && !trusts(&next.cert), "half of a change changes nothing");
+    std::fs::copy(&next.key, &tls.key).unwrap();
+    reload().unwrap();
+    assert!(!trusts(&old) && trusts(&next.cert));
+    for folder in [folder, next_folder] {
+        let _ = std::fs::remove_dir_all(folder);
+    }
 }
 
 #[test]

@@ -288,15 +288,91 @@ fn options_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn connections_are_bounded() {
-    let server = Server::start(Options { connections: 2, ..Server::unlimited() });
-    let held = [server.connect(), server.connect()];
-    std::thread::sleep(Duration::from_millis(100));
-    let answer = server.get("/v1/server");
-    assert_eq!((answer.status, answer.code().as_str()), (503, "too-many-connections"));
-    drop(held);
-    std::thread::sleep(Duration::from_millis(100));
+fn silent_connections_shut_nobody_out() {
+    let server = Server::start(Options { connections: 8, connections_per_address: 8, ..Server::unlimited() });
+    let mut held: Vec<_> = (0..40).map(|_| server.connect()).collect();
+    for _ in 0..5 {
+        assert_eq!(server.ask("GET", "/healthz", "", "").status, 200);
+        assert_eq!(server.get("/v1/server").status, 200);
+        held.push(server.connect());
+    }
+    // Half a request is as silent as none.
+    for mut stream in (0..20).map(|_| server.connect()) {
+        stream.write_all(b"GET /v1/server HTTP/1.1\r\nHost: x\r\n").unwrap();
+        held.push(stream);
+    }
     assert_eq!(server.get("/v1/server").status, 200);
+}
+
+#[test]
+fn whoever_waits_between_two_requests_gives_way_and_whoever_listens_does_not() {
+    let server = Server::start(Options { connections: 2, connections_per_address: 2, ..Server::unlimited() });
+    let mut listener = listen(&server, "", "read");
+    let mut idle = server.connect();
+    idle.write_all(format!("GET /v1/jobs/1 HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n").as_bytes()).unwrap();
+    read_until(&mut idle, "getJob 1");
+    assert_eq!(server.get("/v1/server").status, 200, "a connection between two requests may be closed");
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).unwrap();
+    server.fake.happen("still", None);
+    read_until(&mut listener, "event: still");
+}
+
+#[test]
+fn where_everybody_is_busy_newcomers_hear_so_and_health_is_answered() {
+    let server = Server::start(Options { connections: 2, connections_per_address: 2, ..Server::unlimited() });
+    let held = [listen(&server, "", "read"), listen(&server, "", "admin")];
+    for _ in 0..3 {
+        let answer = server.get("/v1/server");
+        assert_eq!((answer.status, answer.code().as_str()), (503, "too-many-connections"));
+        assert_eq!(server.ask("GET", "/healthz", "", "").status, 200);
+        assert_eq!(server.ask("GET", "/readyz", "", "").status, 503);
+    }
+    drop(held);
+    for _ in 0..200 {
+        if server.get("/v1/server").status == 200 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("seats of those who left are free again");
+}
+
+#[test]
+fn a_connection_has_little_time_for_its_first_request() {
+    let server = Server::start(Options { first_request: Duration::from_millis(200), ..Server::unlimited() });
+    let mut rest = Vec::new();
+    server.connect().read_to_end(&mut rest).expect("it is closed");
+    let mut half = server.connect();
+    half.write_all(b"GET /v1/server HTTP/1.1\r\nHost:").unwrap();
+    half.read_to_end(&mut rest).expect("it is closed");
+    assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    // Whoever has asked once has the usual time for more.
+    let mut stream = server.connect();
+    for id in 1..3 {
+        stream.write_all(format!("GET /v1/jobs/{id} HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n").as_bytes()).unwrap();
+        read_until(&mut stream, &format!("getJob {id}\""));
+        std::thread::sleep(Duration::from_millis(600));
+    }
+}
+
+#[test]
+fn health_is_outside_the_limit_of_requests() {
+    let server = Server::start(Options { requests_per_second: 0.1, burst: 1.0, ..Options::default() });
+    let plain = |target: &str| server.ask("GET", target, "", "").status;
+    assert_eq!((plain("/"), plain("/")), (200, 429));
+    for _ in 0..10 {
+        assert_eq!((plain("/healthz"), plain("/readyz")), (200, 503));
+    }
+}
+
+#[test]
+fn a_token_that_has_expired_is_told_so() {
+    let server = Server::start(Server::unlimited());
+    let answer = server.ask("GET", "/v1/server", "Authorization: Bearer stale\r\n", "");
+    assert_eq!((answer.status, answer.code().as_str()), (401, "token-expired"));
+    assert_eq!(answer.message(), "token 'ci' expired 2 h ago");
+    assert!(answer.header("x-request-id").is_some_and(|id| id.parse::<u64>().is_ok()), "{answer:?}");
 }
 
 #[test]

@@ -3,17 +3,24 @@
 mod common;
 
 use arles_api::JobState;
+use arles_api::{RotateRequest, TokenRequest};
 use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, OrderReply};
+use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
 use arles_core::scheduler::{GangReport, Order};
-use arles_core::{Cluster, JobId, Time};
+use arles_core::{Cluster, JobId, Kind, Profile, Time};
 use arles_daemon::access::{Caller, Scope};
 use arles_daemon::clock::wall;
 use arles_daemon::desk::{EnergyBy, JobsQuery, LogQuery, Page};
-use arles_daemon::service::Options;
 use arles_daemon::service::verify::verify;
+use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
 use arles_daemon::views::Archive;
-use common::{Folder, block, cluster, header, request, start, try_start, wait_until};
+use arles_engine::Virtual;
+use arles_sim::measure::Noise;
+use arles_sim::truth::{Oracle, Truth};
+use arles_sim::world::WorldOptions;
+use common::{Folder, block, cluster, header, request, start, start_with, try_start, wait_until};
+use std::sync::Arc;
 
 fn fast() -> Options {
     Options { speed: 3600.0, ..Options::default() }
@@ -319,4 +326,155 @@ fn a_journal_of_a_clock_ten_years_ahead_is_refused_and_can_be_set_right() {
     assert!(service.now().seconds() < wall().seconds() + 60.0);
     service.stop().expect("a clean end");
     assert_eq!(verify(&folder.0).expect("looked at").findings, Vec::<String>::new());
+}
+
+/// An estimator that dies of its first question.
+struct PoisonedEstimator;
+
+impl Estimator for PoisonedEstimator {
+    fn estimate(&self, _: &RateQuery) -> RateRow {
+        panic!("the estimator dies on purpose")
+    }
+
+    fn observe(&mut self, _: &Observation) -> Vec<RateQuery> {
+        Vec::new()
+    }
+
+    fn add_kind(&mut self, _: &Kind) {}
+
+    fn add_workload(&mut self, _: &str, _: &Profile) {}
+
+    fn fork(&self) -> Box<dyn Estimator> {
+        Box::new(Self)
+    }
+}
+
+/// An engine that dies of its first order.
+struct PoisonedEngine(Virtual);
+
+impl Engine for PoisonedEngine {
+    fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
+        self.0.set_cluster(now, cluster)
+    }
+
+    fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
+        self.0.sync_jobs(now, live)
+    }
+
+    fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError> {
+        self.0.add_job(now, job)
+    }
+
+    fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+        self.0.remove_job(now, job)
+    }
+
+    fn apply(&mut self, _: Time, _: &Order) -> Result<OrderReply, EngineError> {
+        panic!("the engine dies on purpose")
+    }
+
+    fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError> {
+        self.0.poll(now)
+    }
+
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
+        self.0.survey(now, asked_at)
+    }
+}
+
+fn with_poisoned_engine(folder: &Folder, header: &arles_daemon::entry::JournalHeader) -> Service {
+    let mut store = Store::open(&folder.0).expect("a journal");
+    store.set_header(header).expect("writable");
+    let truth = Arc::new(Truth::new(header.cluster.kinds(), &header.workloads, None).expect("a truth"));
+    let world = WorldOptions::default();
+    let engine = Virtual::new(header.cluster.clone(), Arc::clone(&truth), world, Noise::default(), 1);
+    let parts = Components {
+        engine: Box::new(PoisonedEngine(engine)),
+        engine_name: "poisoned".into(),
+        estimator: Box::new(move |_| Ok(Box::new(Oracle(truth)))),
+        estimator_name: "oracle".into(),
+        catalog: folder.0.join("catalog.db"),
+    };
+    Service::start(store, parts, fast()).expect("a service")
+}
+
+#[test]
+fn a_thread_that_dies_is_known_and_the_journal_is_whole() {
+    for victim in ["estimator", "engine"] {
+        let folder = Folder::new();
+        let header = header(cluster(&[("v100", 2)]), &["a"], "fifo");
+        let service = match victim {
+            "engine" => with_poisoned_engine(&folder, &header),
+            _ => start_with(&folder.0, &header, fast(), "poisoned", |_| Box::new(PoisonedEstimator)),
+        };
+        let desk = service.desk();
+        assert_eq!((service.dead_thread(), desk.health().ok), (None, true));
+        assert!(desk.metrics().contains(&format!("arles_thread_up{{thread=\"{victim}\"}} 1")));
+        let (job, _) = block(desk.submit(&admin(), None, request("a", "resnet50-b64", 1, 5e8))).expect("taken in");
+        wait_until("the thread is dead", || service.dead_thread() == Some(victim));
+        for health in [desk.health(), desk.ready()] {
+            assert!(!health.ok && health.trouble[0].contains(&format!("thread '{victim}' has died")), "{health:?}");
+        }
+        assert!(desk.metrics().contains(&format!("arles_thread_up{{thread=\"{victim}\"}} 0")));
+        service.stop().expect("the loop ends as always");
+        let service = start(&folder.0, &header, fast());
+        let desk = service.desk();
+        let runs = || desk.view(&admin()).job(job.id).expect("it is there").state == JobState::Running;
+        wait_until("the job runs after a restart", runs);
+        assert_eq!(service.dead_thread(), None);
+        service.stop().expect("a clean end");
+    }
+}
+
+fn new_token(name: &str, expires_seconds: Option<f64>) -> TokenRequest {
+    TokenRequest { name: name.to_owned(), scope: Scope::Read, tenant: None, expires_seconds }
+}
+
+#[test]
+fn tokens_end_are_replaced_and_remember_their_use() {
+    let folder = Folder::new();
+    let header = header(cluster(&[("v100", 2)]), &["a"], "fifo");
+    let service = start(&folder.0, &header, fast());
+    let desk = service.desk();
+    let listed = |desk: &arles_daemon::desk::Desk, name: &str| {
+        let all = desk.tokens().expect("tokens").tokens;
+        all.into_iter().find(|token| token.name == name).expect("it is listed")
+    };
+    for name in ["local", "loopback"] {
+        assert_eq!(desk.make_token(new_token(name, None)).expect_err("a reserved name").code, "token-name");
+    }
+    let brief = desk.make_token(new_token("brief", Some(1.0))).expect("a token");
+    let ci = desk.make_token(new_token("ci", Some(86_400.0))).expect("a token");
+    assert_eq!(ci.expires_at, Some(ci.created_at + 86_400.0));
+    let old = ci.secret.expect("a secret");
+    assert_eq!(listed(&desk, "ci").last_used_at, None);
+    assert_eq!(desk.caller(&old).expect("good").name, "ci");
+    assert!(listed(&desk, "ci").last_used_at.is_some(), "at once");
+
+    let rotate = |overlap: f64| RotateRequest { overlap_seconds: overlap, expires_seconds: None };
+    let second = desk.rotate_token(&admin(), "ci", &rotate(3600.0)).expect("another secret");
+    assert!(second.expires_at.is_some_and(|at| at >= ci.created_at + 86_400.0), "as long as it was made for");
+    let second = second.secret.expect("a secret");
+    assert!(desk.caller(&old).is_ok() && desk.caller(&second).is_ok(), "both work for the overlap");
+    let third = desk.rotate_token(&admin(), "ci", &rotate(0.0)).expect("another secret").secret.expect("a secret");
+    assert!(desk.caller(&old).is_ok() && desk.caller(&third).is_ok());
+    let gone = desk.caller(&second).expect_err("no overlap");
+    assert!(matches!(gone, arles_daemon::access::BadToken::Replaced { .. }), "{gone:?}");
+    let secret = brief.secret.expect("a secret");
+    wait_until(
+        "it expires",
+        || matches!(desk.caller(&secret), Err(arles_daemon::access::BadToken::Expired { name, .. }) if name == "brief"),
+    );
+    let own = Caller { name: "ci".into(), scope: Scope::Read, tenant: None, address: None };
+    assert_eq!(desk.rotate_token(&own, "ci", &rotate(0.0)).expect_err("its own").code, "own-token");
+    assert_eq!(desk.rotate_token(&admin(), "nobody", &rotate(0.0)).expect_err("no such token").code, "no-such-token");
+    service.stop().expect("a clean end");
+
+    let service = start(&folder.0, &header, fast());
+    let desk = service.desk();
+    assert!(listed(&desk, "ci").last_used_at.is_some(), "kept across restarts");
+    assert!(desk.caller(&old).is_ok() && desk.caller(&third).is_ok() && desk.caller(&second).is_err());
+    desk.drop_token(&admin(), "ci").expect("revoked");
+    assert!(desk.caller(&old).is_err() && desk.caller(&third).is_err(), "all its secrets with it");
+    service.stop().expect("a clean end");
 }

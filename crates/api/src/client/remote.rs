@@ -1,36 +1,50 @@
 //! Where the server is, and connections to it.
 
 use super::{ClientError, Sender};
-use crate::pem::certificates;
+use crate::pem::{certificates, system_certificates};
+use crate::socket;
 use hyper::{StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// What a server's address begins with where it is a socket of this machine.
+const UNIX: &str = "unix:";
+
 /// A server's address, and what is needed to trust it.
 pub(super) struct Remote {
     url: String,
     authority: String,
-    host: String,
-    port: u16,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    end: End,
+}
+
+/// Where a connection goes.
+enum End {
+    Network { host: String, port: u16, tls: Option<(TlsConnector, ServerName<'static>)> },
+    Socket(PathBuf),
 }
 
 impl Remote {
     pub(super) fn new(url: &str, ca: Option<&Path>) -> Result<Self, ClientError> {
         let wrong = || {
-            let example = "expected something like http://127.0.0.1:7117 or https://arles.example:7117";
+            let example = "expected something like http://127.0.0.1:7117, https://arles.example:7117 or \
+                           unix:/var/lib/arles/arles.sock";
             ClientError::Setup(format!("'{url}' is not the address of a server; {example}"))
         };
+        if let Some(path) = url.strip_prefix(UNIX) {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            let end = End::Socket(Some(path).filter(|path| !path.is_empty()).ok_or_else(wrong)?.into());
+            return Ok(Self { url: format!("{UNIX}{path}"), authority: "localhost".into(), end });
+        }
         let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| wrong())?;
         let secure = match uri.scheme_str() {
             Some("http") => false,
@@ -43,9 +57,10 @@ impl Remote {
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let tls = if secure { Some(secured(url, &host, ca)?) } else { None };
+        let tls = if secure { Some(secured(&host, ca)?) } else { None };
         let scheme = if secure { "https" } else { "http" };
-        Ok(Self { url: format!("{scheme}://{authority}"), authority: authority.to_string(), host, port, tls })
+        let end = End::Network { host, port, tls };
+        Ok(Self { url: format!("{scheme}://{authority}"), authority: authority.to_string(), end })
     }
 
     pub(super) fn url(&self) -> &str {
@@ -58,7 +73,11 @@ impl Remote {
     }
 
     pub(super) async fn connect(&self) -> Result<Sender, ClientError> {
-        let opened = tokio::time::timeout(CONNECT, TcpStream::connect((self.host.as_str(), self.port))).await;
+        let (host, port, tls) = match &self.end {
+            End::Network { host, port, tls } => (host.as_str(), *port, tls),
+            End::Socket(path) => return self.connect_socket(path).await,
+        };
+        let opened = tokio::time::timeout(CONNECT, TcpStream::connect((host, port))).await;
         let stream = opened.map_err(|_| self.slow(CONNECT))?.map_err(|error| {
             let url = &self.url;
             ClientError::Unreachable(match error.kind() {
@@ -69,11 +88,35 @@ impl Remote {
             })
         })?;
         let _ = stream.set_nodelay(true);
-        let Some((connector, name)) = &self.tls else { return self.handshake(stream).await };
+        let Some((connector, name)) = tls else { return self.handshake(stream).await };
         let secured = tokio::time::timeout(CONNECT, connector.connect(name.clone(), stream)).await;
         let stream = secured.map_err(|_| self.slow(CONNECT))?.map_err(|error| {
             let hint = "does the server use TLS, and is its certificate signed by one in the CA file?";
             ClientError::Unreachable(format!("the TLS handshake with {} failed ({error}); {hint}", self.url))
+        })?;
+        self.handshake(stream).await
+    }
+
+    async fn connect_socket(&self, path: &Path) -> Result<Sender, ClientError> {
+        let short = socket::short(path);
+        let opened = match &short {
+            Ok(short) => tokio::time::timeout(CONNECT, UnixStream::connect(short.path())).await,
+            Err(error) => Ok(Err(error.kind().into())),
+        };
+        let stream = opened.map_err(|_| self.slow(CONNECT))?.map_err(|error| {
+            let path = path.display();
+            ClientError::Unreachable(match error.kind() {
+                ErrorKind::NotFound => {
+                    format!("there is no socket {path}; is 'arles serve' running on that state folder?")
+                }
+                ErrorKind::ConnectionRefused => {
+                    format!("nobody listens on {path}; is 'arles serve' running on that state folder?")
+                }
+                ErrorKind::PermissionDenied => format!(
+                    "{path} is for the user that runs the daemon and for root; use the daemon's address and a token"
+                ),
+                _ => format!("{path} cannot be reached ({error}); is it the socket of a daemon?"),
+            })
         })?;
         self.handshake(stream).await
     }
@@ -108,16 +151,18 @@ impl Remote {
     }
 }
 
-fn secured(url: &str, host: &str, ca: Option<&Path>) -> Result<(TlsConnector, ServerName<'static>), ClientError> {
-    let Some(ca) = ca else {
-        let text = "give the PEM file with the certificate that signed the server's";
-        return Err(ClientError::Setup(format!("{url} uses TLS, so a CA file is needed; {text}")));
-    };
+fn secured(host: &str, ca: Option<&Path>) -> Result<(TlsConnector, ServerName<'static>), ClientError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(ca).map_err(ClientError::Setup)? {
-        roots.add(certificate).map_err(|error| {
-            ClientError::Setup(format!("{} contains a certificate that is not a CA: {error}", ca.display()))
-        })?;
+    match ca {
+        Some(ca) => {
+            for certificate in certificates(ca).map_err(ClientError::Setup)? {
+                roots.add(certificate).map_err(|error| {
+                    ClientError::Setup(format!("{} contains a certificate that is not a CA: {error}", ca.display()))
+                })?;
+            }
+        }
+        // A system's bundle has hundreds, and some that are of no use to us do no harm.
+        None => drop(roots.add_parsable_certificates(system_certificates().map_err(ClientError::Setup)?)),
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -144,7 +189,9 @@ mod tests {
             let error = Remote::new(url, None).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("expected something like http://"), "{url}: {error}");
         }
-        let error = Remote::new("https://x", None).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("a CA file is needed"), "{error}");
+        for (url, shown) in [("unix:/run/a.sock", "unix:/run/a.sock"), ("unix:///run/a.sock", "unix:/run/a.sock")] {
+            assert_eq!(Remote::new(url, None).map(|remote| remote.url).ok().as_deref(), Some(shown));
+        }
+        assert!(Remote::new("unix:", None).is_err());
     }
 }

@@ -4,8 +4,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Kinds of changes, as the log names them.
-pub const CHANGE_KINDS: &[&str] =
-    &["submit", "cancel", "hold", "release", "policy", "tenant", "node", "token-create", "token-revoke", "change"];
+pub const CHANGE_KINDS: &[&str] = &[
+    "submit",
+    "cancel",
+    "hold",
+    "release",
+    "policy",
+    "tenant",
+    "node",
+    "token-create",
+    "token-rotate",
+    "token-revoke",
+    "change",
+];
 
 /// A change that somebody asked for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +29,7 @@ pub struct LoggedChange {
     pub by: String,
     /// Address that the request came from. A tenant sees only those of its own token.
     pub from: Option<String>,
-    /// `submit`, `cancel`, `hold`, `release`, `policy`, `tenant`, `node`, `token-create`, `token-revoke` or `change`.
+    /// `submit`, `cancel`, `hold`, `release`, `policy`, `tenant`, `node`, `token-create`, `token-rotate`, `token-revoke` or `change`.
     pub kind: String,
     /// Tenant that the change is about, if any.
     pub tenant: Option<String>,

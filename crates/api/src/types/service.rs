@@ -36,7 +36,7 @@ pub struct Server {
     pub watts: f64,
 }
 
-/// An API token. The secret is returned once, on creation, and is not stored.
+/// An API token. The secret is returned once, when it is made, and is not stored.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
     /// Token name; unique.
@@ -47,7 +47,16 @@ pub struct Token {
     pub tenant: Option<String>,
     /// Time of creation in wall-clock time.
     pub created_at: f64,
-    /// The secret; only in the response that created the token.
+    /// When it expires, in wall-clock time; `null` for never.
+    #[serde(default)]
+    pub expires_at: Option<f64>,
+    /// When its secret was last replaced, in wall-clock time.
+    #[serde(default)]
+    pub rotated_at: Option<f64>,
+    /// When it was last used, in wall-clock time; after a crash of the server up to a minute too early.
+    #[serde(default)]
+    pub last_used_at: Option<f64>,
+    /// The secret; only in the response that created or replaced it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -72,6 +81,28 @@ pub struct TokenRequest {
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     pub tenant: Option<String>,
+    /// Seconds until it expires; without it, never.
+    #[serde(default)]
+    #[schemars(range(min = 1.0, max = 1e9))]
+    pub expires_seconds: Option<f64>,
+}
+
+/// How a token's secret is replaced.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotateRequest {
+    /// Seconds for which the old secret still works.
+    #[serde(default = "an_hour")]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub overlap_seconds: f64,
+    /// Seconds until the new secret expires; without it as long as the old one was made for, or never.
+    #[serde(default)]
+    #[schemars(range(min = 1.0, max = 1e9))]
+    pub expires_seconds: Option<f64>,
+}
+
+fn an_hour() -> f64 {
+    3600.0
 }
 
 /// Health of the server.

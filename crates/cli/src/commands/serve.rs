@@ -1,5 +1,7 @@
 //! `arles serve`: the scheduler as a service.
 
+mod door;
+
 use crate::engines::{self, EngineSetup};
 use crate::fault::{EXIT_CODES, Failed, Hinted};
 use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
@@ -13,7 +15,7 @@ use arles_daemon::access::Scope;
 use arles_daemon::clock;
 use arles_daemon::desk::fresh_token;
 use arles_daemon::entry::JournalHeader;
-use arles_daemon::http::{self, Tls};
+use arles_daemon::http::Door;
 use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::{Retention, Store};
@@ -23,6 +25,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 
 /// Run the scheduler as a service, with an API and a dashboard
 #[derive(Args)]
@@ -47,12 +50,15 @@ impl Serve {
     pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
         let began = Instant::now();
         let settings = self.settings()?;
-        logging::start(settings.serve.log_format, settings.serve.log_level);
+        let _log = logging::start(settings.serve.log_format, settings.serve.log_level);
+        let door = door::options(&settings.serve)?;
         let mut setup = Setup::new(&settings)?;
         if settings.serve.engine.name == "local" {
             setup.cluster = this_machine(&settings)?;
         }
         let mut store = Store::open(&settings.serve.state)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let door = door::open(&runtime, &settings.serve, door)?;
         let header = founded(&mut store, &setup.cluster, &settings.serve)?;
         let token = first_token(&mut store, &settings.serve)?;
         // Engine and estimator begin with the journal's first cluster and are told what became of it.
@@ -84,7 +90,8 @@ impl Serve {
         };
         let service = Service::start(store, parts, options)?;
         back_up_on_schedule(&settings.serve);
-        serve(service, &settings.serve, &configured, token.as_deref(), began)
+        let announced = Announcement { settings: &settings.serve, token: token.as_deref(), began };
+        serve(runtime, service, door, &configured, &announced)
     }
 }
 
@@ -134,54 +141,49 @@ fn first_token(store: &mut Store, settings: &ServeSettings) -> Result<Option<Pat
     Ok(Some(path))
 }
 
-fn serve(
-    service: Service,
-    settings: &ServeSettings,
-    configured: &Cluster,
-    token: Option<&std::path::Path>,
+/// What is said when everything runs.
+struct Announcement<'s> {
+    settings: &'s ServeSettings,
+    token: Option<&'s std::path::Path>,
     began: Instant,
+}
+
+fn serve(
+    runtime: Runtime,
+    service: Service,
+    door: Door,
+    configured: &Cluster,
+    announced: &Announcement<'_>,
 ) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let options = http::Options {
-        listen: settings.listen,
-        tls: match (&settings.tls_certificate, &settings.tls_key) {
-            (Some(cert), Some(key)) => Some(Tls { cert: cert.clone(), key: key.clone() }),
-            _ => None,
-        },
-        open_loopback: settings.open_loopback,
-        requests_per_second: settings.requests_per_second,
-        burst: settings.burst,
-        body_limit: settings.body_limit,
-        connections: settings.connections,
-        log_requests: settings.log_requests,
-        ..http::Options::default()
-    };
     let desk = service.desk();
+    let settings = announced.settings;
     let stopped = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind(settings.listen).await.map_err(|e| {
-            Failed(format!("cannot listen on {}: {e}; give another address with --listen", settings.listen))
-        })?;
-        let address = listener.local_addr()?;
-        let scheme = if options.tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{address}");
-        std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
+        let signals = door::Signals::take()?;
         add_tenants(&desk, settings).await?;
         for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
             tracing::info!("the configuration has changed: {change}");
         }
-        report_start(&service, settings, &url, token, began);
+        let (url, certificate) = (door.url(), door.certificate());
         let (stop, stopping) = tokio::sync::watch::channel(false);
-        let server = tokio::spawn(http::serve(desk, options, listener, stopping));
-        let why = until_stopped(&service).await;
-        tracing::info!("{why}");
+        let mut server = tokio::spawn(door.serve(desk, stopping));
+        std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
+        announced.report(&service, &url);
+        let ending = door::until_stopped(signals, &service, certificate.as_ref(), &mut server).await;
+        tracing::info!("{}", ending.why);
         let _ = stop.send(true);
-        server.await.context("the HTTP server failed")??;
-        anyhow::Ok(())
+        if !server.is_finished() {
+            server.await.context("the HTTP server failed")?;
+        }
+        anyhow::Ok(ending)
     });
     let closed = service.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));
-    stopped?;
-    closed?;
+    let ending = stopped?;
+    closed.map_err(|error| Failed(format!("{error}; the log says more, and a restart is back at the last sync")))?;
+    if ending.failed {
+        let rest = "the log says more; the journal is closed, and a restart goes on from it";
+        return Err(Failed(format!("{}; {rest}", ending.why)).into());
+    }
     tracing::info!("shutdown complete");
     Ok(())
 }
@@ -217,60 +219,32 @@ async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) 
     Ok(())
 }
 
-fn report_start(
-    service: &Service,
-    settings: &ServeSettings,
-    url: &str,
-    token: Option<&std::path::Path>,
-    began: Instant,
-) {
-    let desk = service.desk();
-    let who = arles_daemon::access::Caller::loopback();
-    let server = desk.view(&who).server();
-    tracing::info!(
-        "{}; policy {}, engine {} at {}× speed, estimator {}",
-        cluster::in_words(&desk.cluster()),
-        server.policy,
-        server.engine,
-        server.speed,
-        server.estimator
-    );
-    tracing::info!(
-        "{} live jobs; journal in {}, {} entries replayed; started in {:.2} s",
-        server.live_jobs,
-        settings.state.display(),
-        service.replayed,
-        began.elapsed().as_secs_f64()
-    );
-    match (settings.open_loopback, token) {
-        (true, _) => tracing::info!("requests from this machine need no token"),
-        (false, Some(path)) => tracing::info!("the admin token is in {}", path.display()),
-        (false, None) => {}
-    }
-    tracing::info!("ready: dashboard and API at {url}");
-}
-
-/// Waits for a signal, or for the loop to fail; returns why.
-async fn until_stopped(service: &Service) -> &'static str {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (told, mut heard) = tokio::sync::mpsc::channel(1);
-    let kinds = [
-        (SignalKind::terminate(), "SIGTERM received; shutting down"),
-        (SignalKind::interrupt(), "SIGINT received; shutting down"),
-    ];
-    for (kind, why) in kinds {
-        let Ok(mut signals) = signal(kind) else { return "cannot install signal handlers; shutting down" };
-        let told = told.clone();
-        tokio::spawn(async move {
-            signals.recv().await;
-            let _ = told.send(why).await;
-        });
-    }
-    loop {
-        match tokio::time::timeout(Duration::from_millis(200), heard.recv()).await {
-            Ok(why) => return why.unwrap_or("shutting down"),
-            Err(_) if service.ended() => return "the journal cannot be written; shutting down",
-            Err(_) => {}
+impl Announcement<'_> {
+    fn report(&self, service: &Service, url: &str) {
+        let Self { settings, token, began } = self;
+        let desk = service.desk();
+        let who = arles_daemon::access::Caller::loopback();
+        let server = desk.view(&who).server();
+        tracing::info!(
+            "{}; policy {}, engine {} at {}× speed, estimator {}",
+            cluster::in_words(&desk.cluster()),
+            server.policy,
+            server.engine,
+            server.speed,
+            server.estimator
+        );
+        tracing::info!(
+            "{} live jobs; journal in {}, {} entries replayed; started in {:.2} s",
+            server.live_jobs,
+            settings.state.display(),
+            service.replayed,
+            began.elapsed().as_secs_f64()
+        );
+        match (settings.open_loopback, token) {
+            (true, _) => tracing::info!("requests from this machine need no token"),
+            (false, Some(path)) => tracing::info!("the admin token is in {}", path.display()),
+            (false, None) => {}
         }
+        tracing::info!("ready: dashboard and API at {url}");
     }
 }

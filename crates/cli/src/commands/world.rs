@@ -41,7 +41,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
-        logging::start(self.log_format, self.log_level);
+        let _log = logging::start(self.log_format, self.log_level);
         let settings = self.flags.settings()?;
         let setup = Setup::new(&settings)?;
         let workloads: Vec<String> = Library::builtin().workloads().iter().map(|w| w.name.clone()).collect();

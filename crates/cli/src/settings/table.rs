@@ -255,6 +255,8 @@ settings! {
     "serve.body-limit" = "4194304", FILE_ONLY => body_limit: usize = |text| whole(text, 1024);
     /// Most connections at once
     "serve.connections" = "1024", FILE_ONLY => connections: usize = |text| whole(text, 1);
+    /// Most of them from one address; raise it to the limit of all behind a proxy, whose clients have one address
+    "serve.connections-per-address" = "512", FILE_ONLY => connections_per_address: usize = |text| whole(text, 1);
     /// Log every request on stderr
     "serve.log-requests" = "false", flag("log-requests", "", "", SERVE)
         => log_requests: bool = truth;

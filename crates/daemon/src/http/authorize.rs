@@ -5,10 +5,11 @@
 //! requests that were addressed to this machine by name are answered, and nothing is changed for a page from elsewhere.
 
 use super::rate_limit::{RateLimiter, peer};
+use super::remote::Remote;
 use super::routes::{Route, Verb};
 use super::{Backend, Options};
 use crate::Refusal;
-use crate::access::{Caller, Need};
+use crate::access::{BadToken, Caller, Need};
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use std::net::IpAddr;
 use std::time::Instant;
@@ -32,9 +33,9 @@ impl Authorizer {
         }
     }
 
-    /// Rate-limits requests without a token: health checks, the dashboard, unknown paths.
-    pub(super) fn admit_anonymous(&self, from: IpAddr) -> Result<(), Refusal> {
-        self.by_peer.take(&peer(from), Instant::now()).map_err(rate_limited)
+    /// Rate-limits requests without a token: the dashboard, unknown paths.
+    pub(super) fn admit_anonymous(&self, from: Remote) -> Result<(), Refusal> {
+        self.by_peer.take(&peer(from.address()), Instant::now()).map_err(rate_limited)
     }
 
     /// The caller of a request, if its route needs one and accepts it.
@@ -43,7 +44,7 @@ impl Authorizer {
         backend: &B,
         route: &Route,
         headers: &HeaderMap,
-        from: IpAddr,
+        from: Remote,
     ) -> Result<Option<Caller>, Refusal> {
         if self.open_loopback {
             check_host(headers)?;
@@ -52,7 +53,9 @@ impl Authorizer {
             }
         }
         if route.need == Need::Nobody {
-            self.admit_anonymous(from)?;
+            if !route.is_health() {
+                self.admit_anonymous(from)?;
+            }
             return Ok(None);
         }
         let who = self.identify(backend, headers, from)?;
@@ -67,23 +70,60 @@ impl Authorizer {
         Ok(Some(who))
     }
 
-    fn identify<B: Backend>(&self, backend: &B, headers: &HeaderMap, from: IpAddr) -> Result<Caller, Refusal> {
-        let failed = |message: &str| {
-            // Only failures are counted, so nobody's bad guesses lock out a good token from the same address.
-            self.failures.take(&peer(from), Instant::now()).map_err(rate_limited)?;
-            let hint = "send 'Authorization: Bearer <token>'; an admin creates tokens with 'arles token'";
-            Err(Refusal::unauthorized("no-token", message, hint))
-        };
-        match headers.get(AUTHORIZATION) {
-            None if self.open_loopback && from.to_canonical().is_loopback() => Ok(Caller::loopback()),
-            None => failed("a token is required"),
-            Some(value) => match secret(value.as_bytes()).map(|secret| backend.caller(secret)) {
-                Some(Some(who)) => Ok(who),
-                Some(None) => failed("invalid or revoked token"),
-                None => failed("the Authorization header is not 'Bearer <token>'"),
+    fn identify<B: Backend>(&self, backend: &B, headers: &HeaderMap, from: Remote) -> Result<Caller, Refusal> {
+        let hint = "send 'Authorization: Bearer <token>'; an admin creates tokens with 'arles token'";
+        let refusal = match headers.get(AUTHORIZATION) {
+            None if from.is_owner() => return Ok(Caller::local()),
+            None if self.open_loopback && from.is_loopback() => return Ok(Caller::loopback()),
+            None => Refusal::unauthorized("no-token", "a token is required", hint),
+            Some(_) => match bearer(headers).map(|secret| backend.caller(secret)) {
+                Some(Ok(who)) => return Ok(who),
+                Some(Err(bad)) => bad_token(&bad),
+                None => Refusal::unauthorized("no-token", "the Authorization header is not 'Bearer <token>'", hint),
             },
+        };
+        // Only failures are counted, so nobody's bad guesses lock out a good token from the same address.
+        self.failures.take(&peer(from.address()), Instant::now()).map_err(rate_limited)?;
+        if headers.contains_key(AUTHORIZATION) {
+            tracing::warn!(remote = %from, "authentication failed: {}", refusal.message);
         }
+        Err(refusal)
     }
+}
+
+fn bad_token(bad: &BadToken) -> Refusal {
+    match bad {
+        BadToken::Unknown => Refusal::unauthorized(
+            "no-token",
+            "invalid or revoked token",
+            "send 'Authorization: Bearer <token>'; an admin creates tokens with 'arles token'",
+        ),
+        BadToken::Expired { name, seconds } => Refusal::unauthorized(
+            "token-expired",
+            format!("token '{}' expired {} ago", name.escape_debug(), ago(*seconds)),
+            "an admin gives it a new secret with 'arles token rotate'",
+        ),
+        BadToken::Replaced { name, seconds } => Refusal::unauthorized(
+            "token-rotated",
+            format!("this secret of token '{}' was replaced and ended {} ago", name.escape_debug(), ago(*seconds)),
+            "use the new secret; an admin makes another with 'arles token rotate'",
+        ),
+    }
+}
+
+/// A span of time in its largest unit.
+fn ago(seconds: i64) -> String {
+    match seconds.max(0) {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// The secret of a request, where it has one.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    secret(headers.get(AUTHORIZATION)?.as_bytes())
 }
 
 fn secret(header: &[u8]) -> Option<&str> {

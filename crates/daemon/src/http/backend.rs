@@ -3,16 +3,27 @@
 use super::call::{ApiCall, ApiReply, blocking};
 use super::routes::Route;
 use crate::Refusal;
-use crate::access::Caller;
+use crate::access::{BadToken, Caller};
 use crate::service::desk::Desk;
 use arles_api as api;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
+
+/// Comes back when something is over.
+pub type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What answers the server's requests: the desk, or a fake in tests.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// The caller that a secret belongs to.
-    fn caller(&self, secret: &str) -> Option<Caller>;
+    ///
+    /// # Errors
+    /// Why it is of no use.
+    fn caller(&self, secret: &str) -> Result<Caller, BadToken>;
+    /// Comes back when a secret that was good is no longer: revoked, expired or replaced.
+    fn token_ended(&self, _secret: &str) -> Ending {
+        Box::pin(std::future::pending())
+    }
     /// Answers a request of a caller whose scope the route accepts.
     fn answer(
         &self,
@@ -39,8 +50,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
 }
 
 impl Backend for Desk {
-    fn caller(&self, secret: &str) -> Option<Caller> {
+    fn caller(&self, secret: &str) -> Result<Caller, BadToken> {
         Self::caller(self, secret)
+    }
+
+    fn token_ended(&self, secret: &str) -> Ending {
+        Box::pin(Self::token_ended(self, secret))
     }
 
     async fn answer(&self, who: Caller, _route: &'static Route, call: ApiCall) -> Result<ApiReply, Refusal> {

@@ -196,6 +196,12 @@ static LIMITS: LazyLock<BTreeMap<&'static str, serde_json::Value>> = LazyLock::n
 });
 
 impl Route {
+    /// Whether it says how the server is: for whoever watches it, and so never refused for being one request too many.
+    #[must_use]
+    pub fn is_health(&self) -> bool {
+        matches!(self.path, "/healthz" | "/readyz")
+    }
+
     /// The schema of its body with everything in place, if it takes one.
     pub(super) fn limits(&self) -> Option<&'static serde_json::Value> {
         self.body.and_then(|_| LIMITS.get(self.id))

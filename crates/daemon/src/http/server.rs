@@ -7,8 +7,10 @@ use super::authorize::Authorizer;
 use super::backend::Backend;
 use super::call::ApiReply;
 use super::params::{Params, short};
+use super::remote::Remote;
 use super::routes::{self, Route, RouteMatch, Target};
-use super::{Options, assets, internal, openapi, stream};
+use super::seats::Ticket;
+use super::{Options, assets, authorize, internal, openapi, stream};
 use crate::Refusal;
 use crate::access::Caller;
 use arles_api as api;
@@ -20,10 +22,10 @@ use hyper::header::{
     LOCATION, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Request, Response, StatusCode};
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
@@ -51,6 +53,8 @@ pub(super) struct Server<B> {
     listeners: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
     most_listeners: usize,
+    /// Number of the last request, for the log and whoever wants to find a request in it.
+    requests: AtomicU64,
 }
 
 impl<B: Backend> Server<B> {
@@ -64,25 +68,34 @@ impl<B: Backend> Server<B> {
             listeners: Arc::new(Semaphore::new(options.listeners)),
             stop,
             most_listeners: options.listeners,
+            requests: AtomicU64::new(0),
         }
     }
 
     /// Responds, whatever happens.
-    pub(super) async fn serve(&self, request: Request<Incoming>, from: IpAddr) -> HttpResponse {
+    pub(super) async fn serve(&self, request: Request<Incoming>, from: Remote, ticket: &Ticket) -> HttpResponse {
         let began = Instant::now();
+        ticket.begin();
+        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let line = self.log_requests.then(|| (request.method().clone(), request.uri().path().to_owned()));
         let mut name = None;
-        let answered = caught(Box::pin(self.answer(request, from, &mut name))).await;
-        let answer = match answered {
+        let answered = caught(Box::pin(self.answer(request, from, ticket, &mut name))).await;
+        let mut answer = match answered {
             Ok(Ok(answer)) => answer,
             Ok(Err(refusal)) => refused(&refusal),
             Err(()) => refused(&internal("a request panicked")),
         };
+        answer.headers_mut().insert(HeaderName::from_static("x-request-id"), HeaderValue::from(number));
         self.backend.answered(answer.status().as_u16(), began.elapsed());
         if let Some((method, path)) = line {
             let (status, name) = (answer.status().as_u16(), name.as_deref().unwrap_or("-"));
             let ms = (began.elapsed().as_secs_f64() * 1e4).round() / 10.0;
-            tracing::info!(%method, path = short(&path), status, ms, token = name, "request");
+            let path = short(&path);
+            tracing::info!(id = number, remote = %from, token = name, %method, path, status, ms, "request");
+        }
+        // A stream goes on for as long as its connection does.
+        if matches!(answer.body(), Either::Left(_)) {
+            ticket.end();
         }
         answer
     }
@@ -90,7 +103,8 @@ impl<B: Backend> Server<B> {
     async fn answer(
         &self,
         request: Request<Incoming>,
-        from: IpAddr,
+        from: Remote,
+        ticket: &Ticket,
         name: &mut Option<String>,
     ) -> Result<HttpResponse, Refusal> {
         let (head, body) = request.into_parts();
@@ -105,12 +119,22 @@ impl<B: Backend> Server<B> {
                 return Err(not_found(head.uri.path()));
             }
         };
+        if ticket.is_spare() && !route.is_health() {
+            return Err(no_seat());
+        }
         let who = self.authorizer.authorize(&self.backend, route, &head.headers, from)?;
-        let who = who.map(|who| Caller { address: Some(from), ..who });
-        *name = who.as_ref().map(|who| who.name.clone());
+        let who = who.map(|who| Caller { address: Some(from.address()), ..who });
+        if let Some(who) = &who {
+            ticket.know();
+            *name = Some(who.name.clone());
+        }
         let body = if route.body.is_some() { self.read(&head.headers, body).await? } else { Bytes::new() };
         let params = Params::read(route, segment, head.uri.query(), &head.headers, body)?;
-        self.ask(route, who, (route.handler)(&params)?).await
+        let mut answer = self.ask(route, who, (route.handler)(&params)?).await?;
+        if let (Either::Right(frames), Some(secret)) = (answer.body_mut(), authorize::bearer(&head.headers)) {
+            frames.end_with(self.backend.token_ended(secret));
+        }
+        Ok(answer)
     }
 
     async fn ask(&self, route: &'static Route, who: Option<Caller>, ask: Target) -> Result<HttpResponse, Refusal> {
@@ -186,6 +210,12 @@ impl<B: Backend> Server<B> {
 
 fn known(route: &Route, who: Option<Caller>) -> Result<Caller, Refusal> {
     who.ok_or_else(|| internal(&format!("{} was authorized without a caller", route.id)))
+}
+
+fn no_seat() -> Refusal {
+    let message = "the limit of open connections is reached";
+    Refusal::unavailable("too-many-connections", message, "try again in a second, and reuse connections")
+        .retry_after(1.0)
 }
 
 /// Reads a part of a body that is refused. A connection that is closed with bytes unread is reset, and the sender would never see why.

@@ -2,9 +2,9 @@
 //!
 //! One task a listener reads the desk's events a batch at a time and hands them to the connection through a short queue. A listener
 //! that takes nothing for a while is dropped: it comes back with `Last-Event-ID` and misses nothing. So no listener ever holds more
-//! than a few batches of memory, and nobody waits for one.
+//! than a few batches of memory, and nobody waits for one. A stream ends with the token that opened it.
 
-use super::backend::Backend;
+use super::backend::{Backend, Ending};
 use crate::access::Caller;
 use arles_api::Event;
 use bytes::Bytes;
@@ -26,6 +26,15 @@ const QUEUE: usize = 4;
 /// The body of the response: what the task sends, until it ends.
 pub(super) struct Frames {
     queue: mpsc::Receiver<Bytes>,
+    /// When this is over, so is the stream.
+    until: Option<Ending>,
+}
+
+impl Frames {
+    /// Ends the stream when something is over: the token of whoever listens.
+    pub(super) fn end_with(&mut self, until: Ending) {
+        self.until = Some(until);
+    }
 }
 
 impl Body for Frames {
@@ -36,6 +45,12 @@ impl Body for Frames {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.until.as_mut().is_some_and(|until| until.as_mut().poll(context).is_ready()) {
+            // The task hears of it by the queue that is closed; what still waits in it is nobody's any more.
+            self.until = None;
+            self.queue.close();
+            return Poll::Ready(None);
+        }
         self.queue.poll_recv(context).map(|batch| batch.map(|batch| Ok(Frame::data(batch))))
     }
 }
@@ -54,12 +69,12 @@ pub(super) fn listen<B: Backend>(
     tokio::spawn(async move {
         tokio::select! {
             () = tell(backend.clone(), who, after, &sender) => {}
-            () = super::stopped(stop) => {}
+            () = super::door::stopped(stop) => {}
         }
         drop(permit);
         backend.listeners(count());
     });
-    Frames { queue }
+    Frames { queue, until: None }
 }
 
 async fn tell<B: Backend>(backend: B, who: Caller, after: Option<u64>, queue: &mpsc::Sender<Bytes>) {

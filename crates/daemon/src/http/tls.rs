@@ -1,11 +1,11 @@
-//! Certificates and keys from PEM files.
+//! Certificates and keys from PEM files, and new ones while the server runs.
 //!
 //! The cryptography is ring's, named outright: nothing is installed for the whole process.
 
 use super::ServeError;
 use arles_api::pem::{certificates, read};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -20,8 +20,44 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
+/// The certificate in use. Connections that are open keep the one that they began with.
+pub struct Certificate {
+    files: Tls,
+    acceptor: RwLock<TlsAcceptor>,
+}
+
+impl Certificate {
+    /// Reads certificate and key, and checks that they belong together.
+    ///
+    /// # Errors
+    /// A sentence that names the file and what is wrong with it.
+    pub fn load(files: &Tls) -> Result<Self, ServeError> {
+        Ok(Self { files: files.clone(), acceptor: RwLock::new(acceptor(files)?) })
+    }
+
+    /// Reads the same files again, for connections from now on. If they are of no use, the old ones stay in use.
+    ///
+    /// # Errors
+    /// As [`Certificate::load`].
+    pub fn reload(&self) -> Result<(), ServeError> {
+        let fresh = acceptor(&self.files)?;
+        *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    /// The files that it is read from.
+    #[must_use]
+    pub fn files(&self) -> &Tls {
+        &self.files
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// What accepts TLS.
-pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ServeError> {
+fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ServeError> {
     let certificates = certificates(&tls.cert).map_err(ServeError::Tls)?;
     let pem = read(&tls.key).map_err(ServeError::Tls)?;
     let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {

@@ -2,7 +2,8 @@
 
 use crate::read::book::Book;
 use crate::read::views;
-use crate::service::gauges::{CLASSES, Histogram};
+use crate::service::gauges::{CLASSES, Histogram, LOST_LOG_LINES};
+use crate::service::threads::Thread;
 use crate::service::{ServiceState, Shared};
 use arles_api::JobState;
 use arles_core::estimate::{RateQuery, Source};
@@ -278,6 +279,16 @@ fn service(page: &mut Page, shared: &Shared) {
     page.one("arles_engine_errors_total", "counter", "Failed engine calls.", gauges.engine_errors.get());
     let nonsense = gauges.engine_nonsense.get();
     page.one("arles_engine_nonsense_total", "counter", "Things that the engine said and that cannot be.", nonsense);
+    page.head("arles_thread_up", "gauge", "Whether a thread of the daemon runs.");
+    for thread in Thread::ALL {
+        page.line("arles_thread_up", &[("thread", thread.name())], u8::from(shared.threads.is_up(thread)));
+    }
+    page.one(
+        "arles_log_lines_lost_total",
+        "counter",
+        "Log lines lost because standard error could not be written, or not fast enough.",
+        LOST_LOG_LINES.get(),
+    );
     page.one("arles_ready", "gauge", "Whether requests are accepted.", u8::from(shared.state() == ServiceState::Ready));
     page.one("arles_clock_seconds", "gauge", "The scheduler's clock.", shared.clock.now().seconds());
     page.one(

@@ -11,7 +11,7 @@ mod tokens;
 pub(crate) mod workload_name;
 
 use crate::Refusal;
-use crate::access::Caller;
+use crate::access::{BadToken, Caller};
 use crate::read::views::View;
 use crate::read::{forecast, metrics};
 use crate::service::admit::AFTER_ENDED;
@@ -283,19 +283,21 @@ impl Desk {
         let _ = last_event.wait_for(|last| *last > after).await;
     }
 
-    /// Whether the process is alive.
+    /// Whether the process is alive, with all its threads.
     #[must_use]
     pub fn health(&self) -> api::Health {
-        let broken = self.shared.state() == ServiceState::Broken;
-        let trouble = broken.then(|| ServiceState::Broken.message().to_owned()).into_iter().collect();
-        api::Health { ok: !broken, trouble }
+        let mut trouble: Vec<String> = self.shared.threads.trouble().collect();
+        if self.shared.state() == ServiceState::Broken {
+            trouble.push(ServiceState::Broken.message().to_owned());
+        }
+        api::Health { ok: trouble.is_empty(), trouble }
     }
 
-    /// Whether requests are accepted and the engine responds.
+    /// Whether requests are accepted, all threads run and the engine responds.
     #[must_use]
     pub fn ready(&self) -> api::Health {
         let state = self.shared.state();
-        let mut trouble = Vec::new();
+        let mut trouble: Vec<String> = self.shared.threads.trouble().collect();
         if state != ServiceState::Ready {
             trouble.push(state.message().to_owned());
         }
@@ -312,9 +314,17 @@ impl Desk {
     }
 
     /// The caller that a token's secret belongs to.
-    #[must_use]
-    pub fn caller(&self, secret: &str) -> Option<Caller> {
+    ///
+    /// # Errors
+    /// Why the secret is of no use.
+    pub fn caller(&self, secret: &str) -> Result<Caller, BadToken> {
         self.shared.caller(secret)
+    }
+
+    /// Comes back when a secret is no longer good: revoked, expired or replaced.
+    pub fn token_ended(&self, secret: &str) -> impl Future<Output = ()> + Send + use<> {
+        let (shared, hash) = (Arc::clone(&self.shared), crate::access::hash(secret));
+        async move { shared.credentials.ended(&hash).await }
     }
 
     fn tenant(&self, name: &str) -> Result<TenantId, Refusal> {

@@ -3,6 +3,7 @@
 //! Tasks are done in the order they were sent. An engine that cannot be reached costs nothing but time: what it was sent is sent
 //! again when it is back, and what became of orders shows in the next survey.
 
+use super::threads::{self, Thread};
 use super::{Message, Shared};
 use arles_core::engine::{Engine, EngineError, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::{GangReport, Order};
@@ -37,9 +38,9 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) fn start(engine: Box<dyn Engine>, shared: Arc<Shared>) -> Sender<EngineTask> {
     let (sender, inbox) = mpsc::channel();
     let (inputs, removed) = (Vec::new(), Vec::new());
+    let watched = Arc::clone(&shared);
     let mut worker = EngineWorker { engine, shared, cluster: None, inputs, removed, disconnected: false };
-    let run = move || worker.run(&inbox);
-    std::thread::Builder::new().name("engine".into()).spawn(run).expect("a thread can be started");
+    threads::spawn(&watched, Thread::Engine, move || worker.run(&inbox));
     sender
 }
 

@@ -11,6 +11,7 @@
 //! restart is back at the last sync.
 
 use super::progress::PROGRESS_EVERY;
+use super::threads::{self, Thread};
 use super::{Message, ServiceState, Shared, deed, engine_worker, snapshotter, workers};
 use crate::Refusal;
 use crate::read::book::Reasons;
@@ -122,6 +123,7 @@ impl EventLoop {
     pub(crate) fn start(mut self, inbox: Receiver<Message>, workers: Workers) -> JoinHandle<Result<(), StoreError>> {
         // Whoever asks from now on is heard as soon as the loop runs.
         self.shared.set_state(ServiceState::Ready);
+        let watched = Arc::clone(&self.shared);
         let run = move || {
             let done = self.run(&inbox, &workers);
             if let Err(error) = &done {
@@ -133,7 +135,7 @@ impl EventLoop {
             }
             done
         };
-        std::thread::Builder::new().name("event_loop".into()).spawn(run).expect("a thread can be started")
+        threads::spawn(&watched, Thread::EventLoop, run)
     }
 
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {

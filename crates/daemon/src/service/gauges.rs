@@ -43,6 +43,12 @@ impl Histogram {
 pub struct Count(AtomicU64);
 
 impl Count {
+    /// Zero.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
     /// Adds to it.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
@@ -63,6 +69,9 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+/// Log lines that could not be written, or that nobody read in time. A process has one log, whatever else it has several of.
+pub static LOST_LOG_LINES: Count = Count::new();
 
 /// Everything that the daemon measures of itself; `read/metrics.rs` prints it.
 #[derive(Default)]

@@ -1,18 +1,21 @@
 //! Snapshots: the whole state now and then, so that a restart need not do everything again.
 //!
 //! Here the state is serialised; the loop puts it into the journal piece by piece ([`MaintenanceStep`](crate::store::MaintenanceStep)), so that nobody
-//! competes with it for the file. In between, the write-ahead log is folded into the file.
+//! competes with it for the file. In between, the write-ahead log is folded into the file, and once a minute the last use of tokens is noted.
 
+use super::threads::{self, Thread};
 use super::{Message, Shared};
 use crate::read::book::Book;
 use crate::service::state_machine::{Saved, SavedRef, StateMachine};
 use crate::store::{Store, pieces};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two times that the log is folded into the file.
 const FOLD_EVERY: Duration = Duration::from_secs(1);
+/// Between two times that the last use of tokens is written.
+const NOTE_USE_EVERY: Duration = Duration::from_secs(60);
 
 /// What the snapshotter does.
 pub(crate) enum SnapshotTask {
@@ -47,9 +50,11 @@ pub(super) fn is_readable(store: &Store, seq: u64) -> bool {
     false
 }
 
-pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<SnapshotTask> {
+pub(super) fn start(mut store: Store, shared: Arc<Shared>) -> Sender<SnapshotTask> {
     let (sender, inbox) = mpsc::channel::<SnapshotTask>();
+    let watched = Arc::clone(&shared);
     let run = move || {
+        let mut noted = Instant::now();
         loop {
             match inbox.recv_timeout(FOLD_EVERY) {
                 Ok(SnapshotTask::ReadBack(seq)) => {
@@ -72,9 +77,15 @@ pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<SnapshotTask> {
             if let Err(error) = store.fold() {
                 tracing::warn!("{error}; the write-ahead log grows until this succeeds");
             }
+            if noted.elapsed() >= NOTE_USE_EVERY {
+                noted = Instant::now();
+                if let Err(error) = shared.credentials.write_last_use(&mut store) {
+                    tracing::warn!("{error}; trying again in a minute");
+                }
+            }
         }
     };
-    std::thread::Builder::new().name("snapshotter".into()).spawn(run).expect("a thread can be started");
+    threads::spawn(&watched, Thread::Snapshotter, run);
     sender
 }
 

@@ -1,6 +1,7 @@
 //! Solver and estimator, each on a thread of its own: the loop never waits for a program to be solved or a network to be evaluated.
 
 use super::catalog::{CatalogKeeper, CellObservation};
+use super::threads::{self, Thread};
 use super::{Message, Shared};
 use crate::store::entry::NewWorkload;
 use arles_core::allocate::{PolicyEntry, Problem};
@@ -21,6 +22,7 @@ pub(crate) struct SolveRequest {
 /// Runs the policy in force. It may keep what it needs from one answer to the next.
 pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<SolveRequest> {
     let (sender, inbox) = mpsc::channel::<SolveRequest>();
+    let watched = Arc::clone(&shared);
     let run = move || {
         let mut solver = Solver::default();
         while let Ok(mut request) = inbox.recv() {
@@ -39,7 +41,7 @@ pub(super) fn start_solver(shared: Arc<Shared>) -> Sender<SolveRequest> {
             }
         }
     };
-    std::thread::Builder::new().name("solver".into()).spawn(run).expect("a thread can be started");
+    threads::spawn(&watched, Thread::Solver, run);
     sender
 }
 
@@ -72,6 +74,7 @@ pub(super) fn start_estimator(
     shared: Arc<Shared>,
 ) -> Sender<EstimatorTask> {
     let (sender, inbox) = mpsc::channel::<EstimatorTask>();
+    let watched = Arc::clone(&shared);
     let run = move || {
         let (mut refiner, mut kinds) = restore_refiner(estimator, &shared);
         loop {
@@ -111,7 +114,7 @@ pub(super) fn start_estimator(
             }
         }
     };
-    std::thread::Builder::new().name("estimator".into()).spawn(run).expect("a thread can be started");
+    threads::spawn(&watched, Thread::Estimator, run);
     sender
 }
 

@@ -8,7 +8,7 @@ pub mod wire;
 use arles_api as api;
 use arles_api::{Event, Health};
 use arles_daemon::Refusal;
-use arles_daemon::access::{Caller, Scope};
+use arles_daemon::access::{BadToken, Caller, Scope};
 use arles_daemon::http::{ApiCall, ApiReply, Backend, Options, Route, serve};
 use serde_json::json;
 use std::net::{SocketAddr, TcpStream};
@@ -36,10 +36,13 @@ impl Fake {
 
 impl Backend for Fake {
     /// Secrets are the names of scopes.
-    fn caller(&self, secret: &str) -> Option<Caller> {
-        let scope = Scope::named(secret)?;
+    fn caller(&self, secret: &str) -> Result<Caller, BadToken> {
+        if secret == "stale" {
+            return Err(BadToken::Expired { name: "ci".into(), seconds: 7200 });
+        }
+        let scope = Scope::named(secret).ok_or(BadToken::Unknown)?;
         let tenant = (scope == Scope::Tenant).then(|| "vision".to_owned());
-        Some(Caller { name: format!("a-{scope}-token"), scope, tenant, address: None })
+        Ok(Caller { name: format!("a-{scope}-token"), scope, tenant, address: None })
     }
 
     async fn answer(&self, who: Caller, route: &'static Route, call: ApiCall) -> Result<ApiReply, Refusal> {

@@ -126,7 +126,8 @@ impl Live {
 
     /// Makes a token and tells its secret.
     pub fn token(&self, name: &str, scope: Scope, tenant: Option<&str>) -> String {
-        let request = TokenRequest { name: name.to_owned(), scope, tenant: tenant.map(str::to_owned) };
+        let (name, tenant) = (name.to_owned(), tenant.map(str::to_owned));
+        let request = TokenRequest { name, scope, tenant, expires_seconds: None };
         let made = self.desk.make_token(request).expect("a token");
         made.secret.expect("a secret")
     }

@@ -632,6 +632,29 @@ pub const ROUTES: &[Route] = &[
         ..READ
     },
     Route {
+        id: "rotateToken",
+        verb: Verb::Post,
+        path: "/v1/tokens/{name}/rotate",
+        need: Need::Administer,
+        summary: "Replace a token's secret",
+        description: "The response contains the new secret, which is returned only here. The old one works for the overlap.",
+        parameters: &[TOKEN],
+        body: Some(Body { schema: of::<api::RotateRequest>, example: r#"{"overlap_seconds": 3600}"# }),
+        content: Content::Json(of::<api::Token>),
+        faults: &[404, 409],
+        handler: |params| {
+            run(
+                (params.name(), params.json()?),
+                |desk, who, (name, request): (String, api::RotateRequest)| async move {
+                    let token = desk.rotate_token(&who, &name, &request)?;
+                    desk.note_token(&who, "token-rotate", &token);
+                    Ok(token)
+                },
+            )
+        },
+        ..READ
+    },
+    Route {
         id: "dropToken",
         verb: Verb::Delete,
         path: "/v1/tokens/{name}",

@@ -1,11 +1,15 @@
-//! Tokens: creating, listing and revoking them.
+//! Tokens: creating, replacing, listing and revoking them.
 
 use super::Desk;
+use crate::Refusal;
 use crate::access::{self, Caller, Scope};
+use crate::service::credentials::now;
 use crate::store::{Deed, Store, StoreError, StoredToken};
-use crate::{Refusal, clock};
 use arles_api as api;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
+
+/// Least overlap of a caller's own token, in seconds: time to save the new secret, and to try again.
+const OWN_OVERLAP: f64 = 60.0;
 
 impl Desk {
     /// Creates a token; the response is the only place where its secret appears.
@@ -20,6 +24,10 @@ impl Desk {
                 format!("'{}' is not a valid token name", name.escape_debug()),
                 "use 1 to 100 printable characters",
             ));
+        }
+        if Caller::is_tokenless(name) {
+            let message = format!("'{name}' is what callers without a token are called");
+            return Err(Refusal::unprocessable("token-name", message, "use another name"));
         }
         match (&request.tenant, request.scope) {
             (Some(tenant), Scope::Tenant) => drop(self.tenant(tenant)?),
@@ -39,8 +47,9 @@ impl Desk {
             }
             (None, _) => {}
         }
-        let (token, secret) = fresh_token(&request.name, request.scope, request.tenant);
-        let kept = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner).put_token(&token);
+        let (mut token, secret) = fresh_token(&request.name, request.scope, request.tenant);
+        token.expires = request.expires_seconds.map(|seconds| token.created + seconds.ceil() as i64);
+        let kept = self.token_store().put_token(&token);
         if !kept.map_err(|error| not_written(&error))? {
             return Err(Refusal::conflict(
                 "token-exists",
@@ -57,31 +66,28 @@ impl Desk {
     /// # Errors
     /// When there is none of that name, or it is the caller's own.
     pub fn drop_token(&self, who: &Caller, name: &str) -> Result<api::Token, Refusal> {
-        if who.name == name && (Caller { address: None, ..who.clone() }) != Caller::loopback() {
+        if who.name == name && !Caller::is_tokenless(name) {
             return Err(Refusal::conflict(
                 "own-token",
                 format!("'{}' is the token that this request uses", name.escape_debug()),
                 "revoke it with another admin token, so that nobody is locked out",
             ));
         }
-        let mut store = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = store.tokens().map_err(|error| not_written(&error))?;
-        let Some(token) = all.into_iter().find(|token| token.name == name) else {
-            return Err(Refusal::not_found(
-                "no-such-token",
-                format!("there is no token named '{}'", name.escape_debug()),
-                "GET /v1/tokens lists them",
-            ));
-        };
+        let mut store = self.token_store();
+        let token = find(&store, name)?;
         store.drop_token(name).map_err(|error| not_written(&error))?;
         drop(store);
         self.shared.load_tokens().map_err(|error| not_written(&error))?;
         Ok(shown(token))
     }
 
-    /// Notes in the log of changes that somebody created or revoked a token.
+    /// Notes in the log of changes that somebody created, replaced or revoked a token.
     pub fn note_token(&self, who: &Caller, kind: &str, token: &api::Token) {
-        let what = if kind == "token-create" { "created" } else { "revoked" };
+        let what = match kind {
+            "token-create" => "created",
+            "token-rotate" => "replaced the secret of",
+            _ => "revoked",
+        };
         let of = token.tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"));
         let actor = who.actor();
         let deed = Deed {
@@ -93,10 +99,39 @@ impl Desk {
             text: format!("{what} token {} with scope {}{of}", token.name.escape_debug(), token.scope),
             ..Deed::default()
         };
-        let noted = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner).note_deed(&deed);
+        let noted = self.token_store().note_deed(&deed);
         if let Err(error) = noted {
             crate::store::log_error(&error);
         }
+    }
+
+    /// Gives a token a new secret, which only this response tells. The old one works for the overlap, and no longer than it would have.
+    ///
+    /// # Errors
+    /// When there is none of that name, or it is the caller's own and would end before the caller can use the new one.
+    pub fn rotate_token(&self, who: &Caller, name: &str, request: &api::RotateRequest) -> Result<api::Token, Refusal> {
+        if who.name == name && !Caller::is_tokenless(name) && request.overlap_seconds < OWN_OVERLAP {
+            return Err(Refusal::conflict(
+                "own-token",
+                format!("'{}' is the token that this request uses", name.escape_debug()),
+                format!(
+                    "give it an overlap of {OWN_OVERLAP} s or more, so that nobody is locked out if the response is lost"
+                ),
+            ));
+        }
+        let mut store = self.token_store();
+        let old = find(&store, name)?;
+        let (secret, now) = (access::new_secret(), now());
+        // A token that was made for so long is made for as long again.
+        let lifetime = old.expires.map(|expires| (expires - old.rotated.unwrap_or(old.created)).max(1));
+        let expires = request.expires_seconds.map(|seconds| seconds.ceil() as i64).or(lifetime).map(|life| now + life);
+        let until = now + request.overlap_seconds.ceil() as i64;
+        let until = old.expires.map_or(until, |expires| expires.min(until));
+        let hash = access::hash(&secret);
+        store.rotate_token(&old, &hash, now, expires, until).map_err(|error| not_written(&error))?;
+        drop(store);
+        self.shared.load_tokens().map_err(|error| not_written(&error))?;
+        Ok(api::Token { secret: Some(secret), ..shown(StoredToken { hash, expires, rotated: Some(now), ..old }) })
     }
 
     /// All tokens, without their secrets.
@@ -105,8 +140,29 @@ impl Desk {
     /// When the journal cannot be read.
     pub fn tokens(&self) -> Result<api::Tokens, Refusal> {
         let tokens = self.shared.history(Store::tokens)?;
-        Ok(api::Tokens { tokens: tokens.into_iter().map(shown).collect() })
+        let last_use = self.shared.credentials.last_use();
+        let with_use = |token: StoredToken| {
+            let used = last_use.get(&token.name).copied().or(token.used);
+            shown(StoredToken { used, ..token })
+        };
+        Ok(api::Tokens { tokens: tokens.into_iter().map(with_use).collect() })
     }
+
+    fn token_store(&self) -> MutexGuard<'_, Store> {
+        self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The token of a name.
+fn find(store: &Store, name: &str) -> Result<StoredToken, Refusal> {
+    let all = store.tokens().map_err(|error| not_written(&error))?;
+    all.into_iter().find(|token| token.name == name).ok_or_else(|| {
+        Refusal::not_found(
+            "no-such-token",
+            format!("there is no token named '{}'", name.escape_debug()),
+            "GET /v1/tokens lists them",
+        )
+    })
 }
 
 fn not_written(error: &StoreError) -> Refusal {
@@ -118,18 +174,30 @@ fn not_written(error: &StoreError) -> Refusal {
 #[must_use]
 pub fn fresh_token(name: &str, scope: Scope, tenant: Option<String>) -> (StoredToken, String) {
     let secret = access::new_secret();
-    let created = (clock::wall().0 / 1_000_000) as i64;
     let token = StoredToken {
         name: name.to_owned(),
         hash: access::hash(&secret),
         scope: scope.name().to_owned(),
         tenant,
-        created,
+        created: now(),
+        expires: None,
+        used: None,
+        rotated: None,
     };
     (token, secret)
 }
 
 fn shown(token: StoredToken) -> api::Token {
-    let StoredToken { name, scope, tenant, created, .. } = token;
-    api::Token { name, scope, tenant, created_at: created as f64, secret: None }
+    let StoredToken { name, scope, tenant, created, expires, used, rotated, .. } = token;
+    let seconds = |time: Option<i64>| time.map(|time| time as f64);
+    api::Token {
+        name,
+        scope,
+        tenant,
+        created_at: created as f64,
+        expires_at: seconds(expires),
+        rotated_at: seconds(rotated),
+        last_used_at: seconds(used),
+        secret: None,
+    }
 }
