@@ -41,6 +41,8 @@ impl Need {
 pub struct Caller {
     /// Name of the token; `loopback` where none was asked for.
     pub name: String,
+    /// What tells it from later tokens of the same name.
+    pub id: String,
     /// Scope of the token.
     pub scope: Scope,
     /// Tenant of the token, for the scope `tenant`.
@@ -51,7 +53,12 @@ impl Caller {
     /// A caller on this machine, where no token is required.
     #[must_use]
     pub fn loopback() -> Self {
-        Self { name: "loopback".into(), scope: Scope::Admin, tenant: None }
+        Self { name: "loopback".into(), id: "loopback".into(), scope: Scope::Admin, tenant: None }
+    }
+
+    /// Whose requests are queued and counted together: those of a tenant, and those of everybody who is of none.
+    pub(crate) fn lane(&self) -> &str {
+        self.tenant.as_deref().unwrap_or("")
     }
 
     /// Whether things of this tenant may be seen.

@@ -14,7 +14,11 @@ pub mod desk;
 mod engine_worker;
 mod event_loop;
 pub mod gauges;
+mod keys;
+mod lanes;
+mod pace;
 mod progress;
+pub(crate) mod seats;
 mod snapshotter;
 pub(crate) mod state_machine;
 mod workers;
@@ -32,6 +36,9 @@ use catalog::{CatalogKeeper, SharedCatalog};
 use clock::Clock;
 use desk::Desk;
 use gauges::Gauges;
+use lanes::{Lanes, Unqueued};
+use pace::Pace;
+use seats::{SeatLimits, Seats};
 use state_machine::{Recovered, StateMachine};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -42,11 +49,8 @@ use std::thread::JoinHandle;
 
 pub(crate) use event_loop::{Change, NewJob, Reply};
 
-/// Dry runs at a time: each copies the scheduler and keeps a core busy.
-const FORECASTS: usize = 2;
-
-/// Requests that may wait for the loop; more are told to come back.
-const INBOX: u64 = 20_000;
+/// Dry runs at a time: each copies the scheduler and keeps a core busy. One of them is for operators alone, and a tenant has one.
+const FORECASTS: SeatLimits = SeatLimits { all: 3, tenants: 2, tenant: 1, token: 1, other_token: 3 };
 
 /// What the service is made of.
 pub struct Components {
@@ -76,6 +80,18 @@ pub struct Options {
     pub snapshot_entries: u64,
     /// Seconds that a job is given to save its state, as training code is told.
     pub grace_seconds: f64,
+    /// What a tenant sees of measurements.
+    pub estimates: SharedEstimates,
+}
+
+/// What a tenant sees of what was measured on runs of other tenants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SharedEstimates {
+    /// How often something was measured, and how sure an estimate is, by its own runs alone.
+    #[default]
+    Own,
+    /// Everything that was measured of workloads that it runs too.
+    Shared,
 }
 
 impl ServiceState {
@@ -106,7 +122,13 @@ impl ServiceState {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { speed: 1.0, keep_journal: false, snapshot_entries: 20_000, grace_seconds: 30.0 }
+        Self {
+            speed: 1.0,
+            keep_journal: false,
+            snapshot_entries: 20_000,
+            grace_seconds: 30.0,
+            estimates: SharedEstimates::default(),
+        }
     }
 }
 
@@ -123,10 +145,8 @@ pub(crate) enum ServiceState {
 
 /// What comes into the loop.
 pub(crate) enum Message {
-    /// A change requested by a caller.
-    Change(Change, Reply),
-    /// Reads the state machine between two batches.
-    Inspect(Box<dyn FnOnce(&StateMachine) + Send>),
+    /// Requests wait in the lanes.
+    Requests,
     /// Inputs for the scheduler.
     Inputs(Vec<Input>),
     /// A survey of the engine, with meters and measurements.
@@ -145,6 +165,16 @@ pub(crate) enum Message {
     Stop,
 }
 
+/// What callers want of the loop.
+pub(crate) enum LoopRequest {
+    /// A change requested by a caller.
+    Change(Change, Reply),
+    /// Reads the state machine between two batches.
+    Inspect(Box<dyn FnOnce(&StateMachine) + Send>),
+    /// The same, where reading takes as long as many changes.
+    Copy(Box<dyn FnOnce(&StateMachine) + Send>),
+}
+
 /// What all threads see.
 pub(crate) struct Shared {
     book: RwLock<Book>,
@@ -157,11 +187,16 @@ pub(crate) struct Shared {
     pub(crate) engine_name: String,
     pub(crate) estimator_name: String,
     inbox: Sender<Message>,
+    /// Requests that wait for the loop, by tenant.
+    pub(crate) lanes: Lanes,
     state: AtomicU8,
     /// Number of the last event; event streams wait on it.
     pub(crate) last_event: tokio::sync::watch::Sender<u64>,
-    /// Room for dry runs.
-    pub(crate) forecasts: tokio::sync::Semaphore,
+    /// Room for dry runs, and the time that those of a tenant may take.
+    pub(crate) forecasts: Arc<Seats>,
+    pub(crate) forecast_pace: Pace,
+    /// Submissions of tenants with a quota on them.
+    pub(crate) submit_pace: Pace,
     /// Connections for reading history, as many as were ever needed at once.
     readers: Mutex<Vec<Store>>,
     /// The connection that keeps tokens; readers are opened from it.
@@ -198,18 +233,28 @@ impl Shared {
 
     /// Sends something to the loop.
     pub(crate) fn send(&self, message: Message) -> Result<(), Refusal> {
-        let request = matches!(message, Message::Change(..) | Message::Inspect(_));
-        if request {
-            let state = self.state();
-            if state != ServiceState::Ready {
-                return Err(state.refusal());
-            }
-            if self.gauges.inbox.get() >= INBOX {
-                return Err(unavailable("busy", "too many requests are queued"));
-            }
-            self.gauges.inbox.add(1);
-        }
         self.inbox.send(message).map_err(|_| ServiceState::Stopping.refusal())
+    }
+
+    /// Queues a caller's request for the loop.
+    pub(crate) fn request(&self, lane: &str, request: LoopRequest) -> Result<(), Refusal> {
+        let state = self.state();
+        if state != ServiceState::Ready {
+            return Err(state.refusal());
+        }
+        // Counted first: the loop counts it out, perhaps at once.
+        self.gauges.inbox.add(1);
+        match self.lanes.push(lane, request) {
+            Ok(false) => Ok(()),
+            Ok(true) => self.send(Message::Requests),
+            Err(full) => {
+                self.gauges.inbox.subtract(1);
+                Err(match full {
+                    Unqueued::Closed => ServiceState::Stopping.refusal(),
+                    Unqueued::Full => unavailable("busy", "too many requests are queued"),
+                })
+            }
+        }
     }
 
     /// Reads history on a connection of its own.
@@ -249,7 +294,7 @@ impl Shared {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner).tokens()?;
         let caller = |token: crate::store::StoredToken| {
             let scope = Scope::named(&token.scope)?;
-            Some((token.hash, Caller { name: token.name, scope, tenant: token.tenant }))
+            Some((token.hash, Caller { name: token.name, id: token.id, scope, tenant: token.tenant }))
         };
         let callers = tokens.into_iter().filter_map(caller).collect();
         *self.callers.write().unwrap_or_else(PoisonError::into_inner) = callers;
@@ -302,7 +347,10 @@ impl Service {
             inbox,
             state: AtomicU8::new(ServiceState::Starting as u8),
             last_event,
-            forecasts: tokio::sync::Semaphore::new(FORECASTS),
+            lanes: Lanes::default(),
+            forecasts: Seats::new(FORECASTS),
+            forecast_pace: Pace::default(),
+            submit_pace: Pace::default(),
             readers: Mutex::new(Vec::new()),
             tokens: Mutex::new(store.side_writer()?),
             catalog: Arc::clone(catalog.shared()),

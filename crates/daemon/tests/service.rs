@@ -18,7 +18,7 @@ fn admin() -> Caller {
 }
 
 fn of(tenant: &str) -> Caller {
-    Caller { name: tenant.to_owned(), scope: Scope::Tenant, tenant: Some(tenant.to_owned()) }
+    Caller { name: tenant.to_owned(), id: tenant.to_owned(), scope: Scope::Tenant, tenant: Some(tenant.to_owned()) }
 }
 
 #[test]

@@ -6,12 +6,11 @@ use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
 use crate::setup::Setup;
 use crate::{cluster, files, logging};
 use anyhow::{Context, Result, anyhow};
-use arles_api as api;
 use arles_core::scheduler::Settings as Pace;
 use arles_core::{Cluster, Library};
 use arles_daemon::access::Scope;
 use arles_daemon::clock;
-use arles_daemon::desk::fresh_token;
+use arles_daemon::desk::{ConfiguredSharing, Desk, fresh_token};
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::{self, Tls};
 use arles_daemon::service::catalog::CATALOG_FILE;
@@ -75,6 +74,7 @@ impl Serve {
             keep_journal: settings.serve.keep_journal,
             snapshot_entries: settings.serve.snapshot_entries,
             grace_seconds: settings.serve.grace_seconds,
+            estimates: settings.serve.estimates,
         };
         let service = Service::start(store, parts, options)?;
         serve(service, &settings.serve, &configured, token.as_deref(), began)
@@ -158,7 +158,7 @@ fn serve(
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{address}");
         std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
-        add_tenants(&desk, settings).await?;
+        follow_sharing(&desk, settings).await?;
         for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
             tracing::info!("the configuration has changed: {change}");
         }
@@ -179,16 +179,18 @@ fn serve(
     Ok(())
 }
 
-/// Tenants of the settings that the journal does not know yet.
-async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) -> Result<()> {
-    let who = arles_daemon::access::Caller::loopback();
-    let known = desk.view(&who).tenants().tenants;
-    for tenant in &settings.tenants {
-        if known.iter().all(|known| known.name != tenant.name) {
-            let request = api::TenantRequest { weight: tenant.weight };
-            desk.set_tenant(&who, &tenant.name, request).await.map_err(|e| anyhow!("{e}"))?;
-        }
-    }
+/// Says what of policy, tenants and quotas is otherwise in the journal than in the settings; new tenants and quotas are taken over. What nobody
+/// wrote down is not compared: defaults are for new journals.
+async fn follow_sharing(desk: &Desk, settings: &ServeSettings) -> Result<()> {
+    let given = |key: &str| settings.given.iter().any(|given| given == key);
+    let wanted = ConfiguredSharing {
+        policy: given("serve.policy").then(|| settings.policy.name.to_owned()),
+        tenants: given("serve.tenants").then(|| settings.tenants.clone()),
+        quotas: settings.quotas.clone(),
+    };
+    let followed = desk.follow_sharing(&wanted).await.map_err(|e| anyhow!("{e}"))?;
+    followed.done.iter().for_each(|text| tracing::info!("the configuration has changed: {text}"));
+    followed.differs.iter().for_each(|text| tracing::warn!("{text}"));
     Ok(())
 }
 

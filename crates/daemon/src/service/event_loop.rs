@@ -11,7 +11,7 @@
 //! restart is back at the last sync.
 
 use super::progress::PROGRESS_EVERY;
-use super::{Message, ServiceState, Shared, engine_worker, snapshotter, workers};
+use super::{LoopRequest, Message, ServiceState, Shared, engine_worker, snapshotter, workers};
 use crate::Refusal;
 use crate::read::book::Reasons;
 use crate::service::state_machine::{Effects, StateMachine};
@@ -22,7 +22,7 @@ use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
 use arles_core::scheduler::{Event, Order, Verdict};
-use arles_core::{Cluster, Input, JobId, Output, Time};
+use arles_core::{Cluster, Input, JobId, Month, Output, TenantId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -113,6 +113,7 @@ impl EventLoop {
         self.shared.set_state(ServiceState::Ready);
         let run = move || {
             let done = self.run(&inbox, &workers);
+            self.shared.lanes.close();
             if let Err(error) = &done {
                 self.shared.set_state(ServiceState::Broken);
                 crate::store::log_error(error);
@@ -127,12 +128,13 @@ impl EventLoop {
 
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
         self.resync_workers(workers);
+        let mut more_requests = false;
         loop {
             let mut pause = self.shared.clock.until(self.next_tick).min(self.until_progress());
             if !self.maintenance.is_empty() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
-            if !self.slow_entries.is_empty() {
+            if !self.slow_entries.is_empty() || more_requests {
                 pause = Duration::ZERO;
             }
             let first = match inbox.recv_timeout(pause) {
@@ -147,6 +149,9 @@ impl EventLoop {
                 self.handle(now, message, &mut batch, workers);
             }
             let stop = batch.stop;
+            let requests = if stop { (self.shared.lanes.take_all(), false) } else { self.shared.lanes.take() };
+            more_requests = requests.1;
+            requests.0.into_iter().for_each(|request| self.serve(now, request, &mut batch));
             self.commit(batch, workers)?;
             if stop {
                 while !self.slow_entries.is_empty() {
@@ -215,26 +220,27 @@ impl EventLoop {
         self.act(&self.machine.scheduler.again(), workers);
     }
 
+    /// Does what a caller asks for.
+    fn serve(&mut self, now: Time, request: LoopRequest, batch: &mut Batch) {
+        self.shared.gauges.inbox.subtract(1);
+        match request {
+            LoopRequest::Change(change, reply) => match self.admit(now, change) {
+                Ok((entries, job, created)) => {
+                    let first = batch.effects.len();
+                    entries.into_iter().for_each(|entry| self.step(now, entry, batch));
+                    match refusal_in(&batch.effects[first..]) {
+                        Some(refusal) => reply(Err(refusal)),
+                        None => batch.replies.push((reply, job, created, Instant::now())),
+                    }
+                }
+                Err(refusal) => reply(Err(refusal)),
+            },
+            LoopRequest::Inspect(ask) | LoopRequest::Copy(ask) => ask(&self.machine),
+        }
+    }
+
     fn handle(&mut self, now: Time, message: Message, batch: &mut Batch, workers: &Workers) {
         match message {
-            Message::Change(change, reply) => {
-                self.shared.gauges.inbox.subtract(1);
-                match self.admit(now, change) {
-                    Ok((entries, job, created)) => {
-                        let first = batch.effects.len();
-                        entries.into_iter().for_each(|entry| self.step(now, entry, batch));
-                        match refusal_in(&batch.effects[first..]) {
-                            Some(refusal) => reply(Err(refusal)),
-                            None => batch.replies.push((reply, job, created, Instant::now())),
-                        }
-                    }
-                    Err(refusal) => reply(Err(refusal)),
-                }
-            }
-            Message::Inspect(ask) => {
-                self.shared.gauges.inbox.subtract(1);
-                ask(&self.machine);
-            }
             Message::Inputs(inputs) => {
                 for input in inputs {
                     match input {
@@ -265,8 +271,8 @@ impl EventLoop {
             }
             Message::JobsSynced(meters) => self.step_in_order(now, Entry::RollCall(meters), batch),
             Message::Reconnected => self.resync_workers(workers),
-            // It only wakes the loop.
-            Message::ProgressGathered => {}
+            // They only wake the loop.
+            Message::ProgressGathered | Message::Requests => {}
             Message::Stop => batch.stop = true,
             Message::Maintenance(steps) => self.maintenance = steps,
         }
@@ -284,6 +290,10 @@ impl EventLoop {
     fn tick(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
         let settings = self.machine.scheduler.settings();
         let mut batch = Batch::default();
+        let metered = self.metered(now);
+        if !metered.is_empty() {
+            self.step(now, Entry::Input(Input::Energy(metered)), &mut batch);
+        }
         self.step(now, Entry::Input(Input::Tick), &mut batch);
         self.commit(batch, workers)?;
         self.refresh_reasons();
@@ -295,6 +305,19 @@ impl EventLoop {
             let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
         }
         Ok(())
+    }
+
+    /// What the meters show of tenants with a budget of energy; of all of them when a month begins, from which on it is counted.
+    fn metered(&self, now: Time) -> Vec<(TenantId, f64)> {
+        let new_month = Month::of(now) > self.machine.scheduler.month();
+        let book = self.shared.book();
+        let joules = |i: usize| book.totals.tenants.get(i).map_or(0.0, |(charge, _)| charge.total());
+        let counts = |tenant: &TenantId| {
+            let limited = self.machine.scheduler.tenant_use(*tenant).is_some_and(|used| used.quota.kwh.is_some());
+            (limited || new_month) && joules(tenant.index()) > 0.0
+        };
+        let tenants = (0..book.tenants.len() as u32).map(TenantId).filter(counts);
+        tenants.map(|tenant| (tenant, joules(tenant.index()))).collect()
     }
 
     fn step(&mut self, now: Time, entry: Entry, batch: &mut Batch) {

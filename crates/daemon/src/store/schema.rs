@@ -26,6 +26,10 @@ const STEPS: &[&str] = &["
     "
     CREATE TABLE point (
         resolution INTEGER NOT NULL, at INTEGER NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (resolution, at)) STRICT, WITHOUT ROWID;
+",
+    // What tells a token from a later one of the same name, whatever its secret is.
+    "
+    ALTER TABLE token ADD COLUMN id TEXT;
 "];
 
 /// Refuses files that are something else, or newer than this program.

@@ -16,6 +16,8 @@ pub struct StoredToken {
     pub tenant: Option<String>,
     /// Seconds since 1970.
     pub created: i64,
+    /// What tells it from a later token of the same name.
+    pub id: String,
 }
 
 impl Store {
@@ -25,7 +27,8 @@ impl Store {
     /// When they cannot be read.
     pub fn tokens(&self) -> Done<Vec<StoredToken>> {
         let doing = StoreError::sqlite("reading tokens");
-        let sql = "SELECT name, hash, scope, tenant, created FROM token ORDER BY name";
+        let sql =
+            "SELECT name, hash, scope, tenant, created, coalesce(id, substr(hash, 1, 16)) FROM token ORDER BY name";
         let mut select = self.connection.prepare(sql).map_err(&doing)?;
         let rows = select.query_map([], |row| {
             Ok(StoredToken {
@@ -34,6 +37,7 @@ impl Store {
                 scope: row.get(2)?,
                 tenant: row.get(3)?,
                 created: row.get(4)?,
+                id: row.get(5)?,
             })
         });
         rows.and_then(Iterator::collect).map_err(doing)
@@ -44,8 +48,9 @@ impl Store {
     /// # Errors
     /// When it cannot be written.
     pub fn put_token(&mut self, token: &StoredToken) -> Done<bool> {
-        let sql = "INSERT OR IGNORE INTO token (name, hash, scope, tenant, created) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let values = params![token.name, token.hash, token.scope, token.tenant, token.created];
+        let sql =
+            "INSERT OR IGNORE INTO token (name, hash, scope, tenant, created, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let values = params![token.name, token.hash, token.scope, token.tenant, token.created, token.id];
         let put = self.connection.execute(sql, values).map_err(StoreError::sqlite("storing a token"))?;
         Ok(put == 1)
     }

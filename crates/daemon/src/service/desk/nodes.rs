@@ -96,7 +96,7 @@ impl Desk {
     /// # Errors
     /// When it makes no sense, or the service cannot take it now.
     pub async fn change_cluster(&self, change: ClusterChange) -> Result<(), Refusal> {
-        self.change(Change::Cluster(Box::new(change))).await.map(|_| ())
+        self.change(&Caller::loopback(), Change::Cluster(Box::new(change))).await.map(|_| ())
     }
 
     /// Kinds, nodes and GPUs as of the last entry of the journal.

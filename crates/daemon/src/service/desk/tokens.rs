@@ -89,7 +89,7 @@ impl Desk {
     }
 }
 
-fn not_written(error: &StoreError) -> Refusal {
+pub(super) fn not_written(error: &StoreError) -> Refusal {
     crate::store::log_error(error);
     Refusal::unavailable("journal", "the journal cannot be written", "see the server's log")
 }
@@ -105,6 +105,7 @@ pub fn fresh_token(name: &str, scope: Scope, tenant: Option<String>) -> (StoredT
         scope: scope.name().to_owned(),
         tenant,
         created,
+        id: access::random_hex(8),
     };
     (token, secret)
 }
