@@ -107,7 +107,7 @@ impl Month {
         Self(least)
     }
 
-    /// When it begins.
+    /// Midnight (UTC) of its first day.
     #[must_use]
     pub fn begins(self) -> Time {
         Time(self.first_day().saturating_mul(DAY_MICROS))

@@ -237,10 +237,14 @@ impl Desk {
     /// When the request is invalid.
     pub async fn forecast_job(&self, who: &Caller, job: api::JobRequest) -> Result<api::Forecast, Refusal> {
         let spec = self.job_spec(who, &job)?;
-        let _dry_run = self.begin_dry_run(who)?;
+        let dry_run = self.begin_dry_run(who)?;
         let (scheduler, next_job) = self.copy(who).await?;
         let shared = Arc::clone(&self.shared);
-        blocking(move || forecast::job(scheduler, next_job, spec, &|ask| shared.estimate_now(ask))).await
+        blocking(move || {
+            let _until_done = dry_run;
+            forecast::job(scheduler, next_job, spec, &|ask| shared.estimate_now(ask))
+        })
+        .await
     }
 
     /// What another policy would change. Nothing changes.
@@ -253,11 +257,15 @@ impl Desk {
         request: api::PolicyRequest,
     ) -> Result<api::PolicyForecast, Refusal> {
         let entry = policy(&request.policy)?;
-        let _dry_run = self.begin_dry_run(who)?;
+        let dry_run = self.begin_dry_run(who)?;
         let (scheduler, _) = self.copy(who).await?;
         let shared = Arc::clone(&self.shared);
         let estimates = self.shared.book().estimates.clone();
-        blocking(move || forecast::policy(&scheduler, entry, &estimates, &|ask| shared.estimate_now(ask))).await
+        blocking(move || {
+            let _until_done = dry_run;
+            forecast::policy(&scheduler, entry, &estimates, &|ask| shared.estimate_now(ask))
+        })
+        .await
     }
 
     /// Events after number `after` that the caller may see, oldest first, at most `most`, and the number up to which they

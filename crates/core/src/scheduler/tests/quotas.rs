@@ -204,6 +204,41 @@ fn check(bench: &Bench, before: [u32; 2], limits: [Option<u32>; 2], orders: &[Ou
     }
 }
 
+/// A round with every moment of it looked at.
+fn checked_round(bench: &mut Bench, limits: [Option<u32>; 2]) {
+    bench.wait(ROUND);
+    let gang = |(job, fence, gpus)| ObservedGang { job, fence, gpus, steps_done: 0.0, state: GangState::Running };
+    let gangs = bench.held().into_iter().map(gang).collect();
+    let before = [bench.in_use(0), bench.in_use(1)];
+    bench.survey(&[0, 1, 2], gangs);
+    check(bench, before, limits, &bench.out);
+    let before = [bench.in_use(0), bench.in_use(1)];
+    bench.tell(Input::Tick);
+    check(bench, before, limits, &bench.out);
+    let solve = |o: &Output| if let Output::Solve(problem) = o { Some(Arc::clone(problem)) } else { None };
+    if let Some(problem) = bench.out.iter().find_map(solve) {
+        let before = [bench.in_use(0), bench.in_use(1)];
+        let answer = (bench.scheduler.policy.make)().allocate(&problem);
+        bench.tell(Input::Allocated(problem.round, answer));
+        check(bench, before, limits, &bench.out);
+    }
+}
+
+/// Some of the open orders are carried out, one after another.
+fn obey_some(bench: &mut Bench, some: usize, limits: [Option<u32>; 2]) {
+    let order = |output| if let Output::Order(order) = output { Some(order) } else { None };
+    let orders: Vec<Order> = bench.scheduler.again().into_iter().filter_map(order).take(some).collect();
+    for order in orders {
+        let before = [bench.in_use(0), bench.in_use(1)];
+        let event = match &order {
+            Order::Start(_) => GangEvent::Started,
+            Order::Stop { .. } => GangEvent::Stopped(0.0),
+        };
+        bench.report(order.job().0, order.fence(), event);
+        check(bench, before, limits, &bench.out);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -235,36 +270,11 @@ proptest! {
                     }
                 }
                 Deed::Tick => {
-                    bench.wait(ROUND);
-                    let gangs = bench.held().into_iter().map(|(job, fence, gpus)| ObservedGang {
-                        job, fence, gpus, steps_done: 0.0, state: GangState::Running,
-                    });
-                    let gangs = gangs.collect();
-                    bench.survey(&[0, 1, 2], gangs);
-                    check(&bench, before, limits, &bench.out);
-                    let before = [bench.in_use(0), bench.in_use(1)];
-                    bench.tell(Input::Tick);
-                    check(&bench, before, limits, &bench.out);
-                    let solve = bench.out.iter().find_map(|o| if let Output::Solve(p) = o { Some(Arc::clone(p)) } else { None });
-                    if let Some(problem) = solve {
-                        let before = [bench.in_use(0), bench.in_use(1)];
-                        let answer = (bench.scheduler.policy.make)().allocate(&problem);
-                        bench.tell(Input::Allocated(problem.round, answer));
-                        check(&bench, before, limits, &bench.out);
-                    }
+                    checked_round(&mut bench, limits);
                     continue;
                 }
                 Deed::Obey(some) => {
-                    let orders = bench.scheduler.again().into_iter().filter_map(|o| if let Output::Order(o) = o { Some(o) } else { None });
-                    for order in orders.take(some).collect::<Vec<_>>() {
-                        let before = [bench.in_use(0), bench.in_use(1)];
-                        let event = match &order {
-                            Order::Start(_) => GangEvent::Started,
-                            Order::Stop { .. } => GangEvent::Stopped(0.0),
-                        };
-                        bench.report(order.job().0, order.fence(), event);
-                        check(&bench, before, limits, &bench.out);
-                    }
+                    obey_some(&mut bench, some, limits);
                     continue;
                 }
             }

@@ -3,11 +3,11 @@
 use super::{Desk, gone, weight};
 use crate::Refusal;
 use crate::access::Caller;
-use crate::service::Change;
 use crate::service::seats::{Seat, Taken};
+use crate::service::{Change, Shared};
 use arles_api as api;
 use arles_core::{Quota, Tenant};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Tenants that one daemon keeps, those that left included.
@@ -20,18 +20,18 @@ const SUBMIT_BURST: f64 = 10.0;
 const DRY_RUN_RATIO: f64 = 0.2;
 const DRY_RUN_SECONDS: f64 = 2.0;
 
-/// A dry run under way. Its time is charged to the tenant when it ends.
-pub(super) struct DryRun<'a> {
-    desk: &'a Desk,
+/// A dry run under way; it goes where the work is done, so that whoever hangs up keeps the seat until that ends. Its time is charged to the tenant then.
+pub(super) struct DryRun {
+    shared: Arc<Shared>,
     tenant: Option<String>,
     began: Instant,
     _seat: Seat,
 }
 
-impl Drop for DryRun<'_> {
+impl Drop for DryRun {
     fn drop(&mut self) {
         if let Some(tenant) = &self.tenant {
-            self.desk.shared.forecast_pace.charge(tenant, self.began.elapsed().as_secs_f64());
+            self.shared.forecast_pace.charge(tenant, self.began.elapsed().as_secs_f64());
         }
     }
 }
@@ -134,7 +134,7 @@ impl Desk {
     }
 
     /// A seat for a dry run, if there is one and the caller's tenant has not had too much lately.
-    pub(super) fn begin_dry_run(&self, who: &Caller) -> Result<DryRun<'_>, Refusal> {
+    pub(super) fn begin_dry_run(&self, who: &Caller) -> Result<DryRun, Refusal> {
         let too_many = |message: &str, seconds: f64| {
             let hint = format!("try again in {:.0} s", seconds.ceil().max(1.0));
             Refusal::too_many("dry-runs", message, hint).retry_after(seconds)
@@ -149,6 +149,6 @@ impl Desk {
             Taken::Tenant(most) => too_many(&format!("a tenant may have {most} dry run at once"), 2.0),
             Taken::Token(most) => too_many(&format!("a token may have {most} dry run at once"), 2.0),
         })?;
-        Ok(DryRun { desk: self, tenant: who.tenant.clone(), began: Instant::now(), _seat: seat })
+        Ok(DryRun { shared: Arc::clone(&self.shared), tenant: who.tenant.clone(), began: Instant::now(), _seat: seat })
     }
 }
