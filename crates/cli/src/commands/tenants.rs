@@ -13,7 +13,7 @@ use arles_core::job::{MAX_WEIGHT, MIN_WEIGHT};
 use clap::{Args, Subcommand};
 use std::io::Write;
 
-/// List tenants with their entitlements and usage; set weights and quotas; remove tenants
+/// List tenants with their usage; set weights and quotas; remove some
 #[derive(Args)]
 #[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Tenants {
