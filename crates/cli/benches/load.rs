@@ -1,4 +1,4 @@
-//! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`.
+//! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`; beside a hostile tenant: `... -- hostile [SECONDS]`.
 //!
 //! The daemon is a process of its own with 10,000 virtual GPUs that are kept busy; this process is the clients. Both kinds of
 //! request together at a steady pace (2,000 submits and 10,000 reads a second), with latencies counted from when a request was due, so
@@ -7,6 +7,8 @@
 
 #[path = "support/client.rs"]
 mod client;
+#[path = "support/hostile.rs"]
+mod hostile;
 #[path = "../tests/plain/mod.rs"]
 mod plain;
 
@@ -60,6 +62,9 @@ fn both(to: SocketAddr, seconds: f64) {
 }
 
 fn main() {
+    if std::env::args().any(|text| text == "hostile") {
+        return hostile::run();
+    }
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<f64>().ok());
     let (seconds, gpus) = (numbers.next().unwrap_or(10.0), numbers.next().unwrap_or(10_000.0) as u64);
     let folder = Folder::new("load");

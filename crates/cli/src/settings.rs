@@ -7,6 +7,7 @@ mod file;
 mod flags;
 mod kinds;
 mod parse;
+mod quotas;
 mod table;
 
 use anyhow::{Context, Result, anyhow};
@@ -14,7 +15,7 @@ use arles_core::library::suggestion;
 use std::path::Path;
 
 pub(crate) use flags::{COMPARE, GENERATE, IMPORT, REPRODUCE, SERVE, SIMULATE, SettingFlags, WORLD};
-pub(crate) use parse::{find, policy};
+pub(crate) use parse::{find, frequency, policy};
 pub(crate) use table::{ServeSettings, Settings};
 
 /// One thing that can be set.
@@ -57,6 +58,17 @@ const KIND_TABLE: &str = "
 # Optional: product, year, tf32-tflops, fp16-tflops, int8-tops, link-gbps, hourly-usd, max-jobs, aliases = [\"...\"].
 ";
 
+const QUOTA_TABLE: &str = "
+# What a tenant may use; whatever is left out is not limited. 'arles tenants quota' changes it while the daemon runs. One table for each tenant.
+# [quota.vision]
+# jobs = 1000
+# gpus = 8
+# gpu-hours = 500
+# kwh = 200
+# submits = \"10/s\"
+# Live jobs, GPUs at once, GPU-hours and kWh in a calendar month (UTC), and submissions, which may be 10/s, 600/min or 1000/h.
+";
+
 /// The commented configuration file with every default.
 pub(crate) fn default_file() -> String {
     let mut text = FILE_HEAD.to_owned();
@@ -72,7 +84,7 @@ pub(crate) fn default_file() -> String {
         let end = if setting.help.ends_with('.') { "" } else { "." };
         text += &format!("# {}{end}\n{key} = {value}\n", setting.help.trim());
     }
-    text + KIND_TABLE
+    text + KIND_TABLE + QUOTA_TABLE
 }
 
 impl Settings {

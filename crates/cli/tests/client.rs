@@ -338,6 +338,37 @@ fn run(daemon: &Daemon, job: Option<&str>, arguments: &[&str]) -> Ran {
 }
 
 #[test]
+fn quotas_are_set_tenants_removed_and_what_a_restart_finds_otherwise_is_said() {
+    let daemon = Daemon::open("client-quota");
+    let said = daemon.json("tenants quota vision --gpus 2 --gpu-hours 500 --submits 600/min");
+    assert_eq!(said["quota"].to_string(), r#"{"gpus":2,"gpu_hours":500.0,"submits_per_second":10.0}"#);
+    let said = daemon.says("tenants quota vision --gpu-hours none");
+    assert!(said.contains("GPUs at once") && said.contains("none"), "{said}");
+    let quota = daemon.json("tenants quota vision")["quota"].to_string();
+    assert_eq!(quota, r#"{"gpus":2,"submits_per_second":10.0}"#, "what a command does not name stays");
+    assert!(daemon.refuses("tenants quota nobody").starts_with("error: there is no tenant 'nobody'"));
+    assert!(daemon.refuses("tenants quota vision --submits 10").contains("'10' is not a frequency"));
+    daemon.says("submit resnet50-b64 -t search --steps 1e12");
+    let refused = daemon.arles(&["tenants", "remove", "search"]);
+    assert!(refused.stderr.contains("tenant 'search' has 1 live job"), "{}", refused.stderr);
+    let said = daemon.says("tenants remove search --cancel");
+    assert_eq!(said, "search: removed; its tokens are revoked, and its history stays\n");
+    let folder = daemon.folder.clone();
+    drop(daemon);
+
+    let daemon = Daemon::start(&folder, &["--open-loopback", "--speed", "600", "--policy", "fifo"]);
+    let log = daemon.log();
+    for said in [
+        "the policy stays oef-coop; the configuration's fifo is for new journals ('arles policy fifo' switches)",
+        "tenant search of the configuration was removed and stays so ('arles tenants set search 1' brings it back)",
+    ] {
+        assert!(log.contains(said), "{said}\n{log}");
+    }
+    assert_eq!(daemon.json("tenants")[0]["quota"]["gpus"], 2);
+    assert_eq!(daemon.json("tenants").as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 fn a_command_that_knows_nothing_is_reported_for() {
     let daemon = Daemon::open("client-run");
     daemon.says("submit lm-b20 -t vision --steps 1e12");

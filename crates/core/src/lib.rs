@@ -22,6 +22,7 @@ pub mod meter;
 pub mod model;
 pub mod place;
 pub mod program;
+pub mod quota;
 pub mod scheduler;
 pub mod workload;
 
@@ -32,5 +33,6 @@ pub use job::{ArrayTask, Dependency, JobSpec, Needs, Outcome, Tenant, Work};
 pub use kind::Kind;
 pub use library::Library;
 pub use program::{Program, Script};
+pub use quota::{Month, Quota};
 pub use scheduler::{Input, Output, Scheduler};
 pub use workload::{Mode, Precision, Profile, Workload};

@@ -109,6 +109,9 @@ pub(crate) struct Job {
     /// Whether its array has as many tasks at work as it may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) waits_in_array: bool,
+    /// Whether its tenant's quota keeps it from running.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) waits_for_quota: bool,
     /// Live jobs that must end before it may start. Follows from all jobs together.
     #[serde(skip)]
     pub(crate) unmet: u32,
@@ -127,8 +130,13 @@ impl Job {
         }
     }
 
-    /// Whether nothing but GPUs is missing: nobody holds it, it waits for no other job, and its array has room.
+    /// Whether nothing but GPUs is missing: nobody holds it, it waits for no other job, and its array and its tenant's quota have room.
     pub(crate) fn may_run(&self) -> bool {
+        self.may_run_but_for_quota() && !self.waits_for_quota
+    }
+
+    /// The same, whatever its tenant's quota says.
+    pub(crate) fn may_run_but_for_quota(&self) -> bool {
         !self.held && self.unmet == 0 && !self.waits_in_array
     }
 
@@ -149,15 +157,17 @@ impl Job {
         }
     }
 
-    /// Counts the service received since it was last counted.
-    pub(crate) fn credit(&mut self, now: Time) {
-        if let Phase::Running(gang) = &self.phase {
-            let seconds = now.since(self.credited);
-            self.virtual_seconds += seconds * gang.speed;
-            self.served_seconds += seconds * gang.speed;
-            self.attained_gpu_seconds += seconds * f64::from(self.spec.gang);
-            self.credited = now;
-        }
+    /// Counts the service received since it was last counted, and returns the GPU-seconds of it.
+    #[must_use]
+    pub(crate) fn credit(&mut self, now: Time) -> f64 {
+        let Phase::Running(gang) = &self.phase else { return 0.0 };
+        let seconds = now.since(self.credited);
+        let gpu_seconds = seconds * f64::from(self.spec.gang);
+        self.virtual_seconds += seconds * gang.speed;
+        self.served_seconds += seconds * gang.speed;
+        self.attained_gpu_seconds += gpu_seconds;
+        self.credited = now;
+        gpu_seconds
     }
 }
 

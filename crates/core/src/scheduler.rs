@@ -17,13 +17,15 @@ use crate::estimate::{Estimates, RateQuery, RateRow};
 use crate::host::Shapes;
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
-use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time, Work, WorkloadId};
+use crate::quota::{Month, Quota};
+use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, TenantId, Time, Work, WorkloadId};
 use admission::Array;
 use nodes::NodeState;
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tenancy::TenantState;
 
 mod admission;
 mod clock;
@@ -36,6 +38,7 @@ mod snapshot;
 mod status;
 mod survey;
 mod switch;
+mod tenancy;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +49,7 @@ pub use messages::{
 };
 pub use nodes::Drain;
 pub use status::{HeldGpus, JobPhase, JobStatus, NodeStatus};
+pub use tenancy::TenantUse;
 
 /// After so many rounds without an answer a question is asked again.
 const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
@@ -92,6 +96,10 @@ pub struct Scheduler {
     dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Arrays with a limit, by their first job.
     arrays: BTreeMap<JobId, Array>,
+    /// Quotas and use, by tenant.
+    tenant_states: Vec<TenantState>,
+    /// The month that budgets are counted in.
+    month: Month,
 
     /// Whether the problem has changed since it was last solved.
     changed: bool,
@@ -114,7 +122,6 @@ impl Scheduler {
             shapes: Shapes::of(&cluster),
             placer: Placer::default(),
             cluster,
-            tenants,
             policy,
             settings: settings.finite(),
             now: Time::ZERO,
@@ -135,11 +142,14 @@ impl Scheduler {
             unconfirmed: BTreeSet::new(),
             dependents: BTreeMap::new(),
             arrays: BTreeMap::new(),
+            tenant_states: vec![TenantState::default(); tenants.len()],
+            month: Month::default(),
             changed: false,
             outstanding: None,
             placed: true,
             skipped_rounds: 0,
             unanswered: false,
+            tenants,
         }
     }
 
@@ -171,6 +181,9 @@ impl Scheduler {
             Input::Surveyed(survey) => self.surveyed(survey, &mut out),
             Input::Policy(name) => self.switch_policy(name, &mut out),
             Input::Tenant(tenant) => self.set_tenant(tenant, &mut out),
+            Input::Quota(name, quota) => self.set_quota(name, *quota, &mut out),
+            Input::RemoveTenant { name, cancel } => self.remove_tenant(name, *cancel, &mut out),
+            Input::Energy(joules) => self.metered(joules),
             Input::Cluster(change) => self.change_cluster(change, &mut out),
             Input::Hold(job) => self.hold(*job, &mut out),
             Input::Release(job) => self.release(*job, &mut out),
@@ -274,11 +287,13 @@ impl Scheduler {
             not_before: Time::ZERO,
             held: spec.held,
             waits_in_array: spec.array.is_some_and(|task| task.at_most > 0),
+            waits_for_quota: self.tenant_states[spec.tenant.index()].quota.binds_scheduling(),
             unmet: 0,
             exit_code: None,
             spec,
         });
         self.classes.get_mut(&class).expect("just made").jobs.join(joined, slot, &self.jobs);
+        self.tenant_state(slot).live += 1;
         self.enlist(slot);
         self.admit_tasks(slot);
         self.changed = true;
@@ -287,6 +302,10 @@ impl Scheduler {
     fn refusal(&self, spec: &JobSpec) -> Option<String> {
         if self.jobs.slot(spec.id).is_some() {
             return Some(format!("job {} is already there; give the new one another id", spec.id.0));
+        }
+        if self.tenant_states.get(spec.tenant.index()).is_some_and(|state| state.removed) {
+            let name = &self.tenants[spec.tenant.index()].name;
+            return Some(format!("job {} belongs to tenant '{name}', which was removed; name another", spec.id.0));
         }
         self.senseless(spec)
     }
@@ -404,12 +423,14 @@ impl Scheduler {
     fn tick(&mut self, out: &mut Vec<Output>) {
         self.round.0 += 1;
         self.account();
+        self.turn_month();
         self.end_overtime(out);
         self.last_tick = self.now;
         self.chase_orders(out);
         self.expire_leases(out);
         self.meet_deadlines(out);
         self.ask_again(out);
+        self.keep_quotas(out);
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
         if (self.changed || self.must_ask()) && !solver_is_late {
@@ -459,7 +480,7 @@ impl Scheduler {
     /// Counts every running job's service until now.
     fn account(&mut self) {
         for (_, job) in self.jobs.iter_mut() {
-            job.credit(self.now);
+            self.tenant_states[job.spec.tenant.index()].month_gpu_seconds += job.credit(self.now);
         }
     }
 
@@ -567,6 +588,8 @@ impl Scheduler {
             self.class_ids.remove(&class.key);
         }
         self.strike_off(&job);
+        let state = &mut self.tenant_states[job.spec.tenant.index()];
+        state.live = state.live.saturating_sub(1);
         self.changed = true;
         job
     }

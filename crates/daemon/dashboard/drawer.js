@@ -112,7 +112,7 @@ function speeds(why, job) {
   const most = Math.max(...why.rates.map((r) => r.rate));
   return [h("h3", null, "Estimated rates"), table("Rates by kind", ["kind", "", "#rate", "#per GPU", "source"], why.rates.map((r) => [
     r.kind === job.place?.kind ? h("b", null, r.kind) : r.kind, h("div", { class: "bar" }, piece("active", r.rate / most)),
-    h("span", { title: `standard error ${(r.standard_error * 100).toFixed(0)} %` }, rate(r.rate), r.standard_error > 0 && dim(` ±${(r.standard_error * 100).toFixed(0)} %`)),
+    h("span", { title: r.standard_error == null ? "" : `standard error ${(r.standard_error * 100).toFixed(0)} %` }, rate(r.rate), r.standard_error > 0 && dim(` ±${(r.standard_error * 100).toFixed(0)} %`)),
     watts(r.watts), dim(r.source)]))];
 }
 

@@ -44,6 +44,8 @@ impl Need {
 pub struct Caller {
     /// Name of the token; `loopback` where none was asked for.
     pub name: String,
+    /// What tells it from later tokens of the same name.
+    pub id: String,
     /// Scope of the token.
     pub scope: Scope,
     /// Tenant of the token, for the scope `tenant`.
@@ -56,13 +58,13 @@ impl Caller {
     /// A caller on this machine, where no token is required.
     #[must_use]
     pub fn loopback() -> Self {
-        Self { name: "loopback".into(), scope: Scope::Admin, tenant: None, address: None }
+        Self { name: "loopback".into(), id: "loopback".into(), scope: Scope::Admin, tenant: None, address: None }
     }
 
     /// The daemon's own configuration, which changes things at a start.
     #[must_use]
     pub fn configuration() -> Self {
-        Self { name: "configuration".into(), ..Self::loopback() }
+        Self { name: "configuration".into(), id: "configuration".into(), ..Self::loopback() }
     }
 
     /// Who it is, for the journal and the log of changes.
@@ -74,13 +76,18 @@ impl Caller {
     /// The user that runs the daemon, or root, through the socket in the state folder.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: "local".into(), scope: Scope::Admin, tenant: None, address: None }
+        Self { name: "local".into(), id: "local".into(), scope: Scope::Admin, tenant: None, address: None }
     }
 
     /// Whether no token stands behind it. No token has these names.
     #[must_use]
     pub fn is_tokenless(name: &str) -> bool {
         matches!(name, "loopback" | "local")
+    }
+
+    /// Whose requests are queued and counted together: those of a tenant, and those of everybody who is of none.
+    pub(crate) fn lane(&self) -> &str {
+        self.tenant.as_deref().unwrap_or("")
     }
 
     /// Whether things of this tenant may be seen.

@@ -16,7 +16,11 @@ pub mod desk;
 mod engine_worker;
 mod event_loop;
 pub mod gauges;
+mod keys;
+mod lanes;
+mod pace;
 mod progress;
+pub(crate) mod seats;
 mod snapshotter;
 pub(crate) mod state_machine;
 pub(crate) mod threads;
@@ -37,6 +41,9 @@ use clock::{Clock, Resumption};
 use credentials::Credentials;
 use desk::Desk;
 use gauges::Gauges;
+use lanes::{Lanes, Unqueued};
+use pace::Pace;
+use seats::{SeatLimits, Seats};
 use state_machine::{Recovered, StateMachine};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -48,11 +55,8 @@ use threads::Threads;
 
 pub(crate) use event_loop::{Change, NewJob, Reply};
 
-/// Dry runs at a time: each copies the scheduler and keeps a core busy.
-const FORECASTS: usize = 2;
-
-/// Requests that may wait for the loop; more are told to come back.
-const INBOX: u64 = 20_000;
+/// Dry runs at a time: each copies the scheduler and keeps a core busy. One of them is for operators alone, and a tenant has one.
+const FORECASTS: SeatLimits = SeatLimits { all: 3, tenants: 2, tenant: 1, token: 1, other_token: 3 };
 
 /// What the service is made of.
 pub struct Components {
@@ -86,6 +90,18 @@ pub struct Options {
     pub retention: Retention,
     /// Take the machine's clock for right, however far it is from the journal's last entry.
     pub accept_clock: bool,
+    /// What a tenant sees of measurements.
+    pub estimates: SharedEstimates,
+}
+
+/// What a tenant sees of what was measured on runs of other tenants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SharedEstimates {
+    /// How often something was measured, and how sure an estimate is, by its own runs alone.
+    #[default]
+    Own,
+    /// Everything that was measured of workloads that it runs too.
+    Shared,
 }
 
 impl ServiceState {
@@ -123,6 +139,7 @@ impl Default for Options {
             grace_seconds: 30.0,
             retention: Retention::default(),
             accept_clock: false,
+            estimates: SharedEstimates::default(),
         }
     }
 }
@@ -140,10 +157,8 @@ pub(crate) enum ServiceState {
 
 /// What comes into the loop.
 pub(crate) enum Message {
-    /// A change requested by a caller.
-    Change(Change, Actor, Reply),
-    /// Reads the state machine between two batches.
-    Inspect(Box<dyn FnOnce(&StateMachine) + Send>),
+    /// Requests wait in the lanes.
+    Requests,
     /// Inputs for the scheduler.
     Inputs(Vec<Input>),
     /// A survey of the engine, with meters and measurements.
@@ -164,6 +179,16 @@ pub(crate) enum Message {
     Stop,
 }
 
+/// What callers want of the loop.
+pub(crate) enum LoopRequest {
+    /// A change requested by a caller.
+    Change(Change, Actor, Reply),
+    /// Reads the state machine between two batches.
+    Inspect(Box<dyn FnOnce(&StateMachine) + Send>),
+    /// The same, where reading takes as long as many changes.
+    Copy(Box<dyn FnOnce(&StateMachine) + Send>),
+}
+
 /// What all threads see.
 pub(crate) struct Shared {
     book: RwLock<Book>,
@@ -176,11 +201,16 @@ pub(crate) struct Shared {
     pub(crate) engine_name: String,
     pub(crate) estimator_name: String,
     inbox: Sender<Message>,
+    /// Requests that wait for the loop, by tenant.
+    pub(crate) lanes: Lanes,
     state: AtomicU8,
     /// Number of the last event; event streams wait on it.
     pub(crate) last_event: tokio::sync::watch::Sender<u64>,
-    /// Room for dry runs.
-    pub(crate) forecasts: tokio::sync::Semaphore,
+    /// Room for dry runs, and the time that those of a tenant may take.
+    pub(crate) forecasts: Arc<Seats>,
+    pub(crate) forecast_pace: Pace,
+    /// Submissions of tenants with a quota on them.
+    pub(crate) submit_pace: Pace,
     /// Connections for reading history, as many as were ever needed at once.
     readers: Mutex<Vec<Store>>,
     /// The connection that keeps tokens; readers are opened from it.
@@ -219,18 +249,28 @@ impl Shared {
 
     /// Sends something to the loop.
     pub(crate) fn send(&self, message: Message) -> Result<(), Refusal> {
-        let request = matches!(message, Message::Change(..) | Message::Inspect(_));
-        if request {
-            let state = self.state();
-            if state != ServiceState::Ready {
-                return Err(state.refusal());
-            }
-            if self.gauges.inbox.get() >= INBOX {
-                return Err(unavailable("busy", "too many requests are queued"));
-            }
-            self.gauges.inbox.add(1);
-        }
         self.inbox.send(message).map_err(|_| ServiceState::Stopping.refusal())
+    }
+
+    /// Queues a caller's request for the loop.
+    pub(crate) fn request(&self, lane: &str, request: LoopRequest) -> Result<(), Refusal> {
+        let state = self.state();
+        if state != ServiceState::Ready {
+            return Err(state.refusal());
+        }
+        // Counted first: the loop counts it out, perhaps at once.
+        self.gauges.inbox.add(1);
+        match self.lanes.push(lane, request) {
+            Ok(false) => Ok(()),
+            Ok(true) => self.send(Message::Requests),
+            Err(full) => {
+                self.gauges.inbox.subtract(1);
+                Err(match full {
+                    Unqueued::Closed => ServiceState::Stopping.refusal(),
+                    Unqueued::Full => unavailable("busy", "too many requests are queued"),
+                })
+            }
+        }
     }
 
     /// Reads history on a connection of its own.
@@ -345,7 +385,10 @@ impl Service {
             inbox,
             state: AtomicU8::new(ServiceState::Starting as u8),
             last_event,
-            forecasts: tokio::sync::Semaphore::new(FORECASTS),
+            lanes: Lanes::default(),
+            forecasts: Seats::new(FORECASTS),
+            forecast_pace: Pace::default(),
+            submit_pace: Pace::default(),
             readers: Mutex::new(Vec::new()),
             tokens: Mutex::new(store.side_writer()?),
             catalog: Arc::clone(catalog.shared()),

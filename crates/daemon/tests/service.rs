@@ -31,7 +31,13 @@ fn admin() -> Caller {
 }
 
 fn of(tenant: &str) -> Caller {
-    Caller { name: tenant.to_owned(), scope: Scope::Tenant, tenant: Some(tenant.to_owned()), address: None }
+    Caller {
+        name: tenant.to_owned(),
+        id: tenant.to_owned(),
+        scope: Scope::Tenant,
+        tenant: Some(tenant.to_owned()),
+        address: None,
+    }
 }
 
 #[test]
@@ -157,7 +163,7 @@ fn a_policy_is_switched_and_foretold() {
     wait_until("four run", || desk.view(&admin()).jobs(&JobsQuery::default()).expect("jobs").live[2].jobs == 4);
     assert_eq!(desk.view(&admin()).tenants().tenants[1].gpus, 0.0, "first come, first served");
     let policy = |name: &str| arles_api::PolicyRequest { policy: name.to_owned() };
-    let told = block(desk.forecast_policy(policy("oef-coop"))).expect("a forecast");
+    let told = block(desk.forecast_policy(&admin(), policy("oef-coop"))).expect("a forecast");
     let after: f64 = told.shares[1].after.iter().sum();
     assert!(after >= 1.9, "b would hold half: {told:?}");
     assert_eq!(desk.view(&admin()).server().policy, "fifo", "a dry run changes nothing");

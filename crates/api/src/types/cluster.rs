@@ -123,8 +123,8 @@ pub struct EstimateCell {
     pub rate: f64,
     /// Estimated power draw of one GPU in watts.
     pub watts: f64,
-    /// Relative standard error of the rate; 0 if exact.
-    pub standard_error: f64,
+    /// Relative standard error of the rate; 0 if exact. `null` where it would tell of other tenants' runs.
+    pub standard_error: Option<f64>,
     /// Source of the estimate: `stated`, `initial`, `refined` or `measured`.
     pub source: String,
     /// Estimated rate before the first measurement.
@@ -133,7 +133,7 @@ pub struct EstimateCell {
     pub measured_rate: Option<f64>,
     /// Last measured power draw in watts.
     pub measured_watts: Option<f64>,
-    /// Number of measurements.
+    /// Number of measurements. A tenant is told those of its own runs, unless the server shares all.
     pub measurements: u64,
 }
 

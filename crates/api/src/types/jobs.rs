@@ -358,8 +358,8 @@ pub struct KindRate {
     pub rate: f64,
     /// Power draw of one GPU in watts.
     pub watts: f64,
-    /// Relative standard error of the rate; 0 if exact.
-    pub standard_error: f64,
+    /// Relative standard error of the rate; 0 if exact. `null` where it would tell of other tenants' runs.
+    pub standard_error: Option<f64>,
     /// Source of the estimate: `stated`, `initial`, `refined` or `measured`.
     pub source: String,
 }

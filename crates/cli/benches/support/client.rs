@@ -23,8 +23,13 @@ impl Line {
     }
 
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> u16 {
+        self.ask_as("", method, path, body)
+    }
+
+    /// The same with header lines of one's own.
+    pub(crate) fn ask_as(&mut self, headers: &str, method: &str, path: &str, body: &str) -> u16 {
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\n{headers}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             self.to,
             body.len()
         );

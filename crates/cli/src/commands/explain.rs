@@ -70,10 +70,11 @@ fn rates(told: &Explanation) -> Table {
             let value = value.unwrap_or(f64::NAN);
             Cell::number(shown(value, 3), value)
         };
+        let error = rate.standard_error.unwrap_or(f64::NAN);
         table.row(vec![
             rate.kind.as_str().into(),
             Cell::number(shown(rate.rate, 3), rate.rate),
-            Cell::number(percent(rate.standard_error), rate.standard_error),
+            Cell::number(if error.is_nan() { "-".into() } else { percent(error) }, error),
             Cell::number(format!("{:.0}", rate.watts), rate.watts),
             part(standing.map(|standing| standing.gangs)),
             part(standing.map(|standing| standing.owed)),

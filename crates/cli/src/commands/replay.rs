@@ -198,6 +198,8 @@ fn line(at: Time, output: &Output) -> Option<EventRow> {
             Event::NoAllocation { round, why } => ("no answer", round.to_string(), why.clone()),
             Event::BadPlan { round, why } => ("bad plan", round.to_string(), why.clone()),
             Event::PolicySwitched { from, to } => ("policy", to.clone(), format!("instead of {from}")),
+            Event::QuotaSet { name, quota } => ("quota", name.clone(), quota.words()),
+            Event::TenantRemoved { name } => ("tenant", name.clone(), "removed".to_owned()),
             Event::TenantSet { name, weight } => ("tenant", name.clone(), format!("weight {weight}")),
             Event::ClusterChanged { node, what } => ("node", node.clone(), what.clone()),
             Event::Held { job } => ("held", job.to_string(), String::new()),

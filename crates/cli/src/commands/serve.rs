@@ -8,12 +8,11 @@ use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
 use crate::setup::Setup;
 use crate::{cluster, files, logging};
 use anyhow::{Context, Result, anyhow};
-use arles_api as api;
 use arles_core::scheduler::Settings as Pace;
 use arles_core::{Cluster, Library};
 use arles_daemon::access::Scope;
 use arles_daemon::clock;
-use arles_daemon::desk::fresh_token;
+use arles_daemon::desk::{ConfiguredSharing, Desk, fresh_token};
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::Door;
 use arles_daemon::service::catalog::CATALOG_FILE;
@@ -87,6 +86,7 @@ impl Serve {
                 log_seconds: settings.serve.retention_log_seconds,
             },
             accept_clock: settings.serve.accept_clock,
+            estimates: settings.serve.estimates,
         };
         let service = Service::start(store, parts, options)?;
         back_up_on_schedule(&settings.serve);
@@ -159,7 +159,7 @@ fn serve(
     let settings = announced.settings;
     let stopped = runtime.block_on(async {
         let signals = door::Signals::take()?;
-        add_tenants(&desk, settings).await?;
+        follow_sharing(&desk, settings).await?;
         for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
             tracing::info!("the configuration has changed: {change}");
         }
@@ -206,16 +206,18 @@ fn back_up_on_schedule(settings: &ServeSettings) {
     }
 }
 
-/// Tenants of the settings that the journal does not know yet.
-async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) -> Result<()> {
-    let who = arles_daemon::access::Caller::configuration();
-    let known = desk.view(&who).tenants().tenants;
-    for tenant in &settings.tenants {
-        if known.iter().all(|known| known.name != tenant.name) {
-            let request = api::TenantRequest { weight: tenant.weight };
-            desk.set_tenant(&who, &tenant.name, request).await.map_err(|e| anyhow!("{e}"))?;
-        }
-    }
+/// Says what of policy, tenants and quotas is otherwise in the journal than in the settings; new tenants and quotas are taken over. What nobody
+/// wrote down is not compared: defaults are for new journals.
+async fn follow_sharing(desk: &Desk, settings: &ServeSettings) -> Result<()> {
+    let given = |key: &str| settings.given.iter().any(|given| given == key);
+    let wanted = ConfiguredSharing {
+        policy: given("serve.policy").then(|| settings.policy.name.to_owned()),
+        tenants: given("serve.tenants").then(|| settings.tenants.clone()),
+        quotas: settings.quotas.clone(),
+    };
+    let followed = desk.follow_sharing(&wanted).await.map_err(|e| anyhow!("{e}"))?;
+    followed.done.iter().for_each(|text| tracing::info!("the configuration has changed: {text}"));
+    followed.differs.iter().for_each(|text| tracing::warn!("{text}"));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The configuration file: TOML with sections, every key known.
 
-use super::{Settings, all, kinds, unknown_key};
+use super::{Settings, all, kinds, quotas, unknown_key};
 use anyhow::{Result, anyhow};
 use arles_core::library::suggestion;
 use std::ops::Range;
@@ -30,6 +30,10 @@ pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result
         if name == kinds::TABLE {
             continue;
         }
+        if name == quotas::TABLE {
+            quotas::apply(settings, body.get_ref(), &at, &|start| format!("{origin}:{}", line_of(text, start)))?;
+            continue;
+        }
         let DeValue::Table(body) = body.get_ref() else {
             return Err(anyhow!("{at}: '{name}' is outside of any section; put it below one such as [simulation]"));
         };
@@ -45,6 +49,7 @@ pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result
                 anyhow!("{at}: {full} cannot be used; expected a text, a number, true, false or a list of texts")
             })?;
             settings.put(&full, &text, &format!("{at}: {full}"))?;
+            settings.serve.given.push(full.clone());
             given.push((full, text));
         }
     }
@@ -69,6 +74,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 fn sections_known() -> Vec<&'static str> {
     let mut sections: Vec<&str> = all().filter_map(|s| s.key.split_once('.')).map(|(name, _)| name).collect();
     sections.dedup();
+    sections.push(quotas::TABLE);
     sections
 }
 

@@ -105,6 +105,7 @@ impl<const COMMAND: u8> SettingFlags<COMMAND> {
         for (setting, text) in &self.given {
             let name = setting.flag.as_ref().map_or(setting.key, |flag| flag.name);
             settings.put(setting.key, text, &format!("--{name}"))?;
+            settings.serve.given.push(setting.key.to_owned());
         }
         Ok(settings)
     }

@@ -6,6 +6,7 @@ use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::job::check_weight;
 use arles_core::library::suggestion;
 use arles_core::{Library, Tenant};
+use arles_daemon::service::SharedEstimates;
 use arles_sim::trace::Mix;
 use arles_sim::trace::import::FORMATS;
 use std::net::SocketAddr;
@@ -100,6 +101,33 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim().replace("localhost", "127.0.0.1");
     text.parse()
         .map_err(|_| format!("'{text}' is not an address; expected ADDRESS:PORT such as 127.0.0.1:7117 or [::1]:7117"))
+}
+
+/// Whose measurements a tenant is told of: `own` or `shared`.
+pub(super) fn estimates_shown(text: &str) -> Result<SharedEstimates, String> {
+    match text.trim() {
+        "own" => Ok(SharedEstimates::Own),
+        "shared" => Ok(SharedEstimates::Shared),
+        other => {
+            Err(format!("'{other}' is neither own nor shared; a tenant is told of its own runs, or of everybody's"))
+        }
+    }
+}
+
+/// Reads `10/s`, `600/min` or `1000/h`: times per second.
+pub(crate) fn frequency(text: &str) -> Result<f64, String> {
+    let wrong =
+        || format!("'{text}' is not a frequency; expected a number and a unit, such as 10/s, 600/min or 1000/h");
+    let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
+    let seconds = match unit.trim() {
+        "s" => 1.0,
+        "min" | "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let times: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let per_second = times / seconds;
+    if per_second.is_finite() && per_second > 0.0 && per_second <= 1e6 { Ok(per_second) } else { Err(wrong()) }
 }
 
 /// Reads `research:2,vision`.

@@ -13,9 +13,10 @@ use crate::estimation::Estimation;
 use crate::logging::{self, LogFormat};
 use crate::quantity::{number, positive_seconds, seconds, truth, whole};
 use anyhow::Result;
-use arles_api::KindSpec;
+use arles_api::{KindSpec, Quota};
 use arles_core::allocate::PolicyEntry;
 use arles_core::{Kind, Tenant};
+use arles_daemon::service::SharedEstimates;
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
 use std::net::SocketAddr;
@@ -194,7 +195,10 @@ settings! {
 
 settings! {
     /// What a daemon is made from, beside the cluster.
-    ServeSettings, DAEMON, |settings| &mut settings.serve, {}
+    ServeSettings, DAEMON, |settings| &mut settings.serve, {
+        quotas: Vec<(String, Quota)> = Vec::new(),
+        given: Vec<String> = Vec::new(),
+    }
 
     /// State directory: the journal and the first token. 'arles backup' copies the journal while the daemon runs
     "serve.state" = "arles-state", flag("state", "FOLDER", "", SERVE)
@@ -292,4 +296,7 @@ settings! {
     /// Backups that stay in the folder, the newest
     "backup.keep" = "14", flag("backup-keep", "N", "", SERVE)
         => backup_keep: u32 = |text| whole(text, 1);
+    /// What a tenant sees of measurements: own (how often and how sure by its own runs alone) or shared (by everybody's runs)
+    "privacy.estimates" = "own", FILE_ONLY
+        => estimates: SharedEstimates = estimates_shown;
 }

@@ -96,9 +96,11 @@ impl Daemon {
         let state = folder.join("state");
         let address = state.join("address");
         let _ = std::fs::remove_file(&address);
+        let limited = flags.iter().any(|flag| flag == "--requests-per-second");
         let mut child = Command::new(ARLES)
             .args(["serve", "--listen", "127.0.0.1:0", "--open-loopback", "--estimator", "oracle"])
-            .args(["--requests-per-second", "1000000", "--cluster", cluster, "--speed", &speed.to_string(), "--state"])
+            .args(["--requests-per-second", "1000000"].iter().filter(|_| !limited))
+            .args(["--cluster", cluster, "--speed", &speed.to_string(), "--state"])
             .arg(&state)
             .args(flags)
             .stderr(log)

@@ -9,6 +9,7 @@
 //!     live at the submission counts as met for ever;
 //!   - *array*: at most `at_most` tasks are admitted, lowest ids first; a task stays admitted until it ends, or is held and its gang is gone. So no
 //!     more than that many can ever hold GPUs, and none is sent back because a lower one returns;
+//!   - *quota*: what its tenant may use (`tenancy.rs`);
 //!   - *time limit*: looked at once a round, so a job may run for up to a round longer.
 
 use super::*;
@@ -243,7 +244,10 @@ impl Scheduler {
             return Some(Reason::After { jobs: self.open_dependencies(job).into_iter().collect() });
         }
         let at_most = job.spec.array.map_or(0, |task| task.at_most);
-        job.waits_in_array.then_some(Reason::ArrayLimit { at_most })
+        match job.waits_in_array {
+            true => Some(Reason::ArrayLimit { at_most }),
+            false => self.quota_reason(job),
+        }
     }
 }
 

@@ -52,6 +52,41 @@ pub enum Reason {
         /// How many that is.
         at_most: u32,
     },
+    /// Its tenant holds as many GPUs as it may, or too many to let this job start beside them.
+    TenantGpus {
+        /// Name of the tenant.
+        tenant: String,
+        /// GPUs that the tenant holds.
+        held: u32,
+        /// GPUs that it may hold at once.
+        most: u32,
+        /// GPUs that this job needs at once.
+        gang: u32,
+    },
+    /// It needs more GPUs than its tenant may hold at once.
+    TenantGang {
+        /// Name of the tenant.
+        tenant: String,
+        /// GPUs that this job needs at once.
+        gang: u32,
+        /// GPUs that the tenant may hold at once.
+        most: u32,
+    },
+    /// Its tenant's budget of this month is used up.
+    TenantBudget {
+        /// Name of the tenant.
+        tenant: String,
+        /// What is counted: GPU-hours or kWh.
+        unit: &'static str,
+        /// How much of it was used this month.
+        used: f64,
+        /// How much may be used in a month.
+        most: f64,
+        /// The day on which the next month begins.
+        resets: String,
+        /// Time left until then.
+        seconds: f64,
+    },
     /// Nobody has said yet how fast it is.
     NoEstimate,
     /// It fits no kind that it may use.
@@ -162,6 +197,9 @@ impl Reason {
             Self::Held => "held",
             Self::After { .. } => "after",
             Self::ArrayLimit { .. } => "array-limit",
+            Self::TenantGpus { .. } => "tenant-gpus",
+            Self::TenantGang { .. } => "tenant-gang",
+            Self::TenantBudget { .. } => "tenant-budget",
             Self::NoEstimate => "no-estimate",
             Self::FitsNoKind { .. } => "fits-no-kind",
             Self::NeedsTooMuch { .. } => "needs-too-much",
@@ -180,7 +218,10 @@ impl Reason {
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         match *self {
-            Self::Pauses { seconds, .. } | Self::NextRound { seconds } | Self::Turns { seconds, .. } => Some(seconds),
+            Self::Pauses { seconds, .. }
+            | Self::NextRound { seconds }
+            | Self::Turns { seconds, .. }
+            | Self::TenantBudget { seconds, .. } => Some(seconds),
             Self::Queued { seconds, .. } => seconds,
             _ => None,
         }
@@ -201,6 +242,28 @@ impl Reason {
             }
             Self::ArrayLimit { at_most } => {
                 write!(f, "its array runs at most {} at once", count(*at_most as usize, "task"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Its tenant's quota is in its way.
+    fn say_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TenantGpus { tenant, held, most, gang } if held + gang > *most => {
+                write!(f, "tenant {tenant} holds {held} of its {}; this job needs {gang}", gpus(*most))
+            }
+            Self::TenantGpus { tenant, held, most, .. } => {
+                write!(f, "tenant {tenant} holds {held} of its {}; the rest is kept for its earlier jobs", gpus(*most))
+            }
+            Self::TenantGang { tenant, gang, most } => write!(
+                f,
+                "needs {}, and tenant {tenant} may hold {most} at once; resubmit with a smaller gang, or have an admin \
+                 raise the quota",
+                gpus(*gang)
+            ),
+            Self::TenantBudget { tenant, unit, used, most, resets, .. } => {
+                write!(f, "tenant {tenant} has used {used:.1} of {most} {unit} this month; resets on {resets}")
             }
             _ => Ok(()),
         }
@@ -252,6 +315,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held | Self::After { .. } | Self::ArrayLimit { .. } => self.say_admission(f),
+            Self::TenantGpus { .. } | Self::TenantGang { .. } | Self::TenantBudget { .. } => self.say_quota(f),
             Self::NoEstimate => write!(f, "throughput not estimated yet; eligible in the round after"),
             Self::FitsNoKind { .. }
             | Self::NeedsTooMuch { .. }

@@ -2,7 +2,8 @@
 
 use crate::allocate::{AllocateError, Allocation, Problem};
 use crate::estimate::{RateQuery, RateRow};
-use crate::{Cluster, ClusterChange, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, Time};
+use crate::quota::Quota;
+use crate::{Cluster, ClusterChange, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -105,6 +106,17 @@ pub enum Input {
     Policy(String),
     /// A new tenant, or a new weight of one that is known by its name. Nobody's id changes.
     Tenant(Tenant),
+    /// What the tenant of this name may use from now on; replaces what was said before.
+    Quota(String, Quota),
+    /// A tenant leaves. Its number is never another's; one of the same name that comes later is the same again.
+    RemoveTenant {
+        /// Tenants are known by name.
+        name: String,
+        /// Whether its live jobs are cancelled; if not, a tenant with live jobs stays.
+        cancel: bool,
+    },
+    /// Joules that tenants have used since the journal began, by the meters; for budgets.
+    Energy(Vec<(TenantId, f64)>),
     /// The cluster has changed, or should.
     Cluster(ClusterChange),
     /// A job must not run until it is released. Its gang, if it has one, is stopped with a checkpoint.
@@ -319,6 +331,18 @@ pub enum Event {
         /// Its entitlement.
         weight: f64,
     },
+    /// A tenant may use this much from now on.
+    QuotaSet {
+        /// Tenants are known by name.
+        name: String,
+        /// All its limits.
+        quota: Quota,
+    },
+    /// A tenant has left; its history stays.
+    TenantRemoved {
+        /// Tenants are known by name.
+        name: String,
+    },
     /// A node joined, left, is drained or takes gangs again; GPUs were lost or are back; a kind was corrected.
     ClusterChanged {
         /// Its name.
@@ -427,6 +451,8 @@ impl Event {
             Self::BadPlan { .. } => "bad-plan",
             Self::PolicySwitched { .. } => "policy-switched",
             Self::TenantSet { .. } => "tenant-set",
+            Self::QuotaSet { .. } => "quota-set",
+            Self::TenantRemoved { .. } => "tenant-removed",
             Self::ClusterChanged { .. } => "cluster-changed",
             Self::Held { .. } => "held",
             Self::Released { .. } => "released",

@@ -214,8 +214,8 @@ impl Scheduler {
                 continue;
             }
             let speed = self.classes[&job.class].speed(kind, gang.spread);
+            self.credit(slot);
             let job = self.jobs.get_mut(slot);
-            job.credit(self.now);
             if let Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..) = &mut job.phase {
                 gang.kind = kind;
                 // Nobody knows yet how fast it is there: as fast as was thought, then.

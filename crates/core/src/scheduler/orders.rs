@@ -45,8 +45,8 @@ impl Scheduler {
     /// Orders a job's gang to stop.
     pub(super) fn stop(&mut self, slot: Slot, then: AfterStop, out: &mut Vec<Output>) {
         let pending = Pending { ordered_at: self.now, tries: 1 };
+        self.credit(slot);
         let job = self.jobs.get_mut(slot);
-        job.credit(self.now);
         let Some(gang) = job.phase.held().cloned() else { return };
         out.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
         job.phase = Phase::Stopping(gang, pending, then);
@@ -54,14 +54,17 @@ impl Scheduler {
     }
 
     /// Orders a job's target to start if nobody is left on its GPUs.
-    fn try_start(&mut self, slot: Slot, out: &mut Vec<Output>) {
+    pub(super) fn try_start(&mut self, slot: Slot, out: &mut Vec<Output>) {
         let job = self.jobs.get(slot);
         let Some(target) = &job.target else { return };
         let leaving = |slot: Slot| matches!(self.jobs.get(slot).phase, Phase::Stopping(..));
         let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
         let free = |g: GpuId| !self.seats.on(g).any(leaving) && self.takes_gangs(g) && !strange(g);
         let vacated = target.gpus.iter().all(|&g| free(g));
-        if job.phase != Phase::Waiting || !vacated || !self.host_has_room(&job.spec.needs, &target.gpus) {
+        if job.phase != Phase::Waiting || !vacated || !self.quota_has_room(&job.spec) {
+            return;
+        }
+        if !self.host_has_room(&job.spec.needs, &target.gpus) {
             return;
         }
         let fence = Fence(self.next_fence);
@@ -70,6 +73,7 @@ impl Scheduler {
         self.drop_target(slot);
         let job = self.jobs.get_mut(slot);
         self.seats.sit(slot, &gang.gpus);
+        self.tenant_states[job.spec.tenant.index()].gpus += job.spec.gang;
         out.push(Output::Order(start_order(job.spec.id, &gang, &self.settings)));
         job.phase = Phase::Starting(gang, Pending { ordered_at: self.now, tries: 1 });
         self.unconfirmed.insert(slot);
@@ -85,11 +89,13 @@ impl Scheduler {
     /// Frees a job's GPUs and lets those start that waited for them. The job waits, unless it is buried next.
     pub(super) fn vacate(&mut self, slot: Slot, out: &mut Vec<Output>) {
         self.unconfirmed.remove(&slot);
+        self.credit(slot);
         let job = self.jobs.get_mut(slot);
-        job.credit(self.now);
         let phase = std::mem::replace(&mut job.phase, Phase::Waiting);
         let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
         self.seats.leave(slot, &gang.gpus);
+        let state = self.tenant_state(slot);
+        state.gpus = state.gpus.saturating_sub(gang.gpus.len() as u32);
         for &gpu in &gang.gpus {
             self.start_waiters(gpu, out);
         }
@@ -101,6 +107,7 @@ impl Scheduler {
                 self.start_waiters(GpuId(gpu), out);
             }
         }
+        self.start_waiters_of(self.jobs.get(slot).spec.tenant, out);
         self.try_start(slot, out);
         if self.jobs.get(slot).held {
             self.leave_array(slot);

@@ -21,6 +21,11 @@ struct Snapshot<'a> {
     policy: Cow<'a, str>,
     cluster: Cow<'a, Cluster>,
     tenants: Cow<'a, [Tenant]>,
+    /// Not in snapshots from before there were quotas.
+    #[serde(default)]
+    tenant_states: Cow<'a, [TenantState]>,
+    #[serde(default)]
+    month: Month,
     settings: Settings,
     now: Time,
     driver_clock: Time,
@@ -54,6 +59,8 @@ impl Serialize for Scheduler {
             policy: self.policy.name.into(),
             cluster: Cow::Borrowed(&self.cluster),
             tenants: Cow::Borrowed(&self.tenants),
+            tenant_states: Cow::Borrowed(&self.tenant_states),
+            month: self.month,
             settings: self.settings,
             now: self.now,
             driver_clock: self.driver_clock,
@@ -130,6 +137,15 @@ impl Snapshot<'_> {
         self.cluster.check().map_err(|error| format!("the snapshot's cluster: {error}"))?;
         self.check_counters()?;
         let cluster = self.cluster.into_owned();
+        let mut tenant_states = self.tenant_states.into_owned();
+        if tenant_states.len() > self.tenants.len() {
+            let (states, tenants) = (tenant_states.len(), self.tenants.len());
+            return Err(format!("the snapshot has quotas of {states} tenants and {tenants} tenants; expected no more"));
+        }
+        tenant_states.resize(self.tenants.len(), TenantState::default());
+        for state in &tenant_states {
+            state.check()?;
+        }
         let mut scheduler = Scheduler {
             now: self.now,
             driver_clock: self.driver_clock,
@@ -150,6 +166,8 @@ impl Snapshot<'_> {
             placed: self.placed,
             skipped_rounds: self.skipped_rounds,
             unanswered: self.unanswered,
+            tenant_states,
+            month: self.month,
             ..Scheduler::new(cluster, self.tenants.into_owned(), policy, self.settings)
         };
         if scheduler.nodes.len() != scheduler.cluster.nodes().len() {
@@ -203,7 +221,9 @@ impl Scheduler {
                     return Err(format!("{id} of the snapshot holds a GPU that two others hold already"));
                 }
                 self.seats.sit(slot, &gang.gpus);
+                self.tenant_states[job.spec.tenant.index()].gpus += gang.gpus.len() as u32;
             }
+            self.tenant_states[job.spec.tenant.index()].live += 1;
             if matches!(job.phase, Phase::Starting(..) | Phase::Stopping(..)) {
                 self.unconfirmed.insert(slot);
             }

@@ -74,12 +74,17 @@ impl Scheduler {
             return out.push(Output::Note(Event::Refused { why }));
         }
         out.push(Output::Note(Event::TenantSet { name: name.clone(), weight }));
-        match self.tenants.iter_mut().find(|known| known.name == name) {
+        match self.tenants.iter().position(|known| known.name == name) {
             Some(known) => {
-                self.changed |= known.weight != weight;
-                known.weight = weight;
+                self.changed |= self.tenants[known].weight != weight;
+                self.tenants[known].weight = weight;
+                // A tenant that was removed and comes back is the one that it was: its number never comes to mean another.
+                self.tenant_states[known].removed = false;
             }
-            None => self.tenants.push(Tenant { name, weight }),
+            None => {
+                self.tenants.push(Tenant { name, weight });
+                self.tenant_states.push(TenantState::default());
+            }
         }
     }
 }

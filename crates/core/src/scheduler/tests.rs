@@ -8,6 +8,7 @@ use crate::{ClusterChange, Library, TenantId, Work};
 
 mod admission;
 mod nodes;
+mod quotas;
 mod switching;
 
 const ROUND: f64 = 60.0;

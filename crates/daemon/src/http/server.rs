@@ -13,6 +13,7 @@ use super::seats::Ticket;
 use super::{Options, assets, authorize, internal, openapi, stream};
 use crate::Refusal;
 use crate::access::Caller;
+use crate::service::seats::{SeatLimits, Seats, Taken};
 use arles_api as api;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
@@ -28,13 +29,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// Time limit for receiving a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of a body that is too large is still read.
 const DRAIN_LIMIT: usize = 1 << 20;
+
+/// How long a caller waits to hear that it asks too fast.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 
 const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -50,9 +54,8 @@ pub(super) struct Server<B> {
     body_limit: usize,
     log_requests: bool,
     openapi: Bytes,
-    listeners: Arc<Semaphore>,
+    listeners: Arc<Seats>,
     stop: watch::Receiver<bool>,
-    most_listeners: usize,
     /// Number of the last request, for the log and whoever wants to find a request in it.
     requests: AtomicU64,
 }
@@ -65,9 +68,8 @@ impl<B: Backend> Server<B> {
             body_limit: options.body_limit,
             log_requests: options.log_requests,
             openapi: openapi::text().into(),
-            listeners: Arc::new(Semaphore::new(options.listeners)),
+            listeners: Seats::new(listener_limits(options.listeners)),
             stop,
-            most_listeners: options.listeners,
             requests: AtomicU64::new(0),
         }
     }
@@ -86,6 +88,10 @@ impl<B: Backend> Server<B> {
             Err(()) => refused(&internal("a request panicked")),
         };
         answer.headers_mut().insert(HeaderName::from_static("x-request-id"), HeaderValue::from(number));
+        if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+            // Whoever asks too fast and does not wait as it is told gets the next refusal no sooner: refusing must cost less than asking.
+            tokio::time::sleep(REFUSAL_PAUSE).await;
+        }
         self.backend.answered(answer.status().as_u16(), began.elapsed());
         if let Some((method, path)) = line {
             let (status, name) = (answer.status().as_u16(), name.as_deref().unwrap_or("-"));
@@ -153,13 +159,27 @@ impl<B: Backend> Server<B> {
     }
 
     fn listen(&self, who: Caller, after: Option<u64>) -> Result<HttpResponse, Refusal> {
-        let seat = Arc::clone(&self.listeners).try_acquire_owned().map_err(|_| {
-            let message = "the limit of open event streams is reached";
-            Refusal::unavailable("too-many-listeners", message, "try again later, or poll every few seconds instead")
-                .retry_after(10.0)
+        let seat = self.listeners.take(&who).map_err(|taken| {
+            let poll = "close some, or poll every few seconds instead";
+            match taken {
+                Taken::All => {
+                    let message = "the limit of open event streams is reached";
+                    let hint = "try again later, or poll every few seconds instead";
+                    Refusal::unavailable("too-many-listeners", message, hint)
+                }
+                Taken::Tenant(most) => {
+                    let message = format!("a tenant may have {most} event streams open at once");
+                    Refusal::too_many("too-many-listeners", message, poll)
+                }
+                Taken::Token(most) => {
+                    let message = format!("a token may have {most} event streams open at once");
+                    Refusal::too_many("too-many-listeners", message, poll)
+                }
+            }
+            .retry_after(10.0)
         })?;
-        let (listeners, most) = (Arc::clone(&self.listeners), self.most_listeners);
-        let count = move || (most - listeners.available_permits()) as u64;
+        let listeners = Arc::clone(&self.listeners);
+        let count = move || listeners.taken() as u64;
         let frames = stream::listen(self.backend.clone(), who, after, self.stop.clone(), seat, count);
         let mut answer = Response::new(Either::Right(frames));
         let headers = answer.headers_mut();
@@ -205,6 +225,18 @@ impl<B: Backend> Server<B> {
                 retry_after_seconds: None,
             }),
         }
+    }
+}
+
+/// Of so many event streams an eighth is never a tenant's; a tenant has an eighth, and a token of it half of that.
+fn listener_limits(all: usize) -> SeatLimits {
+    let tenant = (all / 8).max(1);
+    SeatLimits {
+        all,
+        tenants: (all - all / 8).max(1),
+        tenant,
+        token: (tenant / 2).max(1),
+        other_token: (all / 2).max(1),
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::backend::{Backend, Ending};
 use crate::access::Caller;
+use crate::service::seats::Seat;
 use arles_api::Event;
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
@@ -14,7 +15,7 @@ use std::fmt::Write;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How long a listener may not read anything.
@@ -61,7 +62,7 @@ pub(super) fn listen<B: Backend>(
     who: Caller,
     after: Option<u64>,
     stop: watch::Receiver<bool>,
-    permit: OwnedSemaphorePermit,
+    seat: Seat,
     count: impl Fn() -> u64 + Send + 'static,
 ) -> Frames {
     let (sender, queue) = mpsc::channel(QUEUE);
@@ -71,7 +72,7 @@ pub(super) fn listen<B: Backend>(
             () = tell(backend.clone(), who, after, &sender) => {}
             () = super::door::stopped(stop) => {}
         }
-        drop(permit);
+        drop(seat);
         backend.listeners(count());
     });
     Frames { queue, until: None }

@@ -26,13 +26,13 @@ use crate::store::HistoryRow;
 use crate::store::entry::{Entry, JournalHeader};
 use arles_api::{self as api, JobState};
 use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
-use arles_core::scheduler::{Event, NodeStatus, Order, Reason};
+use arles_core::scheduler::{Event, NodeStatus, Order, Reason, TenantUse};
 use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Round, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use accounts::{OldCell, Sighting, Totals};
+pub(crate) use accounts::{OldCell, OwnCell, Sighting, Totals};
 pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
 pub(crate) use progress::Said;
 pub(crate) use record::{HeldGpus, Record};
@@ -92,6 +92,9 @@ pub(crate) struct Book {
     pub(crate) round: Round,
     pub(crate) policy: String,
     pub(crate) tenants: Vec<TenantTotals>,
+    /// Quotas and use, by tenant, as the scheduler has them.
+    #[serde(skip)]
+    pub(crate) tenant_uses: Vec<TenantUse>,
     #[serde(with = "pairs")]
     pub(crate) jobs: Jobs,
     /// Live jobs that wait, oldest first.
@@ -111,6 +114,9 @@ pub(crate) struct Book {
     /// Cells that were measured; what was measured is in the catalog.
     #[serde(default, with = "pairs")]
     pub(crate) sightings: BTreeMap<CellKey, Sighting>,
+    /// What was measured on the runs of each tenant.
+    #[serde(default, with = "pairs")]
+    pub(crate) own_measured: BTreeMap<(CellKey, u32), OwnCell>,
     /// What a snapshot from before there was a catalog has of measurements. The catalog takes it in at the start, and it is not written again.
     #[serde(default, rename = "measured", skip_serializing, deserialize_with = "pairs::deserialize")]
     pub(crate) old_measured: BTreeMap<CellKey, OldCell>,
@@ -170,6 +176,7 @@ impl Book {
             round: Round(0),
             policy: header.policy.clone(),
             tenants: header.tenants.iter().map(line).collect(),
+            tenant_uses: Vec::new(),
             jobs: BTreeMap::new(),
             waiting: BTreeSet::new(),
             closing: BTreeSet::new(),
@@ -179,6 +186,7 @@ impl Book {
             reasons: BTreeMap::new(),
             estimates: BTreeMap::new(),
             sightings: BTreeMap::new(),
+            own_measured: BTreeMap::new(),
             old_measured: BTreeMap::new(),
             totals: Totals::new(kinds, header.begun),
             decision: None,
@@ -225,6 +233,9 @@ impl Book {
         effects.changed_jobs.iter().for_each(|update| self.update_job(at, update));
         if let Some(nodes) = &effects.nodes {
             self.note_nodes(at, nodes);
+        }
+        if let Some(uses) = &effects.tenant_uses {
+            self.tenant_uses.clone_from(uses);
         }
         // Last, so that what is counted follows from this entry alone and not from when a daemon was restarted.
         if matches!(entry, Entry::Input(Input::Tick)) {
@@ -381,11 +392,25 @@ impl Book {
                 }
                 self.push_event(at, "tenant", None, format!("tenant {name} now has weight {weight}"));
             }
+            Event::QuotaSet { name, quota } => {
+                self.push_event(at, "tenant", None, format!("tenant {name} now has a quota of {}", quota.words()));
+            }
+            Event::TenantRemoved { name } => self.push_event(at, "tenant", None, format!("tenant {name} was removed")),
             Event::ClusterChanged { node, what } => self.push_event(at, "node", None, format!("{node} {what}")),
             Event::Held { job } => self.note_hold(at, *job, true),
             Event::Released { job } => self.note_hold(at, *job, false),
             Event::Refused { why } => self.push_event(at, "trouble", None, why.clone()),
         }
+    }
+
+    /// Whether a tenant was removed.
+    pub(crate) fn has_left(&self, tenant: usize) -> bool {
+        self.tenant_uses.get(tenant).is_some_and(|used| used.removed)
+    }
+
+    /// Tenants that were not removed, with their numbers.
+    pub(crate) fn present_tenants(&self) -> impl Iterator<Item = (usize, &TenantTotals)> {
+        self.tenants.iter().enumerate().filter(|(i, _)| !self.has_left(*i))
     }
 
     fn note_nodes(&mut self, at: Time, nodes: &[NodeStatus]) {

@@ -5,7 +5,6 @@
 //! The copy never touches the original, the journal or the engine.
 
 use crate::read::book::{TenantShare, shares};
-use crate::service::state_machine::StateMachine;
 use arles_api as api;
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution, Solver};
@@ -218,9 +217,8 @@ impl Gang {
 }
 
 /// When and where a job would run.
-pub(crate) fn job(machine: StateMachine, mut spec: JobSpec, peek: Peek<'_>) -> api::Forecast {
-    let mut ahead = Lookahead::new(machine.scheduler, peek);
-    let id = JobId(machine.next_job);
+pub(crate) fn job(scheduler: Scheduler, id: JobId, mut spec: JobSpec, peek: Peek<'_>) -> api::Forecast {
+    let mut ahead = Lookahead::new(scheduler, peek);
     (spec.id, spec.arrived) = (id, ahead.now);
     ahead.input(Input::Submit(spec.clone()));
     let mut forecast = api::Forecast {
@@ -265,21 +263,21 @@ pub(crate) fn job(machine: StateMachine, mut spec: JobSpec, peek: Peek<'_>) -> a
 
 /// What another policy would change.
 pub(crate) fn policy(
-    machine: &StateMachine,
+    scheduler: &Scheduler,
     to: &'static PolicyEntry,
     estimates: &BTreeMap<RateQuery, RateRow>,
     peek: Peek<'_>,
 ) -> api::PolicyForecast {
-    let mut stays = Lookahead::new(machine.scheduler.clone(), peek);
-    let mut switched = Lookahead::new(machine.scheduler.clone(), peek);
-    let from = machine.scheduler.policy().name.to_owned();
+    let mut stays = Lookahead::new(scheduler.clone(), peek);
+    let mut switched = Lookahead::new(scheduler.clone(), peek);
+    let from = scheduler.policy().name.to_owned();
     switched.input(Input::Policy(to.name.to_owned()));
     for _ in 0..SETTLING {
         stays.round();
         switched.round();
     }
     let (changes, changed) = differences(&stays, &switched);
-    let cluster = machine.scheduler.cluster();
+    let cluster = scheduler.cluster();
     api::PolicyForecast {
         from,
         to: to.name.to_owned(),

@@ -1,9 +1,10 @@
 //! Changes on their way into the journal: the last check of a request, in the loop, which alone knows what came just before it.
 
 use super::event_loop::EventLoop;
+use super::keys::MOST_OF_TENANT as MOST_KEYS;
 use crate::Refusal;
 use crate::store::entry::{Entry, Key, NewWorkload, Submission};
-use arles_core::{ArrayTask, ClusterChange, Input, JobId, JobSpec, Tenant, TenantId, Time, Work, WorkloadId};
+use arles_core::{ArrayTask, ClusterChange, Input, JobId, JobSpec, Quota, Tenant, TenantId, Time, Work, WorkloadId};
 
 /// Live jobs that one daemon takes; what a job needs is memory.
 const MOST_LIVE: usize = 1_000_000;
@@ -40,6 +41,10 @@ pub(crate) enum Change {
     Policy(String),
     /// Add a tenant, or change its weight.
     Tenant(Tenant),
+    /// Set what a tenant may use.
+    Quota(String, Quota),
+    /// Remove a tenant, and cancel its live jobs if so asked.
+    RemoveTenant { name: String, cancel: bool },
     /// Change the cluster.
     Cluster(Box<ClusterChange>),
 }
@@ -60,6 +65,8 @@ impl EventLoop {
                 Ok((entries, JobId(0), !same))
             }
             Change::Tenant(tenant) => Ok((vec![Entry::Input(Input::Tenant(tenant))], JobId(0), true)),
+            Change::Quota(name, quota) => Ok((vec![Entry::Input(Input::Quota(name, quota))], JobId(0), true)),
+            Change::RemoveTenant { name, cancel } => self.admit_removal(name, cancel),
             Change::Cluster(change) => Ok((vec![Entry::Input(Input::Cluster(*change))], JobId(0), true)),
         }
     }
@@ -73,10 +80,58 @@ impl EventLoop {
         }
     }
 
+    /// A removal that the scheduler would refuse is not journalled.
+    fn admit_removal(&mut self, name: String, cancel: bool) -> Admitted {
+        let scheduler = &self.machine().scheduler;
+        let number = scheduler.tenants().iter().position(|tenant| tenant.name == name);
+        let used = number.and_then(|number| scheduler.tenant_use(TenantId(number as u32)));
+        let Some(used) = used.filter(|used| !used.removed) else {
+            let message = format!("there is no tenant '{}'", name.escape_debug());
+            return Err(Refusal::not_found("no-such-tenant", message, "'arles tenants' lists them"));
+        };
+        if used.live_jobs > 0 && !cancel {
+            let jobs = if used.live_jobs == 1 { "1 live job".into() } else { format!("{} live jobs", used.live_jobs) };
+            let message = format!("tenant '{}' has {jobs}", name.escape_debug());
+            let hint = "wait until they have ended, or cancel them with 'arles tenants remove NAME --cancel'";
+            return Err(Refusal::conflict("tenant-has-jobs", message, hint));
+        }
+        Ok((vec![Entry::Input(Input::RemoveTenant { name, cancel })], JobId(0), true))
+    }
+
+    /// What the quota of a job's tenant says to so many more jobs.
+    fn check_quota(&mut self, spec: &JobSpec, tasks: usize, keyed: bool, now: Time) -> Result<(), Refusal> {
+        let machine = self.machine();
+        let name = machine.scheduler.tenants().get(spec.tenant.index()).map_or("", |tenant| tenant.name.as_str());
+        let Some(used) = machine.scheduler.tenant_use(spec.tenant) else { return Ok(()) };
+        if used.removed {
+            let message = format!("tenant '{}' was removed", name.escape_debug());
+            return Err(Refusal::conflict("no-such-tenant", message, "'arles tenants' lists them"));
+        }
+        if let Some(most) = used.quota.jobs
+            && used.live_jobs as usize + tasks > most as usize
+        {
+            let more = if tasks == 1 { String::new() } else { format!(", and this array has {tasks}") };
+            return Err(Refusal::conflict(
+                "quota-jobs",
+                format!("tenant {name} has {} of its {most} live jobs{more}", used.live_jobs),
+                "wait until some have ended, or have an admin raise the quota with 'arles tenants quota'",
+            ));
+        }
+        match machine.keys.full(spec.tenant, now).filter(|_| keyed) {
+            None => Ok(()),
+            Some(seconds) => Err(Refusal::too_many(
+                "too-many-keys",
+                format!("tenant {name} has used {MOST_KEYS} idempotency keys within minutes"),
+                "submit more slowly, or arrays instead of single jobs",
+            )
+            .retry_after(seconds)),
+        }
+    }
+
     fn admit_job(&mut self, now: Time, job: NewJob) -> Admitted {
         let NewJob { mut spec, workload, name, key, array } = job;
         if let Some(key) = &key
-            && let Some((request, job)) = self.machine().keys.find(&key.owner, &key.word)
+            && let Some((request, job)) = self.machine().keys.find(key)
         {
             if request == key.request {
                 return Ok((Vec::new(), job, false));
@@ -95,6 +150,7 @@ impl EventLoop {
                 "wait until some have ended",
             ));
         }
+        self.check_quota(&spec, tasks, key.is_some(), now)?;
         self.check_dependencies(&spec)?;
         let mut entries = Vec::with_capacity(tasks + 1);
         spec.workload = self.workload_number(workload, &mut entries)?;

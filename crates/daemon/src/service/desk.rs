@@ -3,10 +3,12 @@
 //! Reads go to the [views](crate::views), which show the book. Changes go through the loop and are acknowledged when they are on
 //! disk. What a caller may see or do is decided here and in the views, so that HTTP and the command line obey the same rules.
 
+mod configured;
 mod job_request;
 mod nodes;
 mod program;
 mod progress;
+mod tenants;
 mod tokens;
 pub(crate) mod workload_name;
 
@@ -16,17 +18,18 @@ use crate::read::views::View;
 use crate::read::{forecast, metrics};
 use crate::service::admit::AFTER_ENDED;
 use crate::service::state_machine::StateMachine;
-use crate::service::{Change, Message, NewJob, ServiceState, Shared};
+use crate::service::{Change, LoopRequest, NewJob, ServiceState, Shared};
 use crate::store::entry::{Key, fingerprint};
 use arles_api as api;
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_core::job::{self, check_weight};
 use arles_core::library::suggestion;
-use arles_core::{JobId, Tenant, TenantId};
+use arles_core::{JobId, Scheduler, TenantId};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 pub use crate::read::views::{EnergyBy, JobsQuery, LogQuery, Page};
+pub use configured::{ConfiguredSharing, Followed};
 pub use nodes::described_kind;
 pub use tokens::fresh_token;
 
@@ -39,9 +42,6 @@ const _: () = assert!(api::WEIGHT_MIN == job::MIN_WEIGHT && api::WEIGHT_MAX == j
 /// How often a submission looks again at dependencies that end at that moment, and after which pause.
 const AFTER_TRIES: u32 = 5;
 const AFTER_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
-
-/// Tenants that one daemon keeps.
-const MOST_TENANTS: usize = 10_000;
 
 /// A handle to the running service. Cheap to clone.
 #[derive(Clone)]
@@ -83,19 +83,31 @@ impl Desk {
         let reply = Box::new(move |done| {
             let _ = reply.send(done);
         });
-        self.shared.send(Message::Change(change, who.actor(), reply))?;
+        self.shared.request(who.lane(), LoopRequest::Change(change, who.actor(), reply))?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 
     /// Reads the scheduler itself, between two batches of the loop.
     async fn inspect<T: Send + 'static>(
         &self,
+        who: &Caller,
         read: impl FnOnce(&StateMachine) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.shared.send(Message::Inspect(Box::new(move |machine| {
+        let ask = Box::new(move |machine: &StateMachine| {
             let _ = reply.send(read(machine));
-        })))?;
+        });
+        self.shared.request(who.lane(), LoopRequest::Inspect(ask))?;
+        answer.await.map_err(|_| gone())
+    }
+
+    /// A copy of the scheduler, for a dry run, and the number that the next job gets.
+    async fn copy(&self, who: &Caller) -> Result<(Scheduler, JobId), Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let ask = Box::new(move |machine: &StateMachine| {
+            let _ = reply.send((machine.scheduler.clone(), JobId(machine.next_job)));
+        });
+        self.shared.request(who.lane(), LoopRequest::Copy(ask))?;
         answer.await.map_err(|_| gone())
     }
 
@@ -109,14 +121,15 @@ impl Desk {
         key: Option<String>,
         job: api::JobRequest,
     ) -> Result<(api::Job, bool), Refusal> {
+        self.keep_pace(who, &job)?;
         let request = fingerprint(&job);
-        let key = key.map(|word| Key { owner: who.name.clone(), word, request });
+        let key = key.map(|word| Key { owner: who.name.clone(), token: Some(who.id.clone()), word, request });
         let mut tries = 0;
         let (id, created) = loop {
             let new_job = match self.new_job(who, &job) {
                 Ok(new_job) => NewJob { key: key.clone(), ..new_job },
                 // What was submitted under this key before may no longer be possible, and is there nevertheless.
-                Err(refusal) => match self.submitted_before(key.as_ref()).await? {
+                Err(refusal) => match self.submitted_before(who, key.as_ref()).await? {
                     Some(id) => break (id, false),
                     None => return Err(refusal),
                 },
@@ -134,9 +147,10 @@ impl Desk {
     }
 
     /// The job that the very same request under the same key submitted.
-    async fn submitted_before(&self, key: Option<&Key>) -> Result<Option<JobId>, Refusal> {
-        let Some(Key { owner, word, request }) = key.cloned() else { return Ok(None) };
-        let found = self.inspect(move |machine| machine.keys.find(&owner, &word)).await?;
+    async fn submitted_before(&self, who: &Caller, key: Option<&Key>) -> Result<Option<JobId>, Refusal> {
+        let Some(key) = key.cloned() else { return Ok(None) };
+        let request = key.request;
+        let found = self.inspect(who, move |machine| machine.keys.find(&key)).await?;
         Ok(found.filter(|(known, _)| *known == request).map(|(_, job)| job))
     }
 
@@ -198,34 +212,6 @@ impl Desk {
         all.into_iter().find(|policy| policy.name == entry.name).ok_or_else(gone)
     }
 
-    /// Adds a tenant, or changes its weight.
-    ///
-    /// # Errors
-    /// When name or weight are invalid, or the service cannot take the request now.
-    pub async fn set_tenant(
-        &self,
-        who: &Caller,
-        name: &str,
-        request: api::TenantRequest,
-    ) -> Result<api::Tenant, Refusal> {
-        let weight = weight(request.weight)?;
-        if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
-            return Err(Refusal::unprocessable(
-                "tenant-name",
-                format!("'{}' is not a valid tenant name", name.escape_debug()),
-                "use 1 to 200 printable characters",
-            ));
-        }
-        let known = self.shared.book().tenants.len();
-        if known >= MOST_TENANTS && self.tenant(name).is_err() {
-            let message = format!("the limit of {MOST_TENANTS} tenants is reached");
-            return Err(Refusal::conflict("tenants", message, "reuse an existing tenant"));
-        }
-        self.change(who, Change::Tenant(Tenant { name: name.to_owned(), weight })).await?;
-        let found = self.view(who).tenants().tenants.into_iter().find(|tenant| tenant.name == name);
-        found.ok_or_else(gone)
-    }
-
     /// Why a job is in its state, as of now.
     ///
     /// # Errors
@@ -241,7 +227,7 @@ impl Desk {
             let verdict = (scheduler.live_jobs() <= EXPLAINED_AT_ONCE).then(|| scheduler.explain(job));
             (verdict, scheduler.standing(job), scheduler.now())
         };
-        let (verdict, standing, now) = self.inspect(ask).await?;
+        let (verdict, standing, now) = self.inspect(who, ask).await?;
         self.view(who).explain(job, verdict.as_ref(), &standing, now)
     }
 
@@ -251,23 +237,35 @@ impl Desk {
     /// When the request is invalid.
     pub async fn forecast_job(&self, who: &Caller, job: api::JobRequest) -> Result<api::Forecast, Refusal> {
         let spec = self.job_spec(who, &job)?;
-        let _permit = self.shared.forecasts.try_acquire().map_err(|_| too_many_dry_runs())?;
-        let machine = self.inspect(StateMachine::clone).await?;
+        let dry_run = self.begin_dry_run(who)?;
+        let (scheduler, next_job) = self.copy(who).await?;
         let shared = Arc::clone(&self.shared);
-        blocking(move || forecast::job(machine, spec, &|ask| shared.estimate_now(ask))).await
+        blocking(move || {
+            let _until_done = dry_run;
+            forecast::job(scheduler, next_job, spec, &|ask| shared.estimate_now(ask))
+        })
+        .await
     }
 
     /// What another policy would change. Nothing changes.
     ///
     /// # Errors
     /// When there is no such policy.
-    pub async fn forecast_policy(&self, request: api::PolicyRequest) -> Result<api::PolicyForecast, Refusal> {
+    pub async fn forecast_policy(
+        &self,
+        who: &Caller,
+        request: api::PolicyRequest,
+    ) -> Result<api::PolicyForecast, Refusal> {
         let entry = policy(&request.policy)?;
-        let _permit = self.shared.forecasts.try_acquire().map_err(|_| too_many_dry_runs())?;
-        let machine = self.inspect(StateMachine::clone).await?;
+        let dry_run = self.begin_dry_run(who)?;
+        let (scheduler, _) = self.copy(who).await?;
         let shared = Arc::clone(&self.shared);
         let estimates = self.shared.book().estimates.clone();
-        blocking(move || forecast::policy(&machine, entry, &estimates, &|ask| shared.estimate_now(ask))).await
+        blocking(move || {
+            let _until_done = dry_run;
+            forecast::policy(&scheduler, entry, &estimates, &|ask| shared.estimate_now(ask))
+        })
+        .await
     }
 
     /// Events after number `after` that the caller may see, oldest first, at most `most`, and the number up to which they
@@ -329,9 +327,9 @@ impl Desk {
 
     fn tenant(&self, name: &str) -> Result<TenantId, Refusal> {
         let book = self.shared.book();
-        let at = book.tenants.iter().position(|line| line.name == name);
-        at.map(|i| TenantId(i as u32)).ok_or_else(|| {
-            let names = book.tenants.iter().map(|line| line.name.as_str());
+        let at = book.present_tenants().find(|(_, line)| line.name == name);
+        at.map(|(i, _)| TenantId(i as u32)).ok_or_else(|| {
+            let names = book.present_tenants().map(|(_, line)| line.name.as_str());
             Refusal::unprocessable(
                 "no-such-tenant",
                 unknown("tenant", name, names),
@@ -358,10 +356,6 @@ fn weight(weight: f64) -> Result<f64, Refusal> {
 /// Work that takes longer than a request's thread should.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|_| gone())
-}
-
-fn too_many_dry_runs() -> Refusal {
-    Refusal::too_many("dry-runs", "too many dry runs at once", "try again in a second or two").retry_after(2.0)
 }
 
 fn gone() -> Refusal {

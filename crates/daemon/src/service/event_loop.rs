@@ -12,7 +12,7 @@
 
 use super::progress::PROGRESS_EVERY;
 use super::threads::{self, Thread};
-use super::{Message, ServiceState, Shared, deed, engine_worker, snapshotter, workers};
+use super::{LoopRequest, Message, ServiceState, Shared, deed, engine_worker, snapshotter, workers};
 use crate::Refusal;
 use crate::read::book::Reasons;
 use crate::service::state_machine::{Effects, StateMachine};
@@ -23,7 +23,7 @@ use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, Meters, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
 use arles_core::scheduler::{Event, Order, Verdict};
-use arles_core::{Cluster, Input, JobId, Output, Time};
+use arles_core::{Cluster, Input, JobId, Month, Output, TenantId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -126,6 +126,7 @@ impl EventLoop {
         let watched = Arc::clone(&self.shared);
         let run = move || {
             let done = self.run(&inbox, &workers);
+            self.shared.lanes.close();
             if let Err(error) = &done {
                 self.shared.set_state(ServiceState::Broken);
                 crate::store::log_error(error);
@@ -144,12 +145,13 @@ impl EventLoop {
             self.commit_slow_entry(self.shared.clock.now(), workers)?;
         }
         self.resync_workers(workers);
+        let mut more_requests = false;
         loop {
             let mut pause = self.shared.clock.until(self.next_tick).min(self.until_progress());
             if !self.maintenance.is_empty() && self.unread_snapshot.is_none() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
-            if !self.slow_entries.is_empty() {
+            if !self.slow_entries.is_empty() || more_requests {
                 pause = Duration::ZERO;
             }
             let first = match inbox.recv_timeout(pause) {
@@ -164,6 +166,9 @@ impl EventLoop {
                 self.handle(now, message, &mut batch, workers);
             }
             let stop = batch.stop;
+            let requests = if stop { (self.shared.lanes.take_all(), false) } else { self.shared.lanes.take() };
+            more_requests = requests.1;
+            requests.0.into_iter().for_each(|request| self.serve(now, request, &mut batch));
             self.commit(batch, workers)?;
             if stop {
                 while !self.slow_entries.is_empty() {
@@ -232,13 +237,17 @@ impl EventLoop {
         self.act(&self.machine.scheduler.again(), workers);
     }
 
+    /// Does what a caller asks for.
+    fn serve(&mut self, now: Time, request: LoopRequest, batch: &mut Batch) {
+        self.shared.gauges.inbox.subtract(1);
+        match request {
+            LoopRequest::Change(change, by, reply) => self.change(now, change, &by, reply, batch),
+            LoopRequest::Inspect(ask) | LoopRequest::Copy(ask) => ask(&self.machine),
+        }
+    }
+
     fn handle(&mut self, now: Time, message: Message, batch: &mut Batch, workers: &Workers) {
         match message {
-            Message::Change(change, by, reply) => self.change(now, change, &by, reply, batch),
-            Message::Inspect(ask) => {
-                self.shared.gauges.inbox.subtract(1);
-                ask(&self.machine);
-            }
             Message::Inputs(inputs) => {
                 let entries = inputs.into_iter().map(Entry::Input);
                 for entry in entries.filter(|entry| self.is_readable(entry)).collect::<Vec<_>>() {
@@ -273,8 +282,8 @@ impl EventLoop {
             }
             Message::JobsSynced(meters) => self.step_in_order(now, Entry::RollCall(meters), batch),
             Message::Reconnected => self.resync_workers(workers),
-            // It only wakes the loop.
-            Message::ProgressGathered => {}
+            // They only wake the loop.
+            Message::ProgressGathered | Message::Requests => {}
             Message::Stop => batch.stop = true,
             Message::Maintenance(steps) => self.maintenance = steps,
             Message::SnapshotReadBack(seq, readable) if self.unread_snapshot == Some(seq) => {
@@ -289,7 +298,6 @@ impl EventLoop {
 
     /// A change that somebody asked for.
     fn change(&mut self, now: Time, change: Change, by: &Actor, reply: Reply, batch: &mut Batch) {
-        self.shared.gauges.inbox.subtract(1);
         match self.admit(now, change) {
             Ok((entries, job, created)) => {
                 let first = batch.effects.len();
@@ -334,6 +342,10 @@ impl EventLoop {
     fn tick(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
         let settings = self.machine.scheduler.settings();
         let mut batch = Batch::default();
+        let metered = self.metered(now);
+        if !metered.is_empty() {
+            self.step(now, Entry::Input(Input::Energy(metered)), None, &mut batch);
+        }
         self.step(now, Entry::Input(Input::Tick), None, &mut batch);
         self.prune_if_due(now);
         self.commit(batch, workers)?;
@@ -354,6 +366,19 @@ impl EventLoop {
             self.next_prune = Instant::now() + PRUNE_EVERY;
             self.maintenance.push_back(MaintenanceStep::Prune(self.shared.options.retention.bounds(now)));
         }
+    }
+
+    /// What the meters show of tenants with a budget of energy; of all of them when a month begins, from which on it is counted.
+    fn metered(&self, now: Time) -> Vec<(TenantId, f64)> {
+        let new_month = Month::of(now) > self.machine.scheduler.month();
+        let book = self.shared.book();
+        let joules = |i: usize| book.totals.tenants.get(i).map_or(0.0, |(charge, _)| charge.total());
+        let counts = |tenant: &TenantId| {
+            let limited = self.machine.scheduler.tenant_use(*tenant).is_some_and(|used| used.quota.kwh.is_some());
+            (limited || new_month) && joules(tenant.index()) > 0.0
+        };
+        let tenants = (0..book.tenants.len() as u32).map(TenantId).filter(counts);
+        tenants.map(|tenant| (tenant, joules(tenant.index()))).collect()
     }
 
     fn step(&mut self, now: Time, entry: Entry, by: Option<&Actor>, batch: &mut Batch) {

@@ -4,18 +4,15 @@
 //! the two lies the sync of the journal.
 
 use crate::read::book::{Book, HeldGpus, Workloads};
-use crate::store::entry::{self, Entry, JournalHeader, Key, ProgressReport, Resumed};
+use crate::service::keys::Keys;
+use crate::store::entry::{self, Entry, JournalHeader, ProgressReport, Resumed};
 use crate::store::{JournalRecord, Store, StoreError};
 use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
-use arles_core::scheduler::{JobPhase, NodeStatus};
-use arles_core::{Input, JobId, Output, Round, Scheduler, Time};
+use arles_core::scheduler::{JobPhase, NodeStatus, TenantUse};
+use arles_core::{Input, JobId, Output, Round, Scheduler, TenantId, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-/// Idempotency keys that are remembered.
-const KEYS: usize = 100_000;
 
 /// A job that an entry may have changed, as the scheduler sees it after the entry. A copy, because the book takes it in after the
 /// sync, when later entries of the batch have changed the scheduler again.
@@ -41,36 +38,8 @@ pub(crate) struct Effects {
     pub(crate) answered: Option<Arc<Problem>>,
     /// Nodes, where the entry may have changed them.
     pub(crate) nodes: Option<Vec<NodeStatus>>,
-}
-
-/// Requests that were already made under an idempotency key.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Keys {
-    /// Oldest first.
-    order: VecDeque<(Key, JobId)>,
-    #[serde(skip)]
-    known: BTreeMap<(String, String), (u64, JobId)>,
-}
-
-impl Keys {
-    pub(crate) fn find(&self, owner: &str, word: &str) -> Option<(u64, JobId)> {
-        self.known.get(&(owner.to_owned(), word.to_owned())).copied()
-    }
-
-    fn put(&mut self, key: &Key, job: JobId) {
-        if self.order.len() == KEYS
-            && let Some((old, _)) = self.order.pop_front()
-        {
-            self.known.remove(&(old.owner, old.word));
-        }
-        self.order.push_back((key.clone(), job));
-        self.known.insert((key.owner.clone(), key.word.clone()), (key.request, job));
-    }
-
-    fn index(&mut self) {
-        let entry = |(key, job): &(Key, JobId)| ((key.owner.clone(), key.word.clone()), (key.request, *job));
-        self.known = self.order.iter().map(entry).collect();
-    }
+    /// Quotas and use of all tenants, where the entry may have changed them.
+    pub(crate) tenant_uses: Option<Vec<TenantUse>>,
 }
 
 /// All but the book, which readers share.
@@ -104,13 +73,15 @@ impl Saved {
     /// Makes whole what a snapshot leaves out.
     fn restored(self, seq: u64, header: &Arc<JournalHeader>) -> (u64, StateMachine, Book) {
         let Self { mut machine, mut book } = self;
-        machine.keys.index();
+        let now = machine.scheduler.now();
+        machine.keys.index(now);
         machine.open_problem = machine.problem_in_flight();
         book.keep_old_sightings();
         book.cluster = Some(Arc::new(machine.scheduler.cluster().clone()));
         Arc::make_mut(&mut book.workloads).attach(header);
         machine.workloads = Arc::clone(&book.workloads);
         book.nodes = machine.scheduler.node_statuses().collect();
+        book.tenant_uses = machine.tenant_uses();
         (seq, machine, book)
     }
 }
@@ -249,7 +220,7 @@ impl StateMachine {
             Entry::Submit(submission) => {
                 self.next_job = self.next_job.max(submission.spec.id.0.saturating_add(1));
                 if let Some(key) = &submission.key {
-                    self.keys.put(key, submission.spec.id);
+                    self.keys.put(submission.spec.tenant, key, submission.spec.id, at);
                 }
                 &Input::Submit(submission.spec.clone())
             }
@@ -274,6 +245,13 @@ impl StateMachine {
             Input::Allocated(round, _) => self.open_problem.take_if(|problem| problem.round == *round),
             _ => None,
         };
+        if matches!(input, Input::Tick) {
+            self.keys.expire(at);
+        }
+        let uses_may_change = matches!(
+            input,
+            Input::Tick | Input::Quota(..) | Input::RemoveTenant { .. } | Input::Tenant(_) | Input::Energy(_)
+        );
         let nodes_may_change = matches!(input, Input::Surveyed(_) | Input::Tick | Input::Cluster(_));
         let mut jobs = input.jobs();
         if let Input::Cluster(_) = input {
@@ -292,7 +270,14 @@ impl StateMachine {
         jobs.dedup();
         let changed_jobs = jobs.into_iter().filter_map(|job| self.job_update(job)).collect();
         let nodes = nodes_may_change.then(|| self.scheduler.node_statuses().collect());
-        Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, nodes }
+        let tenant_uses = uses_may_change.then(|| self.tenant_uses());
+        Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, nodes, tenant_uses }
+    }
+
+    /// Quotas and use of all tenants, by id.
+    fn tenant_uses(&self) -> Vec<TenantUse> {
+        let tenants = (0..self.scheduler.tenants().len() as u32).map(TenantId);
+        tenants.filter_map(|tenant| self.scheduler.tenant_use(tenant)).collect()
     }
 
     fn no_effects(&self) -> Effects {

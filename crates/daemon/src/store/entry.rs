@@ -66,8 +66,11 @@ pub struct NewWorkload {
 /// An idempotency key.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Key {
-    /// Name of the token that used it: other tokens may use the same key.
+    /// Name of the token that used it.
     pub owner: String,
+    /// Id of that token: other tokens, also later ones of its name, may use the same key. Older journals have the name alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// The key, as the client chose it.
     pub word: String,
     /// Fingerprint of the request: another request under the same key is a mistake.

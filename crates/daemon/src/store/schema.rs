@@ -48,6 +48,11 @@ const STEPS: &[&str] = &["
     ALTER TABLE token ADD COLUMN used INTEGER;
     ALTER TABLE token ADD COLUMN rotated INTEGER;
     CREATE TABLE old_secret (hash TEXT PRIMARY KEY, name TEXT NOT NULL, until INTEGER NOT NULL) STRICT;
+",
+    // What tells a token from a later one of the same name, whatever its secret is.
+    "
+    ALTER TABLE token ADD COLUMN id TEXT;
+    UPDATE token SET id = substr(hash, 1, 16);
 "];
 
 /// Refuses files that are something else, or newer than this program.

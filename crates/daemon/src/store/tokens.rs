@@ -20,6 +20,8 @@ pub struct StoredToken {
     pub tenant: Option<String>,
     /// When it was made.
     pub created: i64,
+    /// What tells it from a later token of the same name.
+    pub id: String,
     /// When it expires, if it does.
     pub expires: Option<i64>,
     /// When it was last used, to a minute.
@@ -55,13 +57,14 @@ impl StoredToken {
             tenant.unwrap_or_default().as_bytes(),
             &self.created.to_be_bytes(),
             expires.as_ref().map_or(&[], |bytes| &bytes[..]),
+            self.id.as_bytes(),
         ])
     }
 }
 
 /// All tokens by name, each with whether its seal fits.
 fn sealed_tokens(connection: &Connection) -> rusqlite::Result<Vec<(StoredToken, bool)>> {
-    let sql = "SELECT name, hash, scope, tenant, created, expires, used, rotated, seal FROM token ORDER BY name";
+    let sql = "SELECT name, hash, scope, tenant, created, expires, used, rotated, id, seal FROM token ORDER BY name";
     let mut select = connection.prepare(sql)?;
     let rows = select.query_map([], |row| {
         let token = StoredToken {
@@ -73,8 +76,9 @@ fn sealed_tokens(connection: &Connection) -> rusqlite::Result<Vec<(StoredToken, 
             expires: row.get(5)?,
             used: row.get(6)?,
             rotated: row.get(7)?,
+            id: row.get(8)?,
         };
-        let fits = chain::read(row.get_ref(8)?.as_blob_or_null()?) == Some(token.seal());
+        let fits = chain::read(row.get_ref(9)?.as_blob_or_null()?) == Some(token.seal());
         Ok((token, fits))
     })?;
     rows.collect()
@@ -129,9 +133,9 @@ impl Store {
     /// # Errors
     /// When it cannot be written.
     pub fn put_token(&mut self, token: &StoredToken) -> Done<bool> {
-        let sql = "INSERT OR IGNORE INTO token (name, hash, scope, tenant, created, expires, seal) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let StoredToken { name, hash, scope, tenant, created, expires, .. } = token;
-        let values = params![name, hash, scope, tenant, created, expires, token.seal()];
+        let sql = "INSERT OR IGNORE INTO token (name, hash, scope, tenant, created, expires, id, seal) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let StoredToken { name, hash, scope, tenant, created, expires, id, .. } = token;
+        let values = params![name, hash, scope, tenant, created, expires, id, token.seal()];
         let put = self.connection.execute(sql, values).map_err(StoreError::sqlite("storing a token"))?;
         Ok(put == 1)
     }

@@ -72,6 +72,8 @@ fn tenant(name: &str, entitlement_ratio: f64, held_ratio: f64) -> api::Tenant {
         completed: 0,
         gpu_seconds: 0.0,
         energy: api::Energy::default(),
+        quota: api::Quota::default(),
+        month: api::MonthlyUse::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{ArrayTask, Dependency, Outcome};
 use proptest::prelude::*;
 
 impl Bench {
-    fn take(&mut self, spec: JobSpec) -> Vec<Output> {
+    pub(super) fn take(&mut self, spec: JobSpec) -> Vec<Output> {
         let out = self.tell(Input::Submit(spec)).to_vec();
         self.answer(&out);
         out
@@ -30,7 +30,7 @@ impl Bench {
     }
 
     /// A round in which everything that is ordered happens at once.
-    fn obedient_round(&mut self) -> Vec<Start> {
+    pub(super) fn obedient_round(&mut self) -> Vec<Start> {
         let started = self.round();
         self.obey();
         let all: Vec<u32> = (0..self.scheduler.cluster().nodes().len() as u32).collect();
@@ -48,7 +48,7 @@ impl Bench {
     }
 
     /// Confirms every order that is open.
-    fn obey(&mut self) {
+    pub(super) fn obey(&mut self) {
         loop {
             let open = self.scheduler.again();
             let mut did = false;
@@ -67,7 +67,7 @@ impl Bench {
         }
     }
 
-    fn held(&self) -> Vec<(JobId, Fence, Vec<GpuId>)> {
+    pub(super) fn held(&self) -> Vec<(JobId, Fence, Vec<GpuId>)> {
         let status =
             |id| self.scheduler.job_status(id).expect("it is live").gang.map(|g| (id, g.fence, g.gpus.to_vec()));
         self.scheduler.live().filter_map(status).collect()

@@ -24,6 +24,12 @@ const JOB: Parameter = parameter(
     "Job number, as returned on submission.",
 );
 const NAME: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 200 }, "Tenant name.");
+const CANCEL: Parameter = parameter(
+    "cancel",
+    Place::Query,
+    ParameterType::Choice(&["true", "false"]),
+    "Whether its live jobs are cancelled; default `false`: a tenant with live jobs is not removed.",
+);
 const NODE: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 200 }, "Node name.");
 const TOKEN: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 100 }, "Token name.");
 const FILE: Parameter = parameter("file", Place::Path, ParameterType::Choice(assets::NAMES), "File name.");
@@ -459,6 +465,42 @@ pub const ROUTES: &[Route] = &[
         ..READ
     },
     Route {
+        id: "setQuota",
+        verb: Verb::Put,
+        path: "/v1/tenants/{name}/quota",
+        need: Need::Administer,
+        summary: "Set what a tenant may use",
+        description: "Replaces its whole quota: whatever is left out is not limited. Submissions beyond `jobs` and `submits_per_second` are \
+                      refused; jobs beyond the others wait, and say so.",
+        parameters: &[NAME],
+        body: Some(Body { schema: of::<api::Quota>, example: r#"{"gpus": 8, "jobs": 1000, "gpu_hours": 500}"# }),
+        content: Content::Json(of::<api::Tenant>),
+        faults: &[404, 409],
+        handler: |params| {
+            run((params.name(), params.json()?), |desk, who, (name, quota)| async move {
+                desk.set_quota(&who, &name, quota).await
+            })
+        },
+        ..READ
+    },
+    Route {
+        id: "removeTenant",
+        verb: Verb::Delete,
+        path: "/v1/tenants/{name}",
+        need: Need::Administer,
+        summary: "Remove a tenant",
+        description: "Its tokens are revoked and its history stays. A tenant of the same name that is set later is the same one.",
+        parameters: &[NAME, CANCEL],
+        content: Content::Json(of::<api::Tenant>),
+        faults: &[404, 409],
+        handler: |params| {
+            run((params.name(), params.choice("cancel") == Some("true")), |desk, who, (name, cancel)| async move {
+                desk.remove_tenant(&who, &name, cancel).await
+            })
+        },
+        ..READ
+    },
+    Route {
         id: "listPolicies",
         path: "/v1/policies",
         summary: "List policies",
@@ -583,7 +625,9 @@ pub const ROUTES: &[Route] = &[
         body: Some(Body { schema: of::<api::PolicyRequest>, example: r#"{"policy": "oef-coop"}"# }),
         content: Content::Json(of::<api::PolicyForecast>),
         faults: &[404, 409],
-        handler: |params| run(params.json()?, |desk, _, request| async move { desk.forecast_policy(request).await }),
+        handler: |params| {
+            run(params.json()?, |desk, who, request| async move { desk.forecast_policy(&who, request).await })
+        },
         ..READ
     },
     Route {

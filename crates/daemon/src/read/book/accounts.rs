@@ -20,6 +20,27 @@ pub(crate) struct Sighting {
     pub(crate) at: Time,
 }
 
+/// What was measured of a cell on one tenant's own runs: the means.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct OwnCell {
+    pub(crate) times: u32,
+    pub(crate) rate: f64,
+    /// Of the measurements that had one.
+    pub(crate) watts: Option<f64>,
+}
+
+impl OwnCell {
+    fn add(&mut self, seen: &Observation) {
+        self.times = self.times.saturating_add(1);
+        let part = 1.0 / f64::from(self.times);
+        self.rate += part * (seen.rate - self.rate);
+        if seen.watts > 0.0 {
+            let was = self.watts.unwrap_or(seen.watts);
+            self.watts = Some(was + part * (seen.watts - was));
+        }
+    }
+}
+
 /// A measured cell as the book had it before there was a catalog.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 pub(crate) struct OldCell {
@@ -167,6 +188,9 @@ impl Book {
         }
         let sighting = self.sightings.entry(key).or_insert(Sighting { first_estimate: guess, at: seen.at });
         sighting.at = sighting.at.max(seen.at);
+        if let Some(record) = seen.job.and_then(|job| self.jobs.get(&job)) {
+            self.own_measured.entry((key, record.spec.tenant.0)).or_default().add(seen);
+        }
     }
 
     /// What is estimated now of a cell that an engine may measure. (A pair is asked for with the lesser workload first.)

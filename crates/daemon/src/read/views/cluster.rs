@@ -6,7 +6,7 @@ use crate::read::book::Book;
 use crate::read::views::Page;
 use arles_api::{self as api, JobState};
 use arles_core::meter::Charge;
-use arles_core::{GpuId, JobId, Node, NodeId, Time};
+use arles_core::{GpuId, JobId, Month, Node, NodeId, Quota, Time};
 
 impl View<'_> {
     /// Hosts, by number of their first GPU.
@@ -114,9 +114,11 @@ impl View<'_> {
     #[must_use]
     pub fn tenants(&self) -> api::Tenants {
         self.book(|book| {
-            let weights: f64 = book.tenants.iter().map(|line| line.weight).sum();
+            let weights: f64 = book.present_tenants().map(|(_, line)| line.weight).sum();
+            let resets_at = Month::of(self.now()).next().begins().seconds();
             let held: f64 = book.tenants.iter().map(|line| line.gpus).sum();
             let tenant = |(i, line): (usize, &crate::read::book::TenantTotals)| {
+                let used = book.tenant_uses.get(i);
                 let (charge, gpu_seconds) = book.totals.tenants.get(i).copied().unwrap_or((Charge::default(), 0.0));
                 api::Tenant {
                     name: line.name.clone(),
@@ -129,11 +131,23 @@ impl View<'_> {
                     completed: line.completed,
                     gpu_seconds,
                     energy: energy_of(&charge),
+                    quota: used.map(|used| quota(&used.quota)).unwrap_or_default(),
+                    month: api::MonthlyUse {
+                        gpu_hours: used.map_or(0.0, |used| used.gpu_hours),
+                        kwh: used.map_or(0.0, |used| used.kwh),
+                        resets_at,
+                    },
                 }
             };
-            api::Tenants { tenants: self.visible_tenants(book).map(tenant).collect() }
+            let present = self.visible_tenants(book).filter(|(i, _)| !book.has_left(*i));
+            api::Tenants { tenants: present.map(tenant).collect() }
         })
     }
+}
+
+fn quota(quota: &Quota) -> api::Quota {
+    let Quota { gpus, jobs, gpu_hours, kwh, submits_per_second } = *quota;
+    api::Quota { gpus, jobs, gpu_hours, kwh, submits_per_second }
 }
 
 /// CPUs and memory in GiB that the gangs on each node asked for.

@@ -166,7 +166,7 @@ impl View<'_> {
 
 /// A weight as a part of all.
 fn entitlement(book: &Book, weight: f64) -> f64 {
-    weight / book.tenants.iter().map(|line| line.weight).sum::<f64>().max(f64::MIN_POSITIVE)
+    weight / book.present_tenants().map(|(_, line)| line.weight).sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
 /// The strongest envy of a row, and whom it is felt for.

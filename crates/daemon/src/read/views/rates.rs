@@ -2,8 +2,9 @@
 
 use super::{View, cursor, limit};
 use crate::Refusal;
-use crate::read::book::Book;
+use crate::read::book::{Book, OwnCell};
 use crate::read::views::Page;
+use crate::service::SharedEstimates;
 use arles_api as api;
 use arles_core::KindId;
 use arles_core::estimate::{Estimate, RateQuery, Source};
@@ -17,12 +18,15 @@ impl View<'_> {
             let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner: None };
             let row = book.estimates.get(&ask)?;
             let cells = row.cells.iter().enumerate().filter_map(|(j, cell)| Some((j, (*cell)?)));
-            let rate = |(j, cell): (usize, Estimate)| api::KindRate {
-                kind: book.cluster().kinds()[j].name.clone(),
-                rate: cell.rate,
-                watts: cell.watts,
-                standard_error: cell.standard_error,
-                source: source(cell.source).into(),
+            let rate = |(j, cell): (usize, Estimate)| {
+                let may_tell = self.may_tell(book, &ask, KindId(j as u16), &cell);
+                api::KindRate {
+                    kind: book.cluster().kinds()[j].name.clone(),
+                    rate: cell.rate,
+                    watts: cell.watts,
+                    standard_error: may_tell.then_some(cell.standard_error),
+                    source: source(cell.source, may_tell).into(),
+                }
             };
             Some(cells.map(rate).collect::<Vec<_>>())
         });
@@ -64,6 +68,18 @@ impl View<'_> {
                         .cell_key(ask, kind)
                         .and_then(|key| catalog.get(&key))
                         .filter(|cell| cell.source == Source::Measured);
+                    let may_tell = self.may_tell(book, ask, kind, cell);
+                    let own = self.limited_to(book).map(|tenant| own_cell(book, ask, kind, tenant));
+                    let (measured_rate, measured_watts, measurements) = match own {
+                        None => (
+                            measured.map(|m| m.rate),
+                            measured.and_then(|m| m.watts),
+                            measured.map_or(0, |m| u64::from(m.observations)),
+                        ),
+                        Some(own) => {
+                            (own.map(|m| m.rate), own.and_then(|m| m.watts), own.map_or(0, |m| u64::from(m.times)))
+                        }
+                    };
                     let first = book.sightings.get(&(*ask, kind, false)).and_then(|sighting| sighting.first_estimate);
                     cells.push(api::EstimateCell {
                         workload: name(ask.workload).to_owned(),
@@ -72,12 +88,12 @@ impl View<'_> {
                         kind: book.cluster().kinds()[j].name.clone(),
                         rate: cell.rate,
                         watts: cell.watts,
-                        standard_error: cell.standard_error,
-                        source: source(cell.source).into(),
-                        first_rate: first,
-                        measured_rate: measured.map(|m| m.rate),
-                        measured_watts: measured.and_then(|m| m.watts),
-                        measurements: measured.map_or(0, |m| u64::from(m.observations)),
+                        standard_error: may_tell.then_some(cell.standard_error),
+                        source: source(cell.source, may_tell).into(),
+                        first_rate: first.filter(|_| measurements > 0),
+                        measured_rate,
+                        measured_watts,
+                        measurements,
                     });
                 }
             }
@@ -88,6 +104,22 @@ impl View<'_> {
         Ok(api::Estimates { estimates: cells, next })
     }
 
+    /// The tenant whose own measurements are all that the caller may see; `None` for whoever may see all.
+    fn limited_to(&self, book: &Book) -> Option<u32> {
+        let shared = match self.source {
+            super::Source::Live(shared) => shared.options.estimates,
+            super::Source::Archive(_) => SharedEstimates::Shared,
+        };
+        // A tenant that is not known any more has measured nothing.
+        self.own_tenant(book).filter(|_| shared == SharedEstimates::Own).map(|own| own.map_or(u32::MAX, |own| own.0))
+    }
+
+    /// Whether the caller may know how sure an estimate is: that tells what was measured, and perhaps by whom.
+    fn may_tell(&self, book: &Book, ask: &RateQuery, kind: KindId, cell: &Estimate) -> bool {
+        let from_the_library = matches!(cell.source, Source::Stated | Source::Initial);
+        self.limited_to(book).is_none_or(|own| from_the_library || own_cell(book, ask, kind, own).is_some())
+    }
+
     /// The workloads of the caller's own live jobs; `None` for whoever may see all.
     fn own_workloads(&self, book: &Book) -> Option<std::collections::BTreeSet<arles_core::WorkloadId>> {
         let own = self.who.tenant.as_ref()?;
@@ -96,11 +128,18 @@ impl View<'_> {
     }
 }
 
-fn source(source: Source) -> &'static str {
+/// Where an estimate comes from. What others measured is an estimate like any other to whoever may not know of them.
+fn source(source: Source, may_tell: bool) -> &'static str {
     match source {
         Source::Stated => "stated",
         Source::Initial => "initial",
-        Source::Refined => "refined",
-        Source::Measured => "measured",
+        Source::Measured if may_tell => "measured",
+        Source::Refined | Source::Measured => "refined",
     }
+}
+
+/// What was measured of a cell on a tenant's own runs, gangs close together before spread ones.
+fn own_cell<'b>(book: &'b Book, ask: &RateQuery, kind: KindId, tenant: u32) -> Option<&'b OwnCell> {
+    let of = |spread: bool| book.own_measured.get(&((*ask, kind, spread), tenant));
+    of(false).or_else(|| of(true))
 }

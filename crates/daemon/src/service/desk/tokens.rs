@@ -165,7 +165,7 @@ fn find(store: &Store, name: &str) -> Result<StoredToken, Refusal> {
     })
 }
 
-fn not_written(error: &StoreError) -> Refusal {
+pub(super) fn not_written(error: &StoreError) -> Refusal {
     crate::store::log_error(error);
     Refusal::unavailable("journal", "the journal cannot be written", "see the server's log")
 }
@@ -180,6 +180,7 @@ pub fn fresh_token(name: &str, scope: Scope, tenant: Option<String>) -> (StoredT
         scope: scope.name().to_owned(),
         tenant,
         created: now(),
+        id: access::random_hex(8),
         expires: None,
         used: None,
         rotated: None,
