@@ -69,9 +69,9 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A name of somebody's making, without what would move a terminal's cursor.
+/// A name of somebody's making, without what would move a terminal's cursor or turn its text around.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    arles_core::name::harmless(text).into_owned()
 }
 
 /// The table of `arles queue`: a line a job, cut at the edge of the terminal, or with every reason whole.

@@ -191,7 +191,7 @@ fn wrong(parameter: &Parameter, text: &str) -> Refusal {
 
 /// As much of somebody's text as fits a sentence, without what would break a terminal.
 pub(super) fn short(text: &str) -> String {
-    let mut out: String = text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut out = arles_core::name::harmless(&text.chars().take(200).collect::<String>()).into_owned();
     if text.chars().nth(200).is_some() {
         out.push('…');
     }

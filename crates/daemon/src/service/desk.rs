@@ -209,13 +209,13 @@ impl Desk {
         request: api::TenantRequest,
     ) -> Result<api::Tenant, Refusal> {
         let weight = weight(request.weight)?;
-        if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
-            return Err(Refusal::unprocessable(
-                "tenant-name",
-                format!("'{}' is not a valid tenant name", name.escape_debug()),
-                "use 1 to 200 printable characters",
-            ));
-        }
+        // A tenant that older versions let in under such a name can still be given another weight.
+        let checked = if self.tenant(name).is_ok() {
+            name.to_owned()
+        } else {
+            self::name("tenant-name", "tenant name", name, 200)?
+        };
+        let name = checked.as_str();
         let known = self.shared.book().tenants.len();
         if known >= MOST_TENANTS && self.tenant(name).is_err() {
             let message = format!("the limit of {MOST_TENANTS} tenants is reached");
@@ -341,6 +341,15 @@ fn unknown<'n>(what: &str, name: &str, names: impl IntoIterator<Item = &'n str>)
 }
 
 /// Checks a weight of a tenant or a job.
+/// A name or a line of text that somebody wrote, by the one rule for them ([`arles_core::name`]).
+fn name(code: &'static str, what: &str, name: &str, most: usize) -> Result<String, Refusal> {
+    arles_core::name::check(name, most).map(str::to_owned).map_err(|wrong| {
+        let shown: String = name.chars().take(60).collect();
+        let (problem, hint) = wrong.split_once("; ").unwrap_or((&wrong, "use printable characters"));
+        Refusal::unprocessable(code, format!("the {what} '{}' {problem}", shown.escape_debug()), hint)
+    })
+}
+
 fn weight(weight: f64) -> Result<f64, Refusal> {
     check_weight(weight).map_err(|text| Refusal::unprocessable("weight", text, "use 1 for an ordinary weight"))
 }

@@ -50,6 +50,14 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
             path.display()
         ));
     }
+    if version < 0 || (version == 0 && application == APPLICATION) {
+        return refuse(format!(
+            "{} has format version {version}, which no arles ever wrote (expected 1 to {}); the file is damaged: use a backup, \
+             or the folder of another journal, with --state",
+            path.display(),
+            STEPS.len()
+        ));
+    }
     if version > STEPS.len() as i32 {
         return refuse(format!(
             "{} has format version {version}, and this arles reads up to version {}; use the version of arles that wrote it, or a newer one",
@@ -64,11 +72,13 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
 pub(super) fn migrate(connection: &mut Connection) -> Done<()> {
     let doing = StoreError::sqlite("migrating its tables");
     let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(&doing)?;
-    if version as usize == STEPS.len() {
+    // Checked before; still, a number from a file does not index anything unseen.
+    let done = usize::try_from(version).unwrap_or(0).min(STEPS.len());
+    if done == STEPS.len() {
         return Ok(());
     }
     let transaction = connection.transaction().map_err(&doing)?;
-    for step in &STEPS[version as usize..] {
+    for step in &STEPS[done..] {
         transaction.execute_batch(step).map_err(&doing)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION).map_err(&doing)?;

@@ -130,6 +130,20 @@ impl Parameters {
         params
     }
 
+    /// Whether these are numbers for exactly these kinds, as many as there must be and all of them finite: what was read from a
+    /// file may be anything, and is looked up by position.
+    #[must_use]
+    pub fn fit(&self, kinds: &[Kind]) -> bool {
+        let finite = |numbers: &[f64]| numbers.iter().all(|x| x.is_finite());
+        self.kinds.iter().eq(kinds.iter().map(|kind| &kind.name))
+            && self.specs.len() == self.kinds.len()
+            && self.seen.len() == self.kinds.len()
+            && self.flat.len() == ROLES * self.width()
+            && self.specs.iter().all(|spec| finite(spec))
+            && finite(&self.flat)
+            && self.conformal.iter().all(|x| x.is_finite() && *x >= 0.0)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

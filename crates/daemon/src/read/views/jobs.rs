@@ -292,7 +292,7 @@ fn line_of(program: &Program) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.extend(word.chars().take(LINE).map(|c| if c.is_control() { ' ' } else { c }));
+        line.extend(word.chars().take(LINE).map(|c| if arles_core::name::is_hidden(c) { ' ' } else { c }));
         if line.chars().count() > LINE {
             return line.chars().take(LINE - 1).chain(['…']).collect();
         }

@@ -13,14 +13,7 @@ impl Desk {
     /// # Errors
     /// When the name is taken or the tenant is not known.
     pub fn make_token(&self, request: api::TokenRequest) -> Result<api::Token, Refusal> {
-        let name = &request.name;
-        if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
-            return Err(Refusal::unprocessable(
-                "token-name",
-                format!("'{}' is not a valid token name", name.escape_debug()),
-                "use 1 to 100 printable characters",
-            ));
-        }
+        let name = super::name("token-name", "token name", &request.name, 100)?;
         match (&request.tenant, request.scope) {
             (Some(tenant), Scope::Tenant) => drop(self.tenant(tenant)?),
             (None, Scope::Tenant) => {
@@ -39,7 +32,7 @@ impl Desk {
             }
             (None, _) => {}
         }
-        let (token, secret) = fresh_token(&request.name, request.scope, request.tenant);
+        let (token, secret) = fresh_token(&name, request.scope, request.tenant);
         let kept = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner).put_token(&token);
         if !kept.map_err(|error| not_written(&error))? {
             return Err(Refusal::conflict(
