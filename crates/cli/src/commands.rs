@@ -8,6 +8,7 @@ mod catalog;
 mod check_config;
 mod check_model;
 mod compare;
+mod completions;
 mod demo;
 mod energy;
 mod estimate;
@@ -18,6 +19,7 @@ mod hold;
 mod import;
 mod kinds;
 mod learn;
+mod man;
 mod nodes;
 mod policies;
 mod policy;
@@ -102,6 +104,8 @@ commands! {
     workloads::Workloads,
     check_model::CheckModel,
     check_config::CheckConfig,
+    completions::Completions,
+    man::Man,
 }
 
 /// Does what was asked; results go to stdout.

@@ -61,6 +61,16 @@ pub(crate) fn remaining(job: &Job, now: f64) -> Option<f64> {
     job.eta.filter(|_| !job.state.over()).map(|eta| (eta - now).max(0.0))
 }
 
+/// Reads a job's number.
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    match text.trim().parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => {
+            Err(format!("'{text}' is not a job number; expected a whole number from 1 on, as 'arles queue' shows them"))
+        }
+    }
+}
+
 /// A text in at most so many characters.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {

@@ -2,6 +2,7 @@
 
 use crate::engines::{self, EngineSetup};
 use crate::fault::{EXIT_CODES, Failed, Hinted};
+use crate::notify::Notifier;
 use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
 use crate::setup::Setup;
 use crate::{cluster, files, logging};
@@ -47,6 +48,7 @@ impl Serve {
     pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
         let began = Instant::now();
         let settings = self.settings()?;
+        files::signals_are_handled();
         logging::start(settings.serve.log_format, settings.serve.log_level);
         let mut setup = Setup::new(&settings)?;
         if settings.serve.engine.name == "local" {
@@ -76,6 +78,7 @@ impl Serve {
             snapshot_entries: settings.serve.snapshot_entries,
             grace_seconds: settings.serve.grace_seconds,
         };
+        Notifier::from_environment().status("reading the journal");
         let service = Service::start(store, parts, options)?;
         serve(service, &settings.serve, &configured, token.as_deref(), began)
     }
@@ -163,10 +166,13 @@ fn serve(
             tracing::info!("the configuration has changed: {change}");
         }
         report_start(&service, settings, &url, token, began);
+        let mut notifier = Notifier::from_environment();
+        notifier.ready(&format!("dashboard and API at {url}"));
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(desk, options, listener, stopping));
-        let why = until_stopped(&service).await;
+        let why = until_stopped(&service, &mut notifier).await;
         tracing::info!("{why}");
+        notifier.stopping(why);
         let _ = stop.send(true);
         server.await.context("the HTTP server failed")??;
         anyhow::Ok(())
@@ -226,7 +232,7 @@ fn report_start(
 }
 
 /// Waits for a signal, or for the loop to fail; returns why.
-async fn until_stopped(service: &Service) -> &'static str {
+async fn until_stopped(service: &Service, notifier: &mut Notifier) -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     let (told, mut heard) = tokio::sync::mpsc::channel(1);
     let kinds = [
@@ -245,7 +251,7 @@ async fn until_stopped(service: &Service) -> &'static str {
         match tokio::time::timeout(Duration::from_millis(200), heard.recv()).await {
             Ok(why) => return why.unwrap_or("shutting down"),
             Err(_) if service.ended() => return "the journal cannot be written; shutting down",
-            Err(_) => {}
+            Err(_) => notifier.alive(service.since_last_pass()),
         }
     }
 }

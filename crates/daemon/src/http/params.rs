@@ -147,6 +147,7 @@ impl Params {
             states,
             tenant: self.text("tenant"),
             workload: self.text("workload"),
+            name: self.text("name"),
             oldest_first: self.choice("order") == Some("oldest"),
             cursor,
             limit,

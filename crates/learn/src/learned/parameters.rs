@@ -130,13 +130,12 @@ impl Parameters {
         params
     }
 
-    /// Whether these are numbers for exactly these kinds, as many as there must be and all of them finite: what was read from a
-    /// file may be anything, and is looked up by position.
+    /// Whether there are as many numbers as the kinds say, all of them finite: what was read from a file may be anything, and numbers
+    /// are looked up by position.
     #[must_use]
-    pub fn fit(&self, kinds: &[Kind]) -> bool {
+    pub fn is_sound(&self) -> bool {
         let finite = |numbers: &[f64]| numbers.iter().all(|x| x.is_finite());
-        self.kinds.iter().eq(kinds.iter().map(|kind| &kind.name))
-            && self.specs.len() == self.kinds.len()
+        self.specs.len() == self.kinds.len()
             && self.seen.len() == self.kinds.len()
             && self.flat.len() == ROLES * self.width()
             && self.specs.iter().all(|spec| finite(spec))
@@ -224,5 +223,31 @@ impl Parameters {
             }
         }
         shrunk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arles_core::Library;
+
+    #[test]
+    fn numbers_of_another_length_are_not_sound() {
+        let kinds = &Library::builtin().kinds()[..3];
+        let whole = Parameters::start(kinds, 0.5);
+        assert!(whole.is_sound());
+        let wrong = |change: fn(&mut Parameters)| {
+            let mut params = whole.clone();
+            change(&mut params);
+            assert!(!params.is_sound());
+        };
+        wrong(|params| drop(params.flat.pop()));
+        wrong(|params| params.flat.push(0.0));
+        wrong(|params| params.flat.clear());
+        wrong(|params| drop(params.kinds.pop()));
+        wrong(|params| drop(params.specs.pop()));
+        wrong(|params| drop(params.seen.pop()));
+        wrong(|params| params.flat[0] = f64::NAN);
+        wrong(|params| params.conformal[1] = f64::INFINITY);
     }
 }

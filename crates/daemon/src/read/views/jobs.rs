@@ -47,6 +47,7 @@ impl View<'_> {
                         && (query.states.is_empty() || query.states.contains(&record.state))
                         && tenant.as_ref().is_none_or(|name| book.tenants[record.spec.tenant.index()].name == *name)
                         && workload.is_none_or(|name| book.workloads.name(record.spec.workload) == name)
+                        && (query.name.is_none() || record.name == query.name)
                 };
                 let live: Vec<&Record> = match query.oldest_first {
                     true => book.jobs.values().map(AsRef::as_ref).filter(fits).take(limit).collect(),
@@ -61,6 +62,7 @@ impl View<'_> {
             let filter = PastFilter {
                 tenant,
                 workload: workload.map(str::to_owned),
+                name: query.name.clone(),
                 states: over,
                 oldest_first: query.oldest_first,
                 beyond,
