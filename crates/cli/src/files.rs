@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+/// Signals that ask a program to end, by their numbers.
+const HANGUP: i32 = 1;
+const INTERRUPT: i32 = 2;
+const TERMINATE: i32 = 15;
+
 /// Files that are to be removed when a signal ends the program.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Whether somebody else sees to it that the program ends.
@@ -52,24 +57,36 @@ impl Drop for Unfinished {
     }
 }
 
+/// Signals that whoever started this program wants ignored, a bit each: `nohup` does that.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Waits for a signal, or for ever where it is ignored.
+async fn heard(number: i32, ignored: u64) {
+    use tokio::signal::unix::{SignalKind, signal};
+    if ignored >> (number - 1) & 1 == 0
+        && let Ok(mut signals) = signal(SignalKind::from_raw(number))
+    {
+        signals.recv().await;
+    } else {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Removes what is unfinished when a signal comes, and ends the program as the signal would have.
 fn watch_signals() {
-    use tokio::signal::unix::{SignalKind, signal};
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let ignored = ignored();
     let number = runtime.block_on(async {
-        let listen = |kind: SignalKind| signal(kind).ok();
-        let (Some(mut interrupt), Some(mut hangup), Some(mut terminate)) =
-            (listen(SignalKind::interrupt()), listen(SignalKind::hangup()), listen(SignalKind::terminate()))
-        else {
-            return None;
-        };
         tokio::select! {
-            _ = interrupt.recv() => Some(2),
-            _ = hangup.recv() => Some(1),
-            _ = terminate.recv() => Some(15),
+            () = heard(HANGUP, ignored) => HANGUP,
+            () = heard(INTERRUPT, ignored) => INTERRUPT,
+            () = heard(TERMINATE, ignored) => TERMINATE,
         }
     });
-    let Some(number) = number else { return };
     // The lock is kept to the end: nothing is given its name any more.
     let all = unfinished();
     for path in all.iter() {

@@ -107,8 +107,16 @@ fn names(folder: &Path) -> Vec<String> {
 fn an_interrupted_command_leaves_no_half_files() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let folder = folder(&format!("operations-part-{signal}"));
-        let child = Command::new(env!("CARGO_BIN_EXE_arles"))
-            .args(["generate", "jobs=50000000", "-o", "trace.csv"])
+        // Whoever runs the tests in the background has these signals ignored, and so would the command.
+        let child = Command::new("env")
+            .args([
+                "--default-signal=INT,TERM",
+                env!("CARGO_BIN_EXE_arles"),
+                "generate",
+                "jobs=50000000",
+                "-o",
+                "trace.csv",
+            ])
             .current_dir(&folder)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -182,7 +182,7 @@ fn the_clock_stands_still_when_the_server_is_lost() {
     assert_eq!(page.eval(&text("countdown")), json!("–"));
     // What an older journal may hold is shown, and does no harm.
     let shown = page.eval(
-        "import('/base.js').then(({ h }) => { const b = h('b', { title: 'x\\u202ey' }, 'a\\u202eb\\u0007c'); return b.title + b.textContent; })",
+        "import('/dashboard/base.js').then(({ h }) => { const b = h('b', { title: 'x\\u202ey' }, 'a\\u202eb\\u0007c'); return b.title + b.textContent; })",
     );
     assert_eq!(shown, json!("x\u{fffd}ya\u{fffd}b\u{fffd}c"));
 }

@@ -35,11 +35,11 @@ fn pages(command: &Command, name: &str, folder: &Path) -> Result<usize> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         written += pages(below, &format!("{name}-{}", below.get_name()), folder)?;
     }
-    // The date stays out of it, so that the same source makes the same pages.
+    // The version stands where the date would, so that the same source makes the same pages.
     let page = clap_mangen::Man::new(command.clone())
         .title(name.to_uppercase())
         .section("1")
-        .date("")
+        .date(env!("CARGO_PKG_VERSION"))
         .source(format!("arles {}", env!("CARGO_PKG_VERSION")))
         .manual("User Commands");
     let mut draft = Draft::create(&folder.join(format!("{name}.1")))?;

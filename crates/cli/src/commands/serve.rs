@@ -24,6 +24,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Receiver;
 
 /// Run the scheduler as a service, with an API and a dashboard
 #[derive(Args)]
@@ -165,12 +166,13 @@ fn serve(
         for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
             tracing::info!("the configuration has changed: {change}");
         }
+        let mut signals = stop_signals()?;
         report_start(&service, settings, &url, token, began);
         let mut notifier = Notifier::from_environment();
         notifier.ready(&format!("dashboard and API at {url}"));
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(desk, options, listener, stopping));
-        let why = until_stopped(&service, &mut notifier).await;
+        let why = until_stopped(&service, &mut signals, &mut notifier).await;
         tracing::info!("{why}");
         notifier.stopping(why);
         let _ = stop.send(true);
@@ -231,24 +233,33 @@ fn report_start(
     tracing::info!("ready: dashboard and API at {url}");
 }
 
-/// Waits for a signal, or for the loop to fail; returns why.
-async fn until_stopped(service: &Service, notifier: &mut Notifier) -> &'static str {
+/// Listens for the signals that end the daemon; who listens before it says "ready" misses none.
+fn stop_signals() -> Result<Receiver<&'static str>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (told, mut heard) = tokio::sync::mpsc::channel(1);
+    let (told, heard) = tokio::sync::mpsc::channel(1);
     let kinds = [
         (SignalKind::terminate(), "SIGTERM received; shutting down"),
         (SignalKind::interrupt(), "SIGINT received; shutting down"),
     ];
     for (kind, why) in kinds {
-        let Ok(mut signals) = signal(kind) else { return "cannot install signal handlers; shutting down" };
+        let mut signals = signal(kind).context("cannot install signal handlers")?;
         let told = told.clone();
         tokio::spawn(async move {
             signals.recv().await;
             let _ = told.send(why).await;
         });
     }
+    Ok(heard)
+}
+
+/// Waits for a signal, or for the loop to fail; returns why. The service manager is told meanwhile that all is well, if it is.
+async fn until_stopped(
+    service: &Service,
+    signals: &mut Receiver<&'static str>,
+    notifier: &mut Notifier,
+) -> &'static str {
     loop {
-        match tokio::time::timeout(Duration::from_millis(200), heard.recv()).await {
+        match tokio::time::timeout(Duration::from_millis(200), signals.recv()).await {
             Ok(why) => return why.unwrap_or("shutting down"),
             Err(_) if service.ended() => return "the journal cannot be written; shutting down",
             Err(_) => notifier.alive(service.since_last_pass()),
