@@ -241,12 +241,12 @@ mod tests {
             change(&mut params);
             assert!(!params.is_sound());
         };
-        wrong(|params| drop(params.flat.pop()));
+        wrong(|params| params.flat.truncate(5));
         wrong(|params| params.flat.push(0.0));
         wrong(|params| params.flat.clear());
-        wrong(|params| drop(params.kinds.pop()));
-        wrong(|params| drop(params.specs.pop()));
-        wrong(|params| drop(params.seen.pop()));
+        wrong(|params| params.kinds.truncate(2));
+        wrong(|params| params.specs.truncate(2));
+        wrong(|params| params.seen.truncate(2));
         wrong(|params| params.flat[0] = f64::NAN);
         wrong(|params| params.conformal[1] = f64::INFINITY);
     }
