@@ -10,7 +10,7 @@ use std::io::Write;
 #[derive(Args)]
 #[command(after_help = format!("{HELP}\n\n{EXIT_CODES}"))]
 pub(crate) struct Completions {
-    /// Shell
+    /// Shell that is to read the script
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
