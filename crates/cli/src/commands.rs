@@ -19,6 +19,7 @@ mod hold;
 mod import;
 mod kinds;
 mod learn;
+mod log;
 mod man;
 mod nodes;
 mod policies;
@@ -26,6 +27,7 @@ mod policy;
 mod queue;
 mod replay;
 mod reproduce;
+mod restore;
 mod run;
 mod serve;
 mod show;
@@ -34,6 +36,7 @@ mod submit;
 mod tenants;
 mod token;
 mod top;
+mod verify;
 mod workloads;
 mod world;
 
@@ -86,7 +89,10 @@ commands! {
     audit::Audit,
     energy::Energy,
     token::Token,
+    log::Log,
     backup::Backup,
+    restore::Restore,
+    verify::Verify,
     run::Run,
     simulate::Simulate,
     compare::Compare,

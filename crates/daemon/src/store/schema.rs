@@ -26,6 +26,21 @@ const STEPS: &[&str] = &["
     "
     CREATE TABLE point (
         resolution INTEGER NOT NULL, at INTEGER NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (resolution, at)) STRICT, WITHOUT ROWID;
+",
+    "
+    ALTER TABLE journal ADD COLUMN by TEXT;
+    ALTER TABLE journal ADD COLUMN chain BLOB;
+    ALTER TABLE snapshot ADD COLUMN chain BLOB;
+    ALTER TABLE snapshot ADD COLUMN seal BLOB;
+    ALTER TABLE meta ADD COLUMN seal BLOB;
+    ALTER TABLE token ADD COLUMN seal BLOB;
+    CREATE TABLE deed (
+        id INTEGER PRIMARY KEY, seq INTEGER, at INTEGER NOT NULL, name TEXT NOT NULL, address TEXT, kind TEXT NOT NULL, tenant TEXT,
+        job INTEGER, text TEXT NOT NULL) STRICT;
+    CREATE INDEX deed_of_tenant ON deed (tenant, id);
+    CREATE INDEX deed_of_job ON deed (job, id);
+    CREATE INDEX deed_at ON deed (at);
+    CREATE INDEX past_ended ON past (ended);
 "];
 
 /// Refuses files that are something else, or newer than this program.
@@ -52,8 +67,8 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
     }
     if version < 0 || (version == 0 && application == APPLICATION) {
         return refuse(format!(
-            "{} has format version {version}, which no arles ever wrote (expected 1 to {}); the file is damaged: use a backup, \
-             or the folder of another journal, with --state",
+            "{} has format version {version}, which no arles ever wrote (expected 1 to {}); the file is damaged: 'arles restore' \
+             brings a backup back",
             path.display(),
             STEPS.len()
         ));
@@ -66,6 +81,14 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether a file that passed [`check`] must be brought up to date before it can be read.
+pub(super) fn is_older(connection: &Connection) -> Done<bool> {
+    let version: i32 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(StoreError::sqlite("reading its version"))?;
+    Ok(usize::try_from(version).is_ok_and(|version| version < STEPS.len()))
 }
 
 /// Brings the tables to this program's version, all steps or none.
@@ -81,6 +104,8 @@ pub(super) fn migrate(connection: &mut Connection) -> Done<()> {
     for step in &STEPS[done..] {
         transaction.execute_batch(step).map_err(&doing)?;
     }
+    super::meta::seal_all(&transaction).map_err(&doing)?;
+    super::tokens::seal_all(&transaction).map_err(&doing)?;
     transaction.pragma_update(None, "application_id", APPLICATION).map_err(&doing)?;
     transaction.pragma_update(None, "user_version", STEPS.len() as i32).map_err(&doing)?;
     transaction.commit().map_err(doing)
