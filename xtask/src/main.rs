@@ -3,6 +3,7 @@
 
 mod cargo;
 mod chaos;
+mod deb;
 mod kill;
 mod same;
 mod skips;
@@ -23,6 +24,7 @@ const TASKS: &[Task] = &[
     Task { name: "tidy", usage: tidy::USAGE, run: tidy::run },
     Task { name: "chaos", usage: chaos::USAGE, run: chaos::run },
     Task { name: "kill", usage: kill::USAGE, run: kill::run },
+    Task { name: "deb", usage: deb::USAGE, run: deb::run },
     Task { name: "same", usage: same::USAGE, run: same::run },
 ];
 

@@ -8,6 +8,7 @@ mod catalog;
 mod check_config;
 mod check_model;
 mod compare;
+mod completions;
 mod demo;
 mod energy;
 mod estimate;
@@ -19,6 +20,7 @@ mod import;
 mod kinds;
 mod learn;
 mod log;
+mod man;
 mod nodes;
 mod policies;
 mod policy;
@@ -108,6 +110,8 @@ commands! {
     workloads::Workloads,
     check_model::CheckModel,
     check_config::CheckConfig,
+    completions::Completions,
+    man::Man,
 }
 
 /// Does what was asked; results go to stdout.

@@ -100,6 +100,8 @@ fn made(entry: &EstimatorEntry, setting: &Setting<'_>) -> Result<Box<dyn Estimat
     let cache = cache_file(setting).filter(|_| entry.name == "learned" && described);
     let Some(path) = cache else { return (entry.make)(setting) };
     let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Parameters>(&text).ok());
+    // A file that somebody cut is as good as none.
+    let kept = kept.filter(Parameters::is_sound);
     let numbers = kept.unwrap_or_else(|| {
         let (numbers, _) = learned::train(&Setting { catalog: &Catalog::default(), ..*setting });
         let _ = keep(&path, &numbers);

@@ -72,5 +72,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// A line on stderr; where there is none to write to, nobody wanted to read it.
 pub(crate) fn remark(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{line}");
+    // Names of others' making may stand in it; line breaks are ours.
+    let line = line.to_string();
+    let lines: Vec<_> = line.split('\n').map(arles_core::name::harmless).collect();
+    let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }

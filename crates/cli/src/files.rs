@@ -1,19 +1,108 @@
 //! Files that are there whole or not at all.
 //!
 //! What is written goes to a temporary file beside the target, made *before* the work begins, so that a folder that
-//! cannot be written is known at once; only [`Draft::keep`] gives it its name. Dropped before that, it is removed.
+//! cannot be written is known at once; only [`Draft::keep`] gives it its name. Dropped before that, it is removed, and so it is
+//! when a signal ends the program.
 
 use crate::fault::Failed;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+/// Signals that ask a program to end, by their numbers.
+const HANGUP: i32 = 1;
+const INTERRUPT: i32 = 2;
+const TERMINATE: i32 = 15;
+
+/// Files that are to be removed when a signal ends the program.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Whether somebody else sees to it that the program ends.
+static HANDLED: AtomicBool = AtomicBool::new(false);
+
+/// Says that this command ends by itself when it is told to; unfinished files are removed all the same.
+pub(crate) fn signals_are_handled() {
+    HANDLED.store(true, Ordering::Relaxed);
+}
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that is removed if a signal ends the program before this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// From now on; the file need not be there yet.
+    pub(crate) fn new(path: &Path) -> Self {
+        static WATCH: Once = Once::new();
+        WATCH.call_once(|| {
+            // Without the thread the file may stay behind, which is no reason to do nothing.
+            let _ = std::thread::Builder::new().name("signals".into()).spawn(watch_signals);
+        });
+        unfinished().push(path.to_owned());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut all = unfinished();
+        if let Some(at) = all.iter().position(|path| *path == self.0) {
+            all.swap_remove(at);
+        }
+    }
+}
+
+/// Signals that whoever started this program wants ignored, a bit each: `nohup` does that.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Waits for a signal, or for ever where it is ignored.
+async fn heard(number: i32, ignored: u64) {
+    use tokio::signal::unix::{SignalKind, signal};
+    if ignored >> (number - 1) & 1 == 0
+        && let Ok(mut signals) = signal(SignalKind::from_raw(number))
+    {
+        signals.recv().await;
+    } else {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Removes what is unfinished when a signal comes, and ends the program as the signal would have.
+fn watch_signals() {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let ignored = ignored();
+    let number = runtime.block_on(async {
+        tokio::select! {
+            () = heard(HANGUP, ignored) => HANGUP,
+            () = heard(INTERRUPT, ignored) => INTERRUPT,
+            () = heard(TERMINATE, ignored) => TERMINATE,
+        }
+    });
+    // The lock is kept to the end: nothing is given its name any more.
+    let all = unfinished();
+    for path in all.iter() {
+        let _ = fs::remove_file(path);
+    }
+    if !HANDLED.load(Ordering::Relaxed) {
+        std::process::exit(128 + number);
+    }
+}
 
 /// A file in the making.
 #[derive(Debug)]
 pub(crate) struct Draft {
     target: PathBuf,
     temporary: PathBuf,
+    _removed_by_signals: Unfinished,
     out: Option<BufWriter<File>>,
 }
 
@@ -25,10 +114,11 @@ impl Draft {
             .filter(|_| !target.is_dir())
             .ok_or_else(|| Failed(format!("cannot write '{}': it is not a file path; give one", target.display())))?;
         let temporary = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let removed = Unfinished::new(&temporary);
         let file = File::create(&temporary).map_err(|error| {
             Failed(format!("cannot write '{}' ({error}); give a path in a folder you can write", target.display()))
         })?;
-        Ok(Self { target: target.to_owned(), temporary, out: Some(BufWriter::new(file)) })
+        Ok(Self { target: target.to_owned(), temporary, _removed_by_signals: removed, out: Some(BufWriter::new(file)) })
     }
 
     /// Where to write.

@@ -61,6 +61,16 @@ pub(crate) fn remaining(job: &Job, now: f64) -> Option<f64> {
     job.eta.filter(|_| !job.state.over()).map(|eta| (eta - now).max(0.0))
 }
 
+/// Reads a job's number.
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    match text.trim().parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => {
+            Err(format!("'{text}' is not a job number; expected a whole number from 1 on, as 'arles queue' shows them"))
+        }
+    }
+}
+
 /// A text in at most so many characters.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -69,9 +79,9 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A name of somebody's making, without what would move a terminal's cursor.
+/// A name of somebody's making, without what would move a terminal's cursor or turn its text around.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    arles_core::name::harmless(text).into_owned()
 }
 
 /// The table of `arles queue`: a line a job, cut at the edge of the terminal, or with every reason whole.

@@ -13,6 +13,7 @@ mod flags;
 mod jobs;
 mod logging;
 mod measured;
+mod notify;
 mod output;
 mod progress;
 mod quantity;

@@ -2,10 +2,16 @@
 //!
 //! A cell knows two texts: the short one for people and the exact one for programs. Columns are as wide as what is in
 //! them; only a table's last column, where it is prose, is broken into lines that fit the terminal.
+//!
+//! Whatever names hold, nothing that is printed here moves a cursor, turns text around or is a formula to a spreadsheet: characters that
+//! cannot be seen are replaced (in JSON they are escaped, so programs read them as they are), and a cell of text in CSV that
+//! begins like a formula has an apostrophe before it. Numbers stay numbers.
 
 use anyhow::Result;
+use arles_core::name::{harmless, is_hidden};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::Write;
 
 /// How results are printed. (Remarks on the variants would make clap spread every help text over two screens.)
@@ -78,25 +84,40 @@ impl Column {
 pub(crate) struct Cell {
     shown: String,
     exact: String,
+    /// Whether the exact text is a number of ours, which may begin with a minus sign.
+    number: bool,
 }
 
 impl Cell {
     /// A short text for people and the exact number for programs.
     pub(crate) fn number(shown: String, exact: f64) -> Self {
-        Self { shown, exact: if exact.is_finite() { exact.to_string() } else { String::new() } }
+        Self { shown, exact: if exact.is_finite() { exact.to_string() } else { String::new() }, number: true }
     }
 
     /// A title for people and a name for programs.
     pub(crate) fn named(shown: &str, exact: &str) -> Self {
-        Self { shown: shown.to_owned(), exact: exact.to_owned() }
+        Self { shown: seen(shown, " "), exact: seen(exact, "\n"), number: false }
+    }
+
+    /// As it stands in CSV. Spreadsheets calculate what begins with one of these signs, whatever quotes are around it; the apostrophe is
+    /// how they are told that a cell is text.
+    fn csv(&self) -> Cow<'_, str> {
+        let formula = self.exact.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+        let number = self.number || self.exact == "-" || self.exact.parse().is_ok_and(f64::is_finite);
+        if formula && !number { Cow::Owned(format!("'{}", self.exact)) } else { Cow::Borrowed(&self.exact) }
     }
 }
 
 impl<T: ToString> From<T> for Cell {
     fn from(value: T) -> Self {
         let text = value.to_string();
-        Self { exact: text.clone(), shown: text }
+        Self { exact: seen(&text, "\n"), shown: seen(&text, " "), number: false }
     }
+}
+
+/// A text without hidden characters, its line breaks as given: one would begin another row for people, and is quoted for programs.
+fn seen(text: &str, line_break: &str) -> String {
+    text.split('\n').map(harmless).collect::<Vec<_>>().join(line_break)
 }
 
 /// Rows under columns.
@@ -204,7 +225,7 @@ impl Table {
         // Writing to memory cannot fail, and rows are as long as the header.
         let _ = writer.write_record(self.columns.iter().map(|column| column.name));
         for row in self.rows.iter().flatten() {
-            let _ = writer.write_record(row.iter().map(|cell| &cell.exact));
+            let _ = writer.write_record(row.iter().map(|cell| cell.csv().into_owned()));
         }
         writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
     }
@@ -231,7 +252,25 @@ pub(crate) fn print(out: &mut dyn Write, format: Format, table: &Table, value: &
 /// Prints a JSON document.
 pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)?;
-    Ok(writeln!(out, "{text}")?)
+    Ok(writeln!(out, "{}", escaped(&text))?)
+}
+
+/// A JSON text whose hidden characters are escaped. They stand inside of strings only, but for the line breaks between values.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| c != '\n' && is_hidden(c);
+    if !text.contains(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if hidden(c) {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
 }
 
 /// Prints prose below a table, in lines that fit the terminal.
@@ -243,7 +282,7 @@ pub(crate) fn paragraph(out: &mut dyn Write, text: &str) -> Result<()> {
 /// Prints sentences in lines that fit the terminal, and are not too long to read.
 pub(crate) fn prose(out: &mut dyn Write, text: &str) -> Result<()> {
     for line in wrapped(text, terminal_width().min(100)) {
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", harmless(&line))?;
     }
     Ok(())
 }
@@ -297,6 +336,31 @@ mod tests {
         let expect =
             "name  rate  about\n       1/s\na     1.23  one two three four five\n            six\n\nlong     -  x, y\n";
         assert_eq!(table().text(36), expect);
+    }
+
+    #[test]
+    fn a_cell_of_text_is_no_formula_and_a_number_is_a_number() {
+        let mut table = Table::new(vec![Column::left("name", "name"), Column::right("n", "n"), Column::left("m", "m")]);
+        let exact = || Cell::number("-2".into(), -2.0);
+        for name in ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "＝1", "a=b", "-7", "-"] {
+            table.row(vec![name.into(), exact(), Cell::named(name, name)]);
+        }
+        let expect = "name,n,m\n'=1+1,-2,'=1+1\n'+cmd,-2,'+cmd\n'-2+3,-2,'-2+3\n'@SUM(A1),-2,'@SUM(A1)\n'＝1,-2,'＝1\n\
+                      a=b,-2,a=b\n-7,-2,-7\n-,-2,-\n";
+        assert_eq!(table.csv(), expect);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_replaced_and_in_json_escaped() {
+        let mut table = Table::new(vec![Column::left("name", "name")]);
+        table.row(vec!["a\u{1b}[2Jb\u{202e}c".into()]);
+        assert_eq!(table.text(80), "name\na\u{fffd}[2Jb\u{fffd}c\n");
+        assert_eq!(table.csv(), "name\na\u{fffd}[2Jb\u{fffd}c\n");
+        let mut out = Vec::new();
+        json(&mut out, &["a\u{1b}\u{202e}\u{e0041}"]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "[\n  \"a\\u001b\\u202e\\udb40\\udc41\"\n]\n");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), ["a\u{1b}\u{202e}\u{e0041}"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! whoever happens to have bound a port gets none.
 
 use crate::fault::{Hinted, remark};
+use crate::jobs;
 use crate::output::{Format, OutputFlag};
 use anyhow::Result;
 use arles_api as api;
@@ -31,6 +32,9 @@ const DEFAULT_URL: &str = "http://127.0.0.1:7117";
 const STATE: &str = "arles-state";
 /// Most entries that the server gives at once.
 const PAGE: u32 = 1000;
+
+/// Jobs of one name that are listed where a name is not enough.
+const MOST_NAMESAKES: u32 = 5;
 
 /// Which daemon, and who is asking.
 #[derive(Args, Clone)]
@@ -197,11 +201,25 @@ impl ReadFlags {
 /// One job of a daemon or of a journal.
 #[derive(Args)]
 pub(crate) struct JobFlags {
-    /// Job ID
-    #[arg(value_name = "JOB", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) job: u64,
+    /// Job number, or its name
+    #[arg(value_name = "JOB")]
+    job: String,
     #[command(flatten)]
     pub(crate) read: ReadFlags,
+}
+
+impl JobFlags {
+    /// Where to ask, and for which job.
+    pub(crate) fn open(&self) -> Result<(Source, u64)> {
+        let source = self.read.open()?;
+        let job = match self.job.trim() {
+            number if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                jobs::number(number).map_err(anyhow::Error::msg)?
+            }
+            name => source.job_named(name)?,
+        };
+        Ok((source, job))
+    }
 }
 
 /// How much of a long list.
@@ -250,7 +268,12 @@ impl Source {
         if !states.is_empty() {
             path += &format!("&state={}", states.join(","));
         }
-        let texts = [("tenant", &query.tenant), ("workload", &query.workload), ("cursor", &query.cursor)];
+        let texts = [
+            ("tenant", &query.tenant),
+            ("workload", &query.workload),
+            ("name", &query.name),
+            ("cursor", &query.cursor),
+        ];
         for (name, value) in texts {
             path += &value.as_ref().map_or(String::new(), |value| format!("&{name}={}", encode(value)));
         }
@@ -275,6 +298,35 @@ impl Source {
         query.limit = Some(1);
         let more = all.next.is_some() && !self.jobs(&query)?.jobs.is_empty();
         Ok((all, more))
+    }
+
+    /// The number of the job that goes by this name: the one that lives, or else the newest that is over.
+    fn job_named(&self, name: &str) -> Result<u64> {
+        let query = JobsQuery { name: Some(name.to_owned()), limit: Some(MOST_NAMESAKES), ..JobsQuery::default() };
+        let live = self.jobs(&JobsQuery { states: api::JobState::ALL[..4].to_vec(), ..query.clone() })?.jobs;
+        let found = if live.is_empty() { self.jobs(&query)?.jobs } else { live };
+        let numbers: Vec<String> = found.iter().map(|job| job.id.to_string()).collect();
+        match found.as_slice() {
+            [one] => Ok(one.id),
+            [newest, ..] if newest.state.over() => {
+                remark(format_args!(
+                    "arles: several jobs were named '{name}'; this is the newest, job {} (others: {})",
+                    newest.id,
+                    numbers[1..].join(", ")
+                ));
+                Ok(newest.id)
+            }
+            [_, ..] => Err(Hinted::new(
+                format!("several live jobs are named '{name}': {}", numbers.join(", ")),
+                "give the number of one of them",
+            )
+            .into()),
+            [] => Err(Hinted::new(
+                format!("'{name}' is neither a job number nor the name of a job that you may see"),
+                "expected a whole number from 1 on, or a name; 'arles queue --all' lists both",
+            )
+            .into()),
+        }
     }
 
     pub(crate) fn job(&self, id: u64) -> Result<api::Job> {

@@ -216,7 +216,7 @@ mod tests {
         );
         assert!(text("[simulation]\n\nround = 'x'").starts_with("my.toml:3: simulation.round: 'x' is not a duration"));
         assert!(text("round = 3").starts_with("my.toml:1: 'round' is outside of any section"));
-        assert!(text("[cluster\n").starts_with("my.toml:1: this is not TOML"));
+        assert!(text("[cluster\n").starts_with("my.toml:1:9: this is not TOML"));
         let put = |key: &'static str, value: &'static str| wrong(move |s| s.put(key, value, "--flag"));
         assert!(put("simulation.policies", "max-min-fairnes").starts_with(
             "--flag: there is no policy 'max-min-fairnes' (did you mean max-min-fairness?); expected one of oef-coop, "

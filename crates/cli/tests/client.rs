@@ -276,6 +276,36 @@ fn a_backup_while_the_daemon_runs_and_a_restart() {
 }
 
 #[test]
+fn a_job_is_found_by_its_name() {
+    let daemon = Daemon::open("client-named");
+    daemon.says("submit lm-b20 -t vision --steps 1e9 --name nightly");
+    daemon.says("submit lm-b20 -t vision --steps 1e9 --name twice --count 2");
+    assert_eq!(daemon.json("show nightly")["id"], 1);
+    assert!(daemon.says("explain nightly").contains("Job 1 "));
+    let told = daemon.refuses("show twice");
+    assert!(told.contains("several live jobs are named 'twice': 3, 2") && told.contains("give the number"), "{told}");
+    daemon.says("cancel 2 --yes");
+    daemon.says("cancel 3 --yes");
+    wait_for("both are over", || ["2", "3"].iter().all(|job| daemon.state(job.parse().unwrap()) == "cancelled"));
+    // Of those that are over it is the newest, and that is said.
+    let ran = daemon.arles(&["show", "twice", "-o", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&ran.stdout).expect("JSON")["id"], 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("this is the newest, job 3 (others: 2)"), "{}", ran.stderr);
+    assert_eq!(daemon.json("show nightly --journal state")["id"], 1, "a journal knows names too");
+}
+
+#[test]
+fn a_backup_says_that_it_copies_a_folder() {
+    let daemon = Daemon::open("client-backup-url");
+    let told = daemon.refuses("backup copy.db");
+    assert!(told.contains("cannot be made through ARLES_URL") && told.contains("--state FOLDER"), "{told}");
+    assert!(!daemon.folder.join("copy.db").exists());
+    daemon.says("backup copy.db --state state");
+    let metrics = daemon.folder.join("state/last-backup");
+    assert!(metrics.is_file(), "the daemon can say how old the last backup is");
+}
+
+#[test]
 fn nobody_there_is_a_failure_with_a_hint() {
     let folder = folder("client-nobody");
     for command in ["queue", "show 1", "cancel 1", "top --once", "policy fifo", "token list", "submit lm-b20 --steps 1"]
@@ -307,8 +337,10 @@ fn wrong_input_is_refused_in_a_sentence() {
         ("submit lm-b20 -t vision --steps 1 --gpus v100:1 --kinds k80", "--kinds names kinds too"),
         ("submit lm-b20 -t vision --steps 1 --kinds a100", "this cluster has no GPUs of kind 'a100'"),
         ("show 99", "job 99 does not exist"),
-        ("show 0", "0 is not in 1.."),
-        ("explain x", "invalid digit"),
+        ("show 0", "'0' is not a job number; expected a whole number from 1 on"),
+        ("explain x", "'x' is neither a job number nor the name of a job that you may see"),
+        ("cancel nightly", "'nightly' is not a job number; expected a whole number from 1 on"),
+        ("hold nightly", "'nightly' is not a job number"),
         ("queue --state happy", "'happy' is not a job state"),
         ("policy fif", "did you mean fifo?"),
         ("tenants set vision 0", "expected a number from"),

@@ -27,6 +27,7 @@ fn files() -> Vec<(&'static str, String)> {
         ("nan.json", r#"{"v100": {"('A3C', 1)": {"null": NaN}}}"#.into()),
         ("minus.json", r#"{"v100": {"('A3C', 1)": {"null": -1.0}}}"#.into()),
         ("none.json", "{}".into()),
+        ("cut.json", "{\"v100\":\n  }".into()),
         ("strange.json", r#"{"v100": {"('Mine', 1)": {"null": 1.0}}}"#.into()),
         ("few.json", r#"{"v100": {"('A3C', 1)": {"null": 1.0}}}"#.into()),
         ("key.toml", "[simulation]\nruond = \"6m\"\n".into()),
@@ -69,6 +70,11 @@ const CASES: &[(&str, &str)] = &[
     ("import missing.csv", "missing.csv: cannot read this file"),
     ("replay missing.jsonl", "missing.jsonl: cannot read this file"),
     ("allocate missing.json", "missing.json: cannot read this file"),
+    (
+        "simulate --trace good.csv --rates cut.json",
+        "cut.json:2:3: this is no JSON from here on (expected value); expected a table in Gavel's form",
+    ),
+    ("cancel nightly", "'nightly' is not a job number; expected a whole number from 1 on"),
     ("check-config", "arles.toml: cannot read this file"),
     ("check-model --rates missing.json", "missing.json: cannot read this file"),
     // Submissions that no server is asked about.
@@ -219,7 +225,7 @@ const CASES: &[(&str, &str)] = &[
     ("check-config section.toml", "section.toml:1: there is no section [simulations] (did you mean simulation?)"),
     ("check-config value.toml", "value.toml:2: cluster.gpus-per-node: '0' cannot be used"),
     ("check-config type.toml", "type.toml:2: simulation.seed cannot be used; expected a text, a number"),
-    ("check-config broken.toml", "broken.toml:1: this is not TOML"),
+    ("check-config broken.toml", "broken.toml:1:12: this is not TOML"),
     // Journals.
     ("replay journal.jsonl", "journal.jsonl: line 1: this is not the head of a journal"),
     ("replay nothing.jsonl", "nothing.jsonl: line 1: the journal is empty"),

@@ -20,6 +20,7 @@ pub mod library;
 mod live;
 pub mod meter;
 pub mod model;
+pub mod name;
 pub mod place;
 pub mod program;
 pub mod quota;

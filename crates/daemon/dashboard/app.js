@@ -38,6 +38,7 @@ const QUIET_MS = 1000; // between two refreshes
 const LIVE_MS = 8000; // draws and rates change without events
 const POLL_MS = 3000; // without the stream
 const FEED = 200; // events kept
+const SILENT_MS = 25_000; // without a word from the server, though it is asked every few seconds
 
 const $ = (id) => document.getElementById(id);
 const main = $("main");
@@ -45,8 +46,9 @@ const main = $("main");
 const app = {
   server: null, tenants: [], allocation: null, feed: [], params: new URLSearchParams(), view: "",
   connected: false,
-  /** The scheduler's clock, run on from the last answer. */
-  now: () => (app.server ? app.server.now + ((performance.now() - app.heard) / 1000) * app.server.speed : Date.now() / 1000),
+  dropped: null, lost: null, shownSince: 0,
+  /** The scheduler's clock, run on from the last answer; it stands still while nobody knows what time it is there. */
+  now: () => (app.server ? app.server.now + (((lostSince() ?? performance.now()) - app.heard) / 1000) * app.server.speed : Date.now() / 1000),
   /** Whether the caller may submit and cancel (`submit`), switch policies (`operate`), see everything (`read`). */
   can: (need) => {
     const scope = app.server?.scope;
@@ -139,6 +141,7 @@ async function refresh() {
     trouble = null;
   } catch (fault) {
     trouble = fault.code;
+    if (fault.status === 0) lose();
     report(fault);
   }
   running = false;
@@ -158,7 +161,22 @@ async function head() {
 
 async function hearServer() {
   const server = await get("server");
-  [app.server, app.heard] = [server, performance.now()];
+  [app.server, app.heard, app.dropped, app.lost] = [server, performance.now(), null, null];
+}
+
+/** When the server was lost: it refused a connection, or says nothing though it is asked. `null` while it is there. */
+function lostSince() {
+  if (app.lost != null) return app.lost;
+  const last = Math.max(app.heard, app.shownSince);
+  return !document.hidden && performance.now() - last > SILENT_MS ? last : null;
+}
+
+/** Notes that the server cannot be reached. */
+function lose() {
+  if (app.server && app.lost == null) {
+    app.lost = Math.max(app.heard, app.dropped ?? performance.now());
+    speak("connection lost");
+  }
 }
 
 /** Ten tenants have a colour: all where there are no more, else those entitled to most, so that colours stay all day. */
@@ -185,7 +203,12 @@ function follow() {
       wake();
     },
     reset: () => { [app.feed, app.allocation, app.nodesStale, stale] = [[], null, true, true]; wake(); },
-    connected: (is) => { app.connected = is; drawStrip(); },
+    connected: (is) => {
+      // Whether only the stream has ended, or the server too, the next request says.
+      if (!is && app.connected) { app.dropped = performance.now(); wake(); }
+      app.connected = is;
+      drawStrip();
+    },
     unauthorized: askToken,
   }, stop.signal);
 }
@@ -195,7 +218,7 @@ function follow() {
 function countdown() {
   const { round_seconds: length } = app.server;
   const since = app.allocation?.decided_at;
-  if (since == null || !(length > 0)) return "–";
+  if (since == null || !(length > 0) || lostSince() != null) return "–";
   const left = Math.ceil(length - ((((app.now() - since) % length) + length) % length));
   return `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
 }
@@ -204,10 +227,12 @@ function drawStrip() {
   const server = app.server;
   if (!server) return;
   const fact = (name, value, testid, title) => h("span", { class: "fact", title }, dim(name), " ", h("b", { testid }, value));
+  const lost = lostSince();
+  const link = lost != null
+    ? ["lost", "the server does not respond; what is shown is as it was then", `connection lost since ${absolute((Date.now() - performance.now() + lost) / 1000)}`]
+    : app.connected ? ["up", "live updates", "live"] : ["", "event stream disconnected; polling every few seconds", "polling"];
   render($("strip"),
-    h("span", { class: `fact link ${app.connected ? "up" : ""}`, testid: "connection",
-      title: app.connected ? "live updates" : "event stream disconnected; polling every few seconds" },
-      app.connected ? "live" : "polling"),
+    h("span", { class: `fact link ${link[0]}`, testid: "connection", title: link[1] }, link[2]),
     fact("policy", server.policy, "policy-now"),
     fact("round", count(server.round)),
     fact("next", countdown(), "countdown", `one scheduling round every ${span(server.round_seconds)}`),
@@ -374,7 +399,10 @@ addEventListener("hashchange", route);
 addEventListener("keydown", onKey);
 addEventListener("resize", () => shown?.resize?.());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => shown?.resize?.());
-document.addEventListener("visibilitychange", () => { if (app.server) { follow(); wake(); } });
+document.addEventListener("visibilitychange", () => {
+  app.shownSince = performance.now();
+  if (app.server) { follow(); wake(); }
+});
 main.addEventListener("click", onRow);
 main.addEventListener("keydown", onRow);
 $("find").addEventListener("submit", find);

@@ -7,16 +7,23 @@ const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "required"]);
 const HANDLERS = ["onclick", "oninput", "onchange", "onsubmit", "onkeydown", "onpointermove", "onpointerleave"];
 
+// What a reader would not see for what it is: controls, marks of direction, characters without width. Names that hold them are refused
+// today (core/src/name.rs has the list), but older journals may hold some.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
+/** A text as it may be shown; line breaks and tabs are ours. */
+const seen = (text) => (typeof text === "string" ? text.replace(HIDDEN, (c) => (c === "\n" || c === "\t" ? c : "\ufffd")) : text);
+
 function build(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value == null || (value === false && !name.startsWith("aria-"))) continue;
     if (name === "style") for (const [rule, worth] of Object.entries(value)) element.style.setProperty(rule, worth);
     else if (name.startsWith("on") || PROPERTIES.has(name)) element[name] = value;
-    else if (name.startsWith("aria-")) element.setAttribute(name, String(value));
+    else if (name.startsWith("aria-")) element.setAttribute(name, seen(String(value)));
     else if (name === "testid") element.setAttribute("data-testid", value);
+    else if (name === "title") element.setAttribute(name, seen(value));
     else element.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat(Infinity)) if (child != null && child !== false) element.append(child);
+  for (const child of children.flat(Infinity)) if (child != null && child !== false) element.append(seen(child));
   return element;
 }
 

@@ -426,6 +426,12 @@ impl Service {
         self.shared.threads.dead().next().map(threads::Thread::name)
     }
 
+    /// How long ago the event loop began its last pass. It passes at least every second or so, unless a step takes longer.
+    #[must_use]
+    pub fn since_last_pass(&self) -> std::time::Duration {
+        self.shared.gauges.last_pass.age()
+    }
+
     /// Current time on the scheduler's clock.
     #[must_use]
     pub fn now(&self) -> Time {

@@ -491,6 +491,25 @@ pub(crate) fn locked(folder: &Path) -> Done<File> {
     Ok(lock)
 }
 
+/// Name of the file in the state folder whose age is that of the last verified backup.
+const BACKUP_MARK: &str = "last-backup";
+
+/// Notes that a verified backup of the journal in this folder was made just now, for whoever watches. A folder that cannot be written
+/// has no mark, and whoever watches is alarmed, which is right.
+pub fn note_backup(folder: &Path, copy: &Path) {
+    let folder = if folder.is_dir() { folder } else { folder.parent().unwrap_or(folder) };
+    let mark = folder.join(BACKUP_MARK);
+    if std::fs::write(&mark, format!("{}\n", copy.display())).is_ok() {
+        restrict(&mark);
+    }
+}
+
+/// When the last verified backup was made, in seconds since 1970.
+pub(crate) fn last_backup(folder: &Path) -> Option<f64> {
+    let modified = std::fs::metadata(folder.join(BACKUP_MARK)).and_then(|mark| mark.modified()).ok()?;
+    Some(modified.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64())
+}
+
 /// Only the owner may read what is in the file: names of jobs and workloads are nobody else's business.
 pub(crate) fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;

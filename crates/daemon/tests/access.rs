@@ -389,3 +389,39 @@ fn a_stream_ends_with_its_token() {
     assert_eq!((again.status, again.code().as_str()), (401, "token-rotated"));
     drop(listen(&live.admin));
 }
+
+/// Names are refused where they come in, by one rule; what is refused changes nothing.
+#[test]
+fn a_name_holds_nothing_that_cannot_be_seen() {
+    let header = header(cluster(&[("v100", 2)]), &[OWN], "fifo");
+    let live = Live::start(&header, 60.0);
+    let encoded = |name: &str| name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    for hidden in ["a\u{1b}[2J", "a\u{202e}b", "a\u{2066}b", "a\u{200b}b", "a\nb", "a\u{9b}b", "\u{feff}a"] {
+        let program = json!({"command": ["true"]});
+        let cases = [
+            (
+                "POST",
+                "/v1/jobs".to_owned(),
+                json!({"name": hidden, "tenant": OWN, "workload": workload("resnet18"), "steps": 1.0}),
+            ),
+            ("POST", "/v1/jobs".to_owned(), json!({"tenant": OWN, "workload": hidden, "program": program})),
+            ("PUT", format!("/v1/tenants/{}", encoded(hidden)), json!({"weight": 1.0})),
+            ("POST", "/v1/tokens".to_owned(), json!({"name": hidden, "scope": "read"})),
+            ("POST", "/v1/nodes".to_owned(), json!({"name": hidden, "kind": "v100", "gpus": 1})),
+            ("POST", "/v1/nodes/v100-000/drain".to_owned(), json!({"why": hidden})),
+        ];
+        for (method, target, body) in cases {
+            let answer = live.ask(method, &target, &live.admin, &body.to_string());
+            assert_eq!(answer.status, 422, "{method} {target} {body}: {}", answer.body);
+            assert!(!answer.body.contains(hidden), "the refusal repeats it: {}", answer.body);
+        }
+    }
+    assert_eq!(live.get("/v1/jobs")["jobs"], json!([]));
+    assert_eq!(live.get("/v1/tenants")["tenants"].as_array().map(Vec::len), Some(1));
+    // Letters of any script are names, and a job is found by its own.
+    let job = json!({"name": "nächtlich 夜", "tenant": OWN, "workload": workload("resnet18"), "steps": 1e9});
+    let id = live.submit(&job);
+    let found = live.get(&format!("/v1/jobs?name={}", encoded("nächtlich 夜")));
+    assert_eq!(found["jobs"][0]["id"], id);
+    assert_eq!(live.get("/v1/jobs?name=another")["jobs"], json!([]));
+}

@@ -166,6 +166,28 @@ fn tokens_tenants_and_keys() {
 }
 
 #[test]
+fn the_clock_stands_still_when_the_server_is_lost() {
+    let header = header(cluster(&[("v100", 2)]), &["vision"], "fifo");
+    let mut live = Live::start(&header, 60.0);
+    let Some(mut page) = open(&live, &live.admin, 1280, 800) else { return };
+    let text = |id: &str| format!("document.querySelector('[data-testid={id}]')?.textContent");
+    page.wait("live updates", &format!("{} === 'live'", text("connection")));
+    let early = page.eval(&text("clock"));
+    page.wait("the clock goes", &format!("{} !== {early}", text("clock")));
+    live.hang_up();
+    page.wait("the loss is told", &format!("/^connection lost since \\d{{4}}-/.test({})", text("connection")));
+    let stopped = page.eval(&text("clock"));
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(page.eval(&text("clock")), stopped, "at 60 times the speed it would be minutes further");
+    assert_eq!(page.eval(&text("countdown")), json!("–"));
+    // What an older journal may hold is shown, and does no harm.
+    let shown = page.eval(
+        "import('/dashboard/base.js').then(({ h }) => { const b = h('b', { title: 'x\\u202ey' }, 'a\\u202eb\\u0007c'); return b.title + b.textContent; })",
+    );
+    assert_eq!(shown, json!("x\u{fffd}ya\u{fffd}b\u{fffd}c"));
+}
+
+#[test]
 fn a_large_cluster_is_usable() {
     let tenants: Vec<String> = (0..40).map(|i| format!("tenant-{i}")).collect();
     let names: Vec<&str> = tenants.iter().map(String::as_str).collect();

@@ -51,8 +51,8 @@ fn questions_arrive_as_they_were_asked() {
     assert_eq!(asked("/v1/jobs/17"), "getJob 17");
     assert_eq!(
         asked("/v1/jobs?state=running,waiting&tenant=a+b%C3%A4&order=oldest&limit=5&cursor=x"),
-        "listJobs JobsQuery { states: [Waiting, Running], tenant: Some(\"a bä\"), workload: None, oldest_first: true, \
-         cursor: Some(\"x\"), limit: Some(5) }"
+        "listJobs JobsQuery { states: [Waiting, Running], tenant: Some(\"a bä\"), workload: None, name: None, \
+         oldest_first: true, cursor: Some(\"x\"), limit: Some(5) }"
     );
     assert_eq!(
         asked("/v1/energy?by=kind&from=1.5e3"),

@@ -195,6 +195,48 @@ fn promtool_has_no_complaints() {
     assert!(said.status.success() && words.trim().is_empty(), "{words}");
 }
 
+/// Names of metrics in the expressions of the alerts.
+fn alarmed() -> Vec<String> {
+    let text = std::fs::read_to_string(docs("alerts.yml")).expect("docs/alerts.yml is there");
+    let expressions = text.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    let words = expressions.flat_map(|line| line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')));
+    let mut names: Vec<String> = words.filter(|word| word.starts_with("arles_")).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn alerts_fire_when_they_should_and_know_what_there_is() {
+    let install = "install it, e.g. 'apt-get install prometheus'";
+    let Some(program) = arles_testing::program("ARLES_PROMTOOL", &["promtool"], install) else { return };
+    for (verb, file) in [("check", "alerts.yml"), ("test", "alerts-test.yml")] {
+        let said = Command::new(&program).args([verb, "rules"]).arg(docs(file)).output().expect("promtool starts");
+        let words = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        assert!(said.status.success(), "{words}");
+    }
+    let there = metrics(&busy());
+    // What only later versions say: the rules wait for it.
+    for name in alarmed().into_iter().filter(|name| name != "arles_thread_up") {
+        let bare = name.strip_suffix("_bucket").unwrap_or(&name);
+        assert!(there.contains(&format!("# TYPE {bare} ")), "docs/alerts.yml watches {name}, which no daemon says");
+    }
+}
+
+#[test]
+fn the_machine_below_is_measured() {
+    let live = busy();
+    let text = metrics(&live);
+    let (free, all) = (value(&text, "arles_state_free_bytes"), value(&text, "arles_state_disk_bytes"));
+    assert!(0.0 < free && free <= all, "{free} of {all} bytes are free");
+    assert!(value(&text, "arles_queue_oldest_seconds") > 0.0, "jobs wait");
+    assert_eq!(value(&text, "arles_clock_ahead_seconds "), 0.0, "a clock at another speed is not ahead");
+    assert!(value(&text, "arles_event_loop_age_seconds") < 60.0, "the loop moves");
+    assert_eq!(value(&text, "arles_last_backup_timestamp_seconds"), 0.0);
+    arles_daemon::store::note_backup(&live.path("."), Path::new("copy.db"));
+    assert!(value(&metrics(&live), "arles_last_backup_timestamp_seconds") > 1.7e9);
+}
+
 /// Unit of a metric, by the last words of its name.
 fn unit(name: &str) -> &'static str {
     let bare = name.strip_suffix("_total").unwrap_or(name);

@@ -45,6 +45,15 @@ fn what_is_not_ours_or_too_new_is_refused() {
         ),
         "{sentence}"
     );
+    for never in [-1, i32::MIN, 0] {
+        let older = Connection::open(&path).expect("the journal");
+        older.pragma_update(None, "user_version", never).expect("changed");
+        drop(older);
+        let sentence = refusal(&folder);
+        assert!(sentence.contains(&format!("has format version {never}, which no arles ever wrote")), "{sentence}");
+        let sentence = Store::read(&path).err().expect("refused").to_string();
+        assert!(sentence.contains("the file is damaged: 'arles restore' brings a backup back"), "{sentence}");
+    }
     let unread = Store::read(&folder.0.join("elsewhere")).err().expect("nothing there").to_string();
     assert!(unread.contains("no journal at"), "{unread}");
 }

@@ -292,7 +292,7 @@ fn check_name(name: &str) -> Result<(), CatalogError> {
     match name {
         _ if name.trim().is_empty() => refuse("is empty"),
         _ if name.trim() != name => refuse("begins or ends with a space"),
-        _ if name.chars().any(char::is_control) => refuse("has a control character in it"),
+        _ if name.contains(arles_core::name::is_hidden) => refuse("has a control or invisible character in it"),
         _ => Ok(()),
     }
 }

@@ -47,13 +47,12 @@ fn number(out: &mut String, value: Option<f64>) {
     }
 }
 
-/// A field in quotes if it holds a comma, a quote or a line break.
-fn quote(field: &str) -> String {
-    if field.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
+/// A name as a field: in quotes if it holds a comma, a quote or a line break, and with an apostrophe before what a spreadsheet would calculate.
+fn quote(name: &str) -> String {
+    let seen: String = name.chars().map(|c| if c != '\n' && super::text::unseen(c) { '\u{fffd}' } else { c }).collect();
+    let formula = seen.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    let field = if formula { format!("'{seen}") } else { seen };
+    if field.contains([',', '"', '\r', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
 
 #[cfg(test)]
@@ -67,5 +66,8 @@ mod tests {
         check("a,b", "\"a,b\"");
         check("say \"hi\"", "\"say \"\"hi\"\"\"");
         check("two\nlines", "\"two\nlines\"");
+        check("=1+1", "'=1+1");
+        check("=1,2", "\"'=1,2\"");
+        check("a\u{202e}b", "a\u{fffd}b");
     }
 }

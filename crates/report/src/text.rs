@@ -21,11 +21,18 @@ pub(super) fn escape(name: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\t' | '\n' | '\r' => out.push(' '),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c if unseen(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
     out
+}
+
+/// Control characters, those that turn text around, and what XML forbids. (The rule for names is `arles_core::name`, which this crate
+/// does not see; a page must hold whatever a record says.)
+pub(super) fn unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// A name cut to at most `letters` characters, the last of them an ellipsis if something was cut.
@@ -205,6 +212,7 @@ mod tests {
     #[test]
     fn names_are_harmless() {
         assert_eq!(escape("<a b='c' d=\"e\">&\u{0}"), "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;\u{fffd}");
+        assert_eq!(escape("a\u{202e}b\u{2066}c\u{1b}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
         assert_eq!(shorten("abcdef", 4), "abc…");
         assert_eq!(shorten("abcd", 4), "abcd");
         assert_eq!(slug("OEF (coop) / ε"), "oef-coop");

@@ -155,7 +155,19 @@ pub fn replay(
     let mut found = Replay { policy: head.policy, ..Replay::default() };
     for (number, text) in lines {
         let text = text.map_err(|e| fail(number, e.to_string()))?;
-        let line: LineIn = serde_json::from_str(&text).map_err(|e| fail(number, format!("not an input: {e}")))?;
+        let line: LineIn = serde_json::from_str(&text).map_err(|e| {
+            // The parser saw one line, so the line that it names is not the file's.
+            let said = e.to_string();
+            let what = said.split(" at line ").next().unwrap_or(&said);
+            fail(
+                number,
+                format!(
+                    "column {}: this is not an input ({what}); expected a line such as {{\"t\":…,\"i\":…}} of a journal that \
+                     'arles simulate --journal FILE' wrote",
+                    e.column()
+                ),
+            )
+        })?;
         if until.is_some_and(|until| line.t > until) {
             break;
         }

@@ -1,6 +1,7 @@
 //! `arles backup`: copies of the journal that are whole, while the daemon goes on writing; once, or on a schedule.
 
 use crate::fault::{Failed, Hinted, remark};
+use crate::files::Unfinished;
 use crate::quantity::{self, span};
 use crate::server::{EXIT_CODES, unreadable};
 use anyhow::Result;
@@ -22,9 +23,9 @@ pub(crate) struct Backup {
     /// File to write; it must not exist yet
     #[arg(required_unless_present = "to", conflicts_with = "to")]
     file: Option<PathBuf>,
-    /// State directory of the daemon
-    #[arg(long, value_name = "FOLDER", default_value = "arles-state")]
-    state: PathBuf,
+    /// State directory of the daemon, on this machine [default: arles-state]
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
     /// Write into this folder instead, named by the time, and remove older copies
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
@@ -43,32 +44,35 @@ pub(crate) fn rotate(state: &Path, folder: &Path, keep: u32) -> Result<Rotated, 
 }
 
 impl Backup {
+    /// The folder that is meant. A backup is a copy of files, so a daemon elsewhere cannot be asked for one; whoever works with one and
+    /// names no folder would get a copy of something else.
+    fn folder(&self) -> Result<PathBuf> {
+        let asked = std::env::var("ARLES_URL").ok().filter(|url| !url.trim().is_empty());
+        match (&self.state, asked) {
+            (Some(folder), _) => Ok(folder.clone()),
+            (None, None) => Ok(PathBuf::from("arles-state")),
+            (None, Some(url)) => Err(Hinted::new(
+                format!("a backup copies a state folder and cannot be made through ARLES_URL ({url})"),
+                "run it on the daemon's machine, with --state FOLDER",
+            )
+            .into()),
+        }
+    }
+
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let state = self.folder()?;
+        // A journal that is not there is a wrong flag, and not a failure.
+        drop(Store::read(&state).map_err(|error| unreadable(&error))?);
         match (&self.file, &self.to) {
-            (Some(file), _) => self.once(file, out),
-            (None, Some(folder)) => self.scheduled(folder, out),
+            (Some(file), _) => once(&state, file, out),
+            (None, Some(folder)) => self.scheduled(&state, folder, out),
             (None, None) => Err(Hinted::new("nothing to write", "give a file, or a folder with --to").into()),
         }
     }
 
-    fn once(&self, file: &Path, out: &mut dyn Write) -> Result<()> {
-        // A journal that is not there is a wrong flag, and not a failure.
-        drop(Store::read(&self.state).map_err(|error| unreadable(&error))?);
-        // A copy that nobody can read is none: it is recovered as a daemon would recover it.
-        let copied = copies::copy_checked(&self.state, file, &mut |copy| verify::check_copy(copy).map(|_| ()));
-        copied.map_err(|error| Failed(error.to_string()))?;
-        let copy = Archive::open(file, &mut |line| remark(format_args!("arles: {line}")));
-        let copy = copy.map_err(|error| Failed(format!("the copy cannot be read back: {error}")))?;
-        let server = copy.view(&Caller::loopback()).server();
-        let (jobs, gpus) = (server.live_jobs, server.gpus);
-        let (size, file) = (size(file), file.display());
-        Ok(writeln!(out, "{file}: {size}, round {}, {jobs} live jobs on {gpus} GPUs; verified", server.round)?)
-    }
-
-    fn scheduled(&self, folder: &Path, out: &mut dyn Write) -> Result<()> {
-        drop(Store::read(&self.state).map_err(|error| unreadable(&error))?);
+    fn scheduled(&self, state: &Path, folder: &Path, out: &mut dyn Write) -> Result<()> {
         loop {
-            match (rotate(&self.state, folder, self.keep), self.every) {
+            match (rotate(state, folder, self.keep), self.every) {
                 (Ok(Rotated { file, removed }), _) => {
                     let gone = if removed.is_empty() { String::new() } else { format!("; {} removed", removed.len()) };
                     writeln!(out, "{}: {}; verified{gone}", file.display(), size(&file))?;
@@ -83,6 +87,23 @@ impl Backup {
             }
         }
     }
+}
+
+/// One copy, verified before it has its name.
+fn once(state: &Path, file: &Path, out: &mut dyn Write) -> Result<()> {
+    let mut draft = file.as_os_str().to_owned();
+    draft.push(".part");
+    let unfinished = Unfinished::new(Path::new(&draft));
+    // A copy that nobody can read is none: it is recovered as a daemon would recover it.
+    let copied = copies::copy_checked(state, file, &mut |copy| verify::check_copy(copy).map(|_| ()));
+    copied.map_err(|error| Failed(error.to_string()))?;
+    drop(unfinished);
+    let copy = Archive::open(file, &mut |line| remark(format_args!("arles: {line}")));
+    let copy = copy.map_err(|error| Failed(format!("the copy cannot be read back: {error}")))?;
+    let server = copy.view(&Caller::loopback()).server();
+    let (jobs, gpus) = (server.live_jobs, server.gpus);
+    let (size, file) = (size(file), file.display());
+    Ok(writeln!(out, "{file}: {size}, round {}, {jobs} live jobs on {gpus} GPUs; verified", server.round)?)
 }
 
 fn size(file: &Path) -> String {

@@ -15,7 +15,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Cancel {
     /// Job IDs
-    #[arg(value_name = "JOB", required_unless_present = "all_of", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_name = "JOB", required_unless_present = "all_of", value_parser = crate::jobs::number)]
     jobs: Vec<u64>,
     /// All live jobs of this tenant
     #[arg(long, value_name = "TENANT", conflicts_with = "jobs")]

@@ -18,8 +18,8 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.flags.read.open()?;
-        let told = source.explain(self.flags.job)?;
+        let (source, number) = self.flags.open()?;
+        let told = source.explain(number)?;
         match self.flags.read.format() {
             Format::Json => output::json(out, &told),
             Format::Csv => Ok(write!(out, "{}", rates(&told).csv())?),

@@ -28,7 +28,7 @@ pub(crate) struct Release {
 #[derive(Args)]
 struct HoldFlags {
     /// Job IDs
-    #[arg(value_name = "JOB", required = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_name = "JOB", required = true, value_parser = crate::jobs::number)]
     jobs: Vec<u64>,
     #[command(flatten)]
     output: OutputFlag,

@@ -46,7 +46,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = quantity::positive_seconds)]
     every: f64,
     /// Job ID [default: $ARLES_JOB]
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = crate::jobs::number)]
     job: Option<u64>,
     #[command(flatten)]
     server: ServerFlags,

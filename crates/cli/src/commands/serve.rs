@@ -4,6 +4,7 @@ mod door;
 
 use crate::engines::{self, EngineSetup};
 use crate::fault::{EXIT_CODES, Failed, Hinted};
+use crate::notify::Notifier;
 use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
 use crate::setup::Setup;
 use crate::{cluster, files, logging};
@@ -49,6 +50,7 @@ impl Serve {
     pub(crate) fn run(&self, _: &mut dyn Write) -> Result<()> {
         let began = Instant::now();
         let settings = self.settings()?;
+        files::signals_are_handled();
         let _log = logging::start(settings.serve.log_format, settings.serve.log_level);
         let door = door::options(&settings.serve)?;
         let mut setup = Setup::new(&settings)?;
@@ -88,6 +90,7 @@ impl Serve {
             accept_clock: settings.serve.accept_clock,
             estimates: settings.serve.estimates,
         };
+        Notifier::from_environment().status("reading the journal");
         let service = Service::start(store, parts, options)?;
         back_up_on_schedule(&settings.serve);
         let announced = Announcement { settings: &settings.serve, token: token.as_deref(), began };
@@ -168,8 +171,12 @@ fn serve(
         let mut server = tokio::spawn(door.serve(desk, stopping));
         std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
         announced.report(&service, &url);
-        let ending = door::until_stopped(signals, &service, certificate.as_ref(), &mut server).await;
+        let mut notifier = Notifier::from_environment();
+        notifier.ready(&format!("dashboard and API at {url}"));
+        let parts = door::Watched { service: &service, certificate: certificate.as_ref(), server: &mut server };
+        let ending = door::until_stopped(signals, parts, &mut notifier).await;
         tracing::info!("{}", ending.why);
+        notifier.stopping(&ending.why);
         let _ = stop.send(true);
         if !server.is_finished() {
             server.await.context("the HTTP server failed")?;

@@ -19,8 +19,8 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let source = self.flags.read.open()?;
-        let job = source.job(self.flags.job)?;
+        let (source, number) = self.flags.open()?;
+        let job = source.job(number)?;
         let now = source.server()?.now;
         match self.flags.read.format() {
             Format::Json => output::json(out, &job),

@@ -10,9 +10,10 @@ use toml::de::{DeTable, DeValue};
 pub(super) fn apply(settings: &mut Settings, text: &str, origin: &str) -> Result<Vec<(String, String)>> {
     let place = |span: Range<usize>| format!("{origin}:{}", line_of(text, span.start));
     let sections = DeTable::parse(text).map_err(|error| {
-        let at = place(error.span().unwrap_or_default());
+        let start = error.span().unwrap_or_default().start;
+        let (at, column) = (place(start..start), column_of(text, start));
         anyhow!(
-            "{at}: this is not TOML ({}); expected sections such as [cluster] and lines such as round = \"6m\"",
+            "{at}:{column}: this is not TOML ({}); expected sections such as [cluster] and lines such as round = \"6m\"",
             error.message()
         )
     })?;
@@ -82,6 +83,12 @@ fn unknown_section(name: &str) -> String {
     let known = sections_known();
     let near = suggestion(name, known.iter().copied());
     format!("there is no section [{name}]{near}; expected one of {}", known.join(", "))
+}
+
+/// In characters, from 1.
+fn column_of(text: &str, offset: usize) -> usize {
+    let before = text.get(..offset).unwrap_or(text);
+    1 + before.chars().rev().take_while(|c| *c != '\n').count()
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

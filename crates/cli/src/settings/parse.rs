@@ -138,6 +138,8 @@ pub(super) fn tenants(text: &str) -> Result<Vec<Tenant>, String> {
         if name.is_empty() || name.len() > 200 {
             return Err(format!("'{part}' is not a tenant; expected NAME or NAME:WEIGHT, such as research:2,vision"));
         }
+        arles_core::name::check(name, 200)
+            .map_err(|wrong| format!("the tenant's name '{}' {wrong}", name.escape_debug()))?;
         let weight = match weight.parse().ok().and_then(|weight| check_weight(weight).ok()) {
             Some(weight) => weight,
             None => {

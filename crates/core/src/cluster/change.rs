@@ -138,7 +138,7 @@ impl Cluster {
 }
 
 fn check_name(name: &str) -> Result<(), ClusterError> {
-    let odd = |c: char| c.is_whitespace() || c.is_control();
+    let odd = |c: char| c.is_whitespace() || crate::name::is_hidden(c);
     match name.is_empty() || name.len() > MAX_NAME || name.contains(odd) {
         true => Err(ClusterError::BadName(name.chars().take(MAX_NAME).collect())),
         false => Ok(()),

@@ -162,6 +162,7 @@ impl Params {
             states,
             tenant: self.text("tenant"),
             workload: self.text("workload"),
+            name: self.text("name"),
             oldest_first: self.choice("order") == Some("oldest"),
             cursor,
             limit,
@@ -206,7 +207,7 @@ fn wrong(parameter: &Parameter, text: &str) -> Refusal {
 
 /// As much of somebody's text as fits a sentence, without what would break a terminal.
 pub(super) fn short(text: &str) -> String {
-    let mut out: String = text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut out = arles_core::name::harmless(&text.chars().take(200).collect::<String>()).into_owned();
     if text.chars().nth(200).is_some() {
         out.push('…');
     }

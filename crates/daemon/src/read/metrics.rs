@@ -7,9 +7,10 @@ use crate::service::threads::Thread;
 use crate::service::{ServiceState, Shared};
 use arles_api::JobState;
 use arles_core::estimate::{RateQuery, Source};
-use arles_core::{GpuId, KindId, NodeId};
+use arles_core::{GpuId, KindId, NodeId, Time};
 use arles_learn::{Catalog, Cell, Key};
 use std::fmt::{Display, Write};
+use std::path::Path;
 
 /// A page of metrics.
 #[derive(Default)]
@@ -59,13 +60,52 @@ pub(crate) fn text(shared: &Shared) -> String {
         let catalog = shared.catalog.read();
         let book = shared.book();
         gpus(&mut page, &book);
-        jobs(&mut page, &book);
+        jobs(&mut page, &book, shared.clock.now());
         shares(&mut page, &book);
         energy(&mut page, &book);
         estimates(&mut page, &book, &catalog);
     }
     service(&mut page, shared);
+    machine(&mut page, shared);
     page.0
+}
+
+/// What the daemon stands on: its disk, its clock, its last backup, and whether its loop moves.
+fn machine(page: &mut Page, shared: &Shared) {
+    let folder = shared.tokens.lock().unwrap_or_else(std::sync::PoisonError::into_inner).path().to_owned();
+    let folder = folder.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let disk = rustix::fs::statvfs(folder).ok();
+    // A disk that does not answer is as bad as a full one, and is shown as one.
+    let bytes = |blocks: fn(&rustix::fs::StatVfs) -> u64| disk.as_ref().map_or(0, |disk| blocks(disk) * disk.f_frsize);
+    page.one(
+        "arles_state_free_bytes",
+        "gauge",
+        "Bytes that the daemon may still write to the disk of its state folder; 0 if that cannot be said.",
+        bytes(|disk| disk.f_bavail),
+    );
+    page.one("arles_state_disk_bytes", "gauge", "Size of the disk of the state folder.", bytes(|disk| disk.f_blocks));
+    page.one(
+        "arles_last_backup_timestamp_seconds",
+        "gauge",
+        "When the last verified backup of the journal was made, in seconds since 1970; 0 if none was.",
+        crate::store::last_backup(folder).unwrap_or(0.0),
+    );
+    let ahead = match shared.clock.speed() == 1.0 {
+        true => shared.clock.now().seconds() - crate::clock::wall().seconds(),
+        false => 0.0,
+    };
+    page.one(
+        "arles_clock_ahead_seconds",
+        "gauge",
+        "How far the scheduler's clock is ahead of the machine's, as after a start with a wrong clock; 0 at another speed than 1.",
+        ahead,
+    );
+    page.one(
+        "arles_event_loop_age_seconds",
+        "gauge",
+        "Time since the event loop began its last pass; more than a few seconds mean that it is stuck.",
+        shared.gauges.last_pass.age().as_secs_f64(),
+    );
 }
 
 fn gpus(page: &mut Page, book: &Book) {
@@ -98,7 +138,7 @@ fn gpus(page: &mut Page, book: &Book) {
     }
 }
 
-fn jobs(page: &mut Page, book: &Book) {
+fn jobs(page: &mut Page, book: &Book, now: Time) {
     page.head("arles_jobs", "gauge", "Live jobs by tenant and state.");
     for line in &book.tenants {
         for state in &JobState::ALL[..4] {
@@ -125,6 +165,15 @@ fn jobs(page: &mut Page, book: &Book) {
     for (code, count) in reasons {
         page.line("arles_queue_jobs", &[("reason", code)], count);
     }
+    // Numbers are given in order of arrival. Who waits for an operator or for another job does not wait for GPUs.
+    let waits = |record: &&std::sync::Arc<crate::read::book::Record>| !record.spec.held && record.spec.after.is_empty();
+    let oldest = book.waiting.iter().filter_map(|id| book.jobs.get(id)).find(waits);
+    page.one(
+        "arles_queue_oldest_seconds",
+        "gauge",
+        "Age of the oldest job that waits and is neither held nor after another; 0 if there is none.",
+        oldest.map_or(0.0, |record| now.since(record.spec.arrived).max(0.0)),
+    );
     let counts = &book.counts;
     page.one("arles_jobs_submitted_total", "counter", "Jobs submitted.", counts.submitted);
     page.one("arles_starts_total", "counter", "Gangs ordered to start.", counts.starts);

@@ -349,6 +349,15 @@ fn unknown<'n>(what: &str, name: &str, names: impl IntoIterator<Item = &'n str>)
 }
 
 /// Checks a weight of a tenant or a job.
+/// A name or a line of text that somebody wrote, by the one rule for them ([`arles_core::name`]).
+fn name(code: &'static str, what: &str, name: &str, most: usize) -> Result<String, Refusal> {
+    arles_core::name::check(name, most).map(str::to_owned).map_err(|wrong| {
+        let shown: String = name.chars().take(60).collect();
+        let (problem, hint) = wrong.split_once("; ").unwrap_or((&wrong, "use printable characters"));
+        Refusal::unprocessable(code, format!("the {what} '{}' {problem}", shown.escape_debug()), hint)
+    })
+}
+
 fn weight(weight: f64) -> Result<f64, Refusal> {
     check_weight(weight).map_err(|text| Refusal::unprocessable("weight", text, "use 1 for an ordinary weight"))
 }

@@ -159,6 +159,7 @@ impl EventLoop {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
+            self.shared.gauges.last_pass.mark();
             let now = self.shared.clock.now();
             let mut batch = Batch::default();
             let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);

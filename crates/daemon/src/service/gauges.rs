@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Upper bounds of the buckets of a histogram, in seconds.
 pub(crate) const CLASSES: [f64; 14] =
@@ -72,6 +72,29 @@ impl Count {
 
 /// Log lines that could not be written, or that nobody read in time. A process has one log, whatever else it has several of.
 pub static LOST_LOG_LINES: Count = Count::new();
+/// When something last happened, by a clock that never jumps.
+pub struct Moment {
+    origin: Instant,
+    micros: AtomicU64,
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self { origin: Instant::now(), micros: AtomicU64::new(0) }
+    }
+}
+
+impl Moment {
+    /// It happens now.
+    pub fn mark(&self) {
+        self.micros.store(self.origin.elapsed().as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// How long ago it happened, or that this began if it never did.
+    pub fn age(&self) -> Duration {
+        self.origin.elapsed().saturating_sub(Duration::from_micros(self.micros.load(Ordering::Relaxed)))
+    }
+}
 
 /// Everything that the daemon measures of itself; `read/metrics.rs` prints it.
 #[derive(Default)]
@@ -106,6 +129,8 @@ pub struct Gauges {
     pub engine_nonsense: Count,
     /// 1 while the engine responds, 0 otherwise.
     pub engine_up: Count,
+    /// The event loop's last pass.
+    pub last_pass: Moment,
     /// Requests queued for the event loop.
     pub inbox: Count,
     /// Open event streams.

@@ -89,6 +89,7 @@ pub fn copy_checked(state: &Path, target: &Path, check: &mut dyn FnMut(&Path) ->
     check(&draft.0)?;
     std::fs::rename(&draft.0, target).map_err(|error| refused("name the copy", target, &error))?;
     sync_folder(target);
+    super::note_backup(state, target);
     Ok(())
 }
 

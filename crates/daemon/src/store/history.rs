@@ -65,6 +65,8 @@ pub struct PastFilter {
     pub tenant: Option<String>,
     /// Only jobs that ran this workload.
     pub workload: Option<String>,
+    /// Only jobs of this name.
+    pub name: Option<String>,
     /// Only jobs in these terminal states; any if empty.
     pub states: Vec<&'static str>,
     /// Oldest first instead of newest first.
@@ -140,6 +142,12 @@ impl Store {
         }
         if let Some(workload) = &filter.workload {
             put("workload = ?".into(), workload.clone().into());
+        }
+        if let Some(name) = &filter.name {
+            // Looking for the text first is many times as fast as parsing every record.
+            let quoted = serde_json::Value::from(name.as_str()).to_string();
+            put("instr(record, ?) > 0".into(), quoted.into());
+            put("json_extract(record, '$.name') = ?".into(), name.clone().into());
         }
         if let Some(beyond) = filter.beyond {
             let sign = if filter.oldest_first { '>' } else { '<' };

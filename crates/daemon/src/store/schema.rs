@@ -77,10 +77,12 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
             path.display()
         ));
     }
-    if version < 0 {
+    if version < 0 || (version == 0 && application == APPLICATION) {
         return refuse(format!(
-            "{} has format version {version}, which no arles writes; it is damaged: 'arles restore' brings a backup back",
-            path.display()
+            "{} has format version {version}, which no arles ever wrote (expected 1 to {}); the file is damaged: 'arles restore' \
+             brings a backup back",
+            path.display(),
+            STEPS.len()
         ));
     }
     if version > STEPS.len() as i32 {
@@ -105,12 +107,13 @@ pub(super) fn is_older(connection: &Connection) -> Done<bool> {
 pub(super) fn migrate(connection: &mut Connection) -> Done<()> {
     let doing = StoreError::sqlite("migrating its tables");
     let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(&doing)?;
-    if version as usize == STEPS.len() {
+    // Checked before; still, a number from a file does not index anything unseen.
+    let done = usize::try_from(version).unwrap_or(0).min(STEPS.len());
+    if done == STEPS.len() {
         return Ok(());
     }
     let transaction = connection.transaction().map_err(&doing)?;
-    let steps = usize::try_from(version).ok().and_then(|version| STEPS.get(version..)).unwrap_or_default();
-    for step in steps {
+    for step in &STEPS[done..] {
         transaction.execute_batch(step).map_err(&doing)?;
     }
     super::meta::seal_all(&transaction).map_err(&doing)?;

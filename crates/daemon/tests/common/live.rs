@@ -168,6 +168,13 @@ impl Live {
         answer.json()["id"].as_u64().expect("a number")
     }
 
+    /// The server is gone, as after a crash of the machine: nobody listens any more, and open connections end.
+    pub fn hang_up(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+    }
+
     /// A path inside the folder of this daemon, for whatever a test needs to write.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.0.join(name)

@@ -97,6 +97,10 @@ impl Process {
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(WRAPPER).arg("arles").arg(folder.join("exit"));
         command.args(arguments(&folder, launch.program)?);
+        // What the service manager told the daemon is not meant for jobs.
+        for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID", "JOURNAL_STREAM"] {
+            command.env_remove(name);
+        }
         command.envs(&launch.program.environment).envs(&launch.environment);
         command.env("ARLES_STEPS_FILE", folder.join("steps")).env(MARK, mark(&folder));
         if let Some(directory) = &launch.program.directory {

@@ -130,6 +130,19 @@ impl Parameters {
         params
     }
 
+    /// Whether there are as many numbers as the kinds say, all of them finite: what was read from a file may be anything, and numbers
+    /// are looked up by position.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let finite = |numbers: &[f64]| numbers.iter().all(|x| x.is_finite());
+        self.specs.len() == self.kinds.len()
+            && self.seen.len() == self.kinds.len()
+            && self.flat.len() == ROLES * self.width()
+            && self.specs.iter().all(|spec| finite(spec))
+            && finite(&self.flat)
+            && self.conformal.iter().all(|x| x.is_finite() && *x >= 0.0)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -210,5 +223,31 @@ impl Parameters {
             }
         }
         shrunk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arles_core::Library;
+
+    #[test]
+    fn numbers_of_another_length_are_not_sound() {
+        let kinds = &Library::builtin().kinds()[..3];
+        let whole = Parameters::start(kinds, 0.5);
+        assert!(whole.is_sound());
+        let wrong = |change: fn(&mut Parameters)| {
+            let mut params = whole.clone();
+            change(&mut params);
+            assert!(!params.is_sound());
+        };
+        wrong(|params| params.flat.truncate(5));
+        wrong(|params| params.flat.push(0.0));
+        wrong(|params| params.flat.clear());
+        wrong(|params| params.kinds.truncate(2));
+        wrong(|params| params.specs.truncate(2));
+        wrong(|params| params.seen.truncate(2));
+        wrong(|params| params.flat[0] = f64::NAN);
+        wrong(|params| params.conformal[1] = f64::INFINITY);
     }
 }

@@ -36,6 +36,10 @@ fn explain(error: &serde_json::Error, text: &str, origin: &str) -> RatesError {
             "{word} is no number in JSON (Python's json.dump writes it all the same); write 0 for a cell that does \
              not fit, or leave the cell out if it was not measured"
         ),
+        _ if error.is_syntax() || error.is_eof() => format!(
+            "this is no JSON from here on ({message}); expected a table in Gavel's form, {{kind: {{\"('workload', gang)\": \
+             {{\"null\": steps per second}}}}}}"
+        ),
         _ => message.to_owned(),
     };
     RatesError { origin: origin.into(), line, column, message }

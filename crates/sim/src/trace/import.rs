@@ -179,20 +179,31 @@ fn text_of(path: &Path, origin: &str) -> Result<String, TraceError> {
     let fault = |message: String| Source { origin, text: "" }.fault(message);
     let bytes = std::fs::read(path)
         .map_err(|error| fault(format!("cannot read this file ({error}); give the path of a trace")))?;
-    let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut plain = Vec::new();
-        flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut plain).map_err(|error| {
-            fault(format!("the gzip compression of this file is damaged ({error}); fetch it again"))
-        })?;
-        plain
-    } else {
-        bytes
-    };
+    let bytes = if bytes.starts_with(&[0x1f, 0x8b]) { unzipped(&bytes, MOST_UNZIPPED).map_err(fault)? } else { bytes };
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let text = String::from_utf8_lossy(valid);
         Source { origin, text: &text }.error(text.len(), "this byte is not UTF-8; save the trace as UTF-8 text")
     })
+}
+
+/// Bytes that a compressed trace may have. The largest published one has a hundredth of it, and a few kilobytes of gzip can hold
+/// a thousand times as many bytes as they are.
+const MOST_UNZIPPED: u64 = 1 << 30;
+
+/// What was compressed, if it is no more than `most` bytes; else a sentence.
+fn unzipped(bytes: &[u8], most: u64) -> Result<Vec<u8>, String> {
+    let mut plain = Vec::new();
+    let read = flate2::read::MultiGzDecoder::new(bytes).take(most + 1).read_to_end(&mut plain);
+    read.map_err(|error| format!("the gzip compression of this file is damaged ({error}); fetch it again"))?;
+    if plain.len() as u64 > most {
+        return Err(format!(
+            "this file of {} bytes is more than {most} bytes when it is decompressed, which no trace is; decompress it \
+             yourself and look at it, and give the plain file if it is one",
+            bytes.len()
+        ));
+    }
+    Ok(plain)
 }
 
 fn named(source: Source<'_>, name: &str) -> Result<&'static Format, TraceError> {
@@ -319,6 +330,21 @@ mod tests {
         assert_eq!("round-robin:3".parse(), Ok(TenantSplit::RoundRobin(3)));
         assert_eq!("seeded:12".parse(), Ok(TenantSplit::Seeded(12)));
         assert_eq!(kind_names("G2=a100, G3 = a10").unwrap()[1], ("G3".into(), "a10".into()));
+    }
+
+    #[test]
+    fn a_small_file_that_unpacks_to_a_huge_one_is_refused() {
+        use std::io::Write;
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(&vec![b'0'; 3 << 20]).unwrap();
+        let bomb = packer.finish().unwrap();
+        assert!(bomb.len() < 1 << 14, "{} bytes", bomb.len());
+        assert_eq!(unzipped(&bomb, 3 << 20).map(|plain| plain.len()), Ok(3 << 20));
+        let refused = unzipped(&bomb, 1 << 20).unwrap_err();
+        assert!(refused.contains("is more than 1048576 bytes when it is decompressed"), "{refused}");
+        // Members one after another count together.
+        let refused = unzipped(&[bomb.clone(), bomb].concat(), 4 << 20).unwrap_err();
+        assert!(refused.contains("is more than 4194304 bytes"), "{refused}");
     }
 
     #[test]

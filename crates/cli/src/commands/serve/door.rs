@@ -1,6 +1,7 @@
 //! The daemon's door: opened and checked before anything else begins, announced when it is open, and served until there is a reason to end.
 
 use crate::fault::Failed;
+use crate::notify::Notifier;
 use crate::settings::ServeSettings;
 use anyhow::{Context, Result};
 use arles_api::socket;
@@ -95,13 +96,17 @@ impl Signals {
     }
 }
 
-/// Waits for a signal, or for a part of the daemon to fail. SIGHUP reads the certificate anew.
-pub(super) async fn until_stopped(
-    mut signals: Signals,
-    service: &Service,
-    certificate: Option<&Arc<Certificate>>,
-    server: &mut tokio::task::JoinHandle<()>,
-) -> Ending {
+/// The parts of a running daemon that are looked after.
+pub(super) struct Watched<'d> {
+    pub(super) service: &'d Service,
+    pub(super) certificate: Option<&'d Arc<Certificate>>,
+    pub(super) server: &'d mut tokio::task::JoinHandle<()>,
+}
+
+/// Waits for a signal, or for a part of the daemon to fail. SIGHUP reads the certificate anew. The service manager is told meanwhile that
+/// all is well, if it is.
+pub(super) async fn until_stopped(mut signals: Signals, parts: Watched<'_>, notifier: &mut Notifier) -> Ending {
+    let Watched { service, certificate, server } = parts;
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return Ending::asked("SIGTERM received; shutting down"),
@@ -115,6 +120,7 @@ pub(super) async fn until_stopped(
                 if service.ended() {
                     return Ending::failed("the journal cannot be written; shutting down");
                 }
+                notifier.alive(service.since_last_pass());
             }
         }
     }

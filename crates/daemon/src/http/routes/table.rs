@@ -43,6 +43,8 @@ const TENANT: Parameter =
     parameter("tenant", Place::Query, ParameterType::Text { most: 200 }, "Only jobs of this tenant.");
 const WORKLOAD: Parameter =
     parameter("workload", Place::Query, ParameterType::Text { most: 200 }, "Only this workload.");
+const JOB_NAME: Parameter =
+    parameter("name", Place::Query, ParameterType::Text { most: 200 }, "Only jobs of this name.");
 const ORDER: Parameter =
     parameter("order", Place::Query, ParameterType::Choice(&["newest", "oldest"]), "Sort order; default `newest`.");
 const LIMIT: Parameter = parameter(
@@ -204,7 +206,7 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/jobs",
         summary: "List jobs, live and ended",
         description: "Paginated. A tenant's token sees its own jobs.",
-        parameters: &[STATE, TENANT, WORKLOAD, ORDER, LIMIT, CURSOR],
+        parameters: &[STATE, TENANT, WORKLOAD, JOB_NAME, ORDER, LIMIT, CURSOR],
         content: Content::Json(of::<api::Jobs>),
         handler: |params| read_blocking(params.jobs(), |view, query| view.jobs(&query)),
         ..READ

@@ -47,6 +47,7 @@ impl View<'_> {
                         && (query.states.is_empty() || query.states.contains(&record.state))
                         && tenant.as_ref().is_none_or(|name| book.tenants[record.spec.tenant.index()].name == *name)
                         && workload.is_none_or(|name| book.workloads.name(record.spec.workload) == name)
+                        && (query.name.is_none() || record.name == query.name)
                 };
                 let live: Vec<&Record> = match query.oldest_first {
                     true => book.jobs.values().map(AsRef::as_ref).filter(fits).take(limit).collect(),
@@ -61,6 +62,7 @@ impl View<'_> {
             let filter = PastFilter {
                 tenant,
                 workload: workload.map(str::to_owned),
+                name: query.name.clone(),
                 states: over,
                 oldest_first: query.oldest_first,
                 beyond,
@@ -292,7 +294,7 @@ fn line_of(program: &Program) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.extend(word.chars().take(LINE).map(|c| if c.is_control() { ' ' } else { c }));
+        line.extend(word.chars().take(LINE).map(|c| if arles_core::name::is_hidden(c) { ' ' } else { c }));
         if line.chars().count() > LINE {
             return line.chars().take(LINE - 1).chain(['…']).collect();
         }

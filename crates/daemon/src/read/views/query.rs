@@ -11,6 +11,8 @@ pub struct JobsQuery {
     pub tenant: Option<String>,
     /// Only jobs that run this workload.
     pub workload: Option<String>,
+    /// Only jobs of this name.
+    pub name: Option<String>,
     /// Oldest first instead of newest first.
     pub oldest_first: bool,
     /// `next` of the page before.

@@ -46,7 +46,7 @@ impl Desk {
             array: None,
             program: program.map(Arc::new),
         };
-        Ok(NewJob { spec, workload, name: job.name.clone(), key: None, array })
+        Ok(NewJob { spec, workload, name: job_name(job.name.as_deref())?, key: None, array })
     }
 
     /// The job of a dry run: its workload must be one that something is known of.
@@ -179,17 +179,14 @@ impl Desk {
     }
 }
 
+/// A name that somebody chose for a job.
+fn job_name(name: Option<&str>) -> Result<Option<String>, Refusal> {
+    name.filter(|name| !name.trim().is_empty()).map(|name| super::name("job-name", "job name", name, 200)).transpose()
+}
+
 /// A name that somebody chose for a workload.
 fn checked_name(name: &str) -> Result<String, Refusal> {
-    let bare = name.trim();
-    if !bare.is_empty() && bare.chars().count() <= 200 && !bare.chars().any(char::is_control) {
-        return Ok(bare.to_owned());
-    }
-    Err(Refusal::unprocessable(
-        "workload",
-        format!("'{}' is not a valid workload name", name.escape_debug()),
-        "use 1 to 200 printable characters",
-    ))
+    super::name("workload", "workload name", name, 200)
 }
 
 fn number(name: &'static str, value: f64, least: f64, most: f64) -> Result<f64, Refusal> {

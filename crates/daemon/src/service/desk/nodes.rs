@@ -212,12 +212,7 @@ fn differences(last: &Cluster, now: &Cluster) -> Vec<ClusterChange> {
 
 /// A line of text that somebody wrote.
 fn text(field: &'static str, text: &str) -> Result<String, Refusal> {
-    let bare = text.trim();
-    if !bare.is_empty() && bare.chars().count() <= 500 && !bare.chars().any(char::is_control) {
-        return Ok(bare.to_owned());
-    }
-    let message = format!("{field} is '{}'", text.escape_debug());
-    Err(Refusal::unprocessable(field, message, "expected a line of printable characters"))
+    super::name(field, field, text, 500)
 }
 
 /// The kind that goes by this name among those of a cluster: its own name, one of its aliases, or any name that the library knows it by.

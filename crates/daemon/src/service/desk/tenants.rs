@@ -48,13 +48,12 @@ impl Desk {
         request: api::TenantRequest,
     ) -> Result<api::Tenant, Refusal> {
         let weight = weight(request.weight)?;
-        if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
-            return Err(Refusal::unprocessable(
-                "tenant-name",
-                format!("'{}' is not a valid tenant name", name.escape_debug()),
-                "use 1 to 200 printable characters",
-            ));
-        }
+        // A tenant that older versions let in under such a name can still be given another weight.
+        let checked = match self.tenant(name) {
+            Ok(_) => name.to_owned(),
+            Err(_) => super::name("tenant-name", "tenant name", name, 200)?,
+        };
+        let name = checked.as_str();
         let (known, removed) = {
             let book = self.shared.book();
             let at = book.tenants.iter().position(|line| line.name == name);

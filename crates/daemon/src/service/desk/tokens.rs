@@ -17,15 +17,8 @@ impl Desk {
     /// # Errors
     /// When the name is taken or the tenant is not known.
     pub fn make_token(&self, request: api::TokenRequest) -> Result<api::Token, Refusal> {
-        let name = &request.name;
-        if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
-            return Err(Refusal::unprocessable(
-                "token-name",
-                format!("'{}' is not a valid token name", name.escape_debug()),
-                "use 1 to 100 printable characters",
-            ));
-        }
-        if Caller::is_tokenless(name) {
+        let name = super::name("token-name", "token name", &request.name, 100)?;
+        if Caller::is_tokenless(&name) {
             let message = format!("'{name}' is what callers without a token are called");
             return Err(Refusal::unprocessable("token-name", message, "use another name"));
         }
@@ -47,7 +40,7 @@ impl Desk {
             }
             (None, _) => {}
         }
-        let (mut token, secret) = fresh_token(&request.name, request.scope, request.tenant);
+        let (mut token, secret) = fresh_token(&name, request.scope, request.tenant);
         token.expires = request.expires_seconds.map(|seconds| token.created + seconds.ceil() as i64);
         let kept = self.token_store().put_token(&token);
         if !kept.map_err(|error| not_written(&error))? {
