@@ -31,7 +31,7 @@ const PAGE: u32 = 1000;
 /// Which daemon, and who is asking.
 #[derive(Args, Clone)]
 pub(crate) struct ServerFlags {
-    /// URL of the daemon [default: $ARLES_URL, or http://127.0.0.1:7117]
+    /// URL of the daemon, or of several that share a state folder, separated by commas [default: $ARLES_URL, or http://127.0.0.1:7117]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
     /// Token file [default: $ARLES_TOKEN, or the file $ARLES_TOKEN_FILE]
@@ -65,7 +65,7 @@ impl ServerFlags {
     pub(crate) fn client(&self) -> Result<Client> {
         let url = self.url();
         let ca = self.ca.clone().or_else(|| variable("ARLES_CA").map(PathBuf::from));
-        if ca.is_none() && url.starts_with("https://") {
+        if ca.is_none() && addresses(&url).any(|url| url.starts_with("https://")) {
             return Err(Hinted::new(
                 format!("{url} uses TLS, so a CA file is needed"),
                 "give the CA certificate (PEM) of the server with --ca FILE or ARLES_CA",
@@ -88,7 +88,7 @@ impl ServerFlags {
         }
         // A convenience for whoever started the daemon here; a stranger's server must not get its token.
         let first = Path::new(FIRST_TOKEN);
-        Ok(if is_loopback(url) && first.is_file() { token_in(first).ok() } else { None })
+        Ok(if addresses(url).all(is_loopback) && first.is_file() { token_in(first).ok() } else { None })
     }
 }
 
@@ -103,6 +103,11 @@ fn token_in(path: &Path) -> Result<String> {
         .into());
     }
     Ok(token.to_owned())
+}
+
+/// The addresses in a list of them.
+fn addresses(url: &str) -> impl Iterator<Item = &str> {
+    url.split(',').map(str::trim)
 }
 
 fn is_loopback(url: &str) -> bool {

@@ -17,6 +17,7 @@ mod rate_limit;
 mod routes;
 mod schema_check;
 mod server;
+mod standby;
 mod stream;
 mod tls;
 
@@ -26,6 +27,7 @@ pub use openapi::{markdown, text as openapi};
 pub use parameter::ParameterType;
 pub use params::Params;
 pub use routes::{Body, Content, Parameter, Place, ROUTES, Route, SchemaOf, Target, Verb};
+pub use standby::Standby;
 pub use tls::Tls;
 
 use crate::Refusal;

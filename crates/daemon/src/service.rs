@@ -20,11 +20,12 @@ pub(crate) mod state_machine;
 mod workers;
 
 use crate::access::{Caller, Scope};
+use crate::lease::Term;
 use crate::read::book::Book;
 use crate::store::entry::JournalHeader;
 use crate::store::{MaintenanceStep, Store, StoreError};
 use crate::{Refusal, access};
-use arles_core::engine::{Engine, EngineReport, JobMeter};
+use arles_core::engine::{Engine, EngineReport, JobMeter, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
@@ -76,6 +77,8 @@ pub struct Options {
     pub snapshot_entries: u64,
     /// Seconds that a job is given to save its state, as training code is told.
     pub grace_seconds: f64,
+    /// The term that this daemon leads in, where others stand by.
+    pub term: Option<Arc<Term>>,
 }
 
 impl ServiceState {
@@ -106,7 +109,7 @@ impl ServiceState {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { speed: 1.0, keep_journal: false, snapshot_entries: 20_000, grace_seconds: 30.0 }
+        Self { speed: 1.0, keep_journal: false, snapshot_entries: 20_000, grace_seconds: 30.0, term: None }
     }
 }
 
@@ -196,6 +199,12 @@ impl Shared {
         self.state.store(state as u8, Ordering::Release);
     }
 
+    /// Whether what was written before this call may be acknowledged.
+    pub(crate) fn leads(&self) -> Result<(), Refusal> {
+        let check = self.options.term.as_ref().map_or(Ok(()), |term| term.check());
+        check.map_err(|error| unavailable("standby", &error.to_string()))
+    }
+
     /// Sends something to the loop.
     pub(crate) fn send(&self, message: Message) -> Result<(), Refusal> {
         let request = matches!(message, Message::Change(..) | Message::Inspect(_));
@@ -274,7 +283,7 @@ impl Service {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn start(mut store: Store, parts: Components, options: Options) -> Result<Self, StoreError> {
+    pub fn start(mut store: Store, mut parts: Components, options: Options) -> Result<Self, StoreError> {
         let header = store.header()?.map(Arc::new).ok_or_else(|| {
             StoreError::Refused("the journal has no header; the program that opened it must write one first".into())
         })?;
@@ -287,6 +296,11 @@ impl Service {
         }
         let catalog = CatalogKeeper::open(&parts.catalog, &mut store, &book, seq - replayed..=seq)?;
         let estimator = (parts.estimator)(&catalog.shared().read()).map_err(StoreError::Refused)?;
+        let kinds = book.cluster().kinds().iter().map(|kind| kind.name.clone()).collect();
+        let term = options.term.as_ref().map_or(0, |term| term.number());
+        if let Err(error) = parts.engine.lead(&Mandate { journal: store.journal_id()?, kinds, term }) {
+            tracing::warn!(%error, "the engine obeys another daemon; trying again");
+        }
         let last = (seq > 0).then_some(book.now.max(machine.scheduler.now()));
         let (inbox, messages) = mpsc::channel();
         let (last_event, _) = tokio::sync::watch::channel(book.last_event);

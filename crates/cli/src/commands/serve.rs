@@ -1,5 +1,7 @@
 //! `arles serve`: the scheduler as a service.
 
+mod standby;
+
 use crate::engines::{self, EngineSetup};
 use crate::fault::{EXIT_CODES, Failed, Hinted};
 use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
@@ -14,12 +16,15 @@ use arles_daemon::clock;
 use arles_daemon::desk::fresh_token;
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::{self, Tls};
+use arles_daemon::lease::{self, Term};
 use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::Store;
 use arles_learn::Catalog;
 use clap::Args;
+use standby::Elected;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,33 +57,49 @@ impl Serve {
         if settings.serve.engine.name == "local" {
             setup.cluster = this_machine(&settings)?;
         }
-        let mut store = Store::open(&settings.serve.state)?;
-        let header = founded(&mut store, &setup.cluster, &settings.serve)?;
-        let token = first_token(&mut store, &settings.serve)?;
-        // Engine and estimator begin with the journal's first cluster and are told what became of it.
-        let configured = std::mem::replace(&mut setup.cluster, header.cluster.clone());
-        let truth = Arc::new(setup.truth(&header.workloads)?);
-        let (estimation, kinds) = (settings.serve.estimator, header.cluster.kinds().to_vec());
-        let (workloads, oracle) = (header.workloads.clone(), Arc::clone(&truth));
-        let estimator = move |catalog: &Catalog| {
-            estimation.for_workloads(&kinds, &workloads, catalog, &oracle).map_err(|error| format!("{error:#}"))
-        };
-        let parts = Components {
-            engine: (settings.serve.engine.make)(&EngineSetup { settings: &settings, setup: &setup, truth: &truth })?,
-            engine_name: settings.serve.engine.name.to_owned(),
-            estimator: Box::new(estimator),
-            estimator_name: estimation.name().to_owned(),
-            catalog: settings.serve.catalog.clone().unwrap_or_else(|| settings.serve.state.join(CATALOG_FILE)),
-        };
-        let options = Options {
-            speed: settings.serve.speed,
-            keep_journal: settings.serve.keep_journal,
-            snapshot_entries: settings.serve.snapshot_entries,
-            grace_seconds: settings.serve.grace_seconds,
-        };
-        let service = Service::start(store, parts, options)?;
-        serve(service, &settings.serve, &configured, token.as_deref(), began)
+        if settings.serve.standby {
+            return standby::run(&settings, setup);
+        }
+        let store = Store::open(&settings.serve.state)?;
+        lease::refuse_shared(&settings.serve.state)?;
+        let (service, configured, token) = start(&settings, setup, store, None)?;
+        serve(service, &settings.serve, &configured, token.as_deref(), began, None)
     }
+}
+
+/// Brings the journal's state back and starts the service. Also what the settings say the cluster is, and where the first token is kept.
+fn start(
+    settings: &Settings,
+    mut setup: Setup<'_>,
+    mut store: Store,
+    term: Option<Arc<Term>>,
+) -> Result<(Service, Cluster, Option<PathBuf>)> {
+    let folder = store.path().parent().unwrap_or(&settings.serve.state).to_owned();
+    let header = founded(&mut store, &setup.cluster, &settings.serve)?;
+    let token = first_token(&mut store, &settings.serve)?;
+    // Engine and estimator begin with the journal's first cluster and are told what became of it.
+    let configured = std::mem::replace(&mut setup.cluster, header.cluster.clone());
+    let truth = Arc::new(setup.truth(&header.workloads)?);
+    let (estimation, kinds) = (settings.serve.estimator, header.cluster.kinds().to_vec());
+    let (workloads, oracle) = (header.workloads.clone(), Arc::clone(&truth));
+    let estimator = move |catalog: &Catalog| {
+        estimation.for_workloads(&kinds, &workloads, catalog, &oracle).map_err(|error| format!("{error:#}"))
+    };
+    let parts = Components {
+        engine: (settings.serve.engine.make)(&EngineSetup { settings, setup: &setup, truth: &truth })?,
+        engine_name: settings.serve.engine.name.to_owned(),
+        estimator: Box::new(estimator),
+        estimator_name: estimation.name().to_owned(),
+        catalog: settings.serve.catalog.clone().unwrap_or_else(|| folder.join(CATALOG_FILE)),
+    };
+    let options = Options {
+        speed: settings.serve.speed,
+        keep_journal: settings.serve.keep_journal,
+        snapshot_entries: settings.serve.snapshot_entries,
+        grace_seconds: settings.serve.grace_seconds,
+        term,
+    };
+    Ok((Service::start(store, parts, options)?, configured, token))
 }
 
 /// The GPUs that were declared of this machine, a node for each kind.
@@ -133,9 +154,58 @@ fn serve(
     configured: &Cluster,
     token: Option<&std::path::Path>,
     began: Instant,
+    elected: Option<Elected>,
 ) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let options = http::Options {
+    let options = http_options(settings);
+    let desk = service.desk();
+    let (listener, term) = elected.map(|Elected { listener, term }| (listener, term)).unzip();
+    let stopped = runtime.block_on(async {
+        let listener = match listener {
+            Some(listener) => tokio::net::TcpListener::from_std(listener)?,
+            None => tokio::net::TcpListener::bind(settings.listen).await.map_err(|e| cannot_listen(settings, &e))?,
+        };
+        let url = url_of(settings, listener.local_addr()?);
+        std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
+        add_tenants(&desk, settings).await?;
+        for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
+            tracing::info!("the configuration has changed: {change}");
+        }
+        report_start(&service, settings, &url, token, began);
+        let (stop, stopping) = tokio::sync::watch::channel(false);
+        let server = tokio::spawn(http::serve(desk, options, listener, stopping));
+        let why = until_stopped(&service, term.as_deref()).await;
+        tracing::info!("{why}");
+        // Another leads: nothing is finished here, and nothing of this process may go on.
+        if term.as_ref().is_some_and(|term| term.is_lost()) {
+            return Err(standby::begin_again());
+        }
+        let _ = stop.send(true);
+        server.await.context("the HTTP server failed")??;
+        anyhow::Ok(())
+    });
+    let closed = service.stop();
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    stopped?;
+    closed?;
+    if let Some(term) = term {
+        term.release();
+    }
+    tracing::info!("shutdown complete");
+    Ok(())
+}
+
+fn cannot_listen(settings: &ServeSettings, e: &std::io::Error) -> Failed {
+    Failed(format!("cannot listen on {}: {e}; give another address with --listen", settings.listen))
+}
+
+fn url_of(settings: &ServeSettings, address: SocketAddr) -> String {
+    let scheme = if settings.tls_certificate.is_some() { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
+fn http_options(settings: &ServeSettings) -> http::Options {
+    http::Options {
         listen: settings.listen,
         tls: match (&settings.tls_certificate, &settings.tls_key) {
             (Some(cert), Some(key)) => Some(Tls { cert: cert.clone(), key: key.clone() }),
@@ -148,37 +218,8 @@ fn serve(
         connections: settings.connections,
         log_requests: settings.log_requests,
         ..http::Options::default()
-    };
-    let desk = service.desk();
-    let stopped = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind(settings.listen).await.map_err(|e| {
-            Failed(format!("cannot listen on {}: {e}; give another address with --listen", settings.listen))
-        })?;
-        let address = listener.local_addr()?;
-        let scheme = if options.tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{address}");
-        std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
-        add_tenants(&desk, settings).await?;
-        for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
-            tracing::info!("the configuration has changed: {change}");
-        }
-        report_start(&service, settings, &url, token, began);
-        let (stop, stopping) = tokio::sync::watch::channel(false);
-        let server = tokio::spawn(http::serve(desk, options, listener, stopping));
-        let why = until_stopped(&service).await;
-        tracing::info!("{why}");
-        let _ = stop.send(true);
-        server.await.context("the HTTP server failed")??;
-        anyhow::Ok(())
-    });
-    let closed = service.stop();
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    stopped?;
-    closed?;
-    tracing::info!("shutdown complete");
-    Ok(())
+    }
 }
-
 /// Tenants of the settings that the journal does not know yet.
 async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) -> Result<()> {
     let who = arles_daemon::access::Caller::loopback();
@@ -225,8 +266,8 @@ fn report_start(
     tracing::info!("ready: dashboard and API at {url}");
 }
 
-/// Waits for a signal, or for the loop to fail; returns why.
-async fn until_stopped(service: &Service) -> &'static str {
+/// Waits for a signal, for the loop to fail, or for another to lead; returns why.
+async fn until_stopped(service: &Service, term: Option<&Term>) -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     let (told, mut heard) = tokio::sync::mpsc::channel(1);
     let kinds = [
@@ -244,6 +285,7 @@ async fn until_stopped(service: &Service) -> &'static str {
     loop {
         match tokio::time::timeout(Duration::from_millis(200), heard.recv()).await {
             Ok(why) => return why.unwrap_or("shutting down"),
+            Err(_) if term.is_some_and(Term::is_lost) => return "another daemon leads; starting again as a standby",
             Err(_) if service.ended() => return "the journal cannot be written; shutting down",
             Err(_) => {}
         }

@@ -11,6 +11,10 @@ use std::time::Duration;
 
 /// What answers the server's requests: the desk, or a fake in tests.
 pub trait Backend: Clone + Send + Sync + 'static {
+    /// Why nothing but health is answered here, on a daemon that stands by.
+    fn standby(&self) -> Option<Refusal> {
+        None
+    }
     /// The caller that a secret belongs to.
     fn caller(&self, secret: &str) -> Option<Caller>;
     /// Answers a request of a caller whose scope the route accepts.

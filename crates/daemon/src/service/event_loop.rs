@@ -7,7 +7,7 @@
 //! that readers are shown are refreshed less often the longer that takes.
 //!
 //! A batch is whatever has gathered while the last one was synced, so one sync serves many requests when there are many and one
-//! when there is one. If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
+//! when there is one. Where other daemons stand by, the sync is followed by a look whether this one still leads ([`crate::lease`]). If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
 //! restart is back at the last sync.
 
 use super::progress::PROGRESS_EVERY;
@@ -62,6 +62,8 @@ struct Batch {
     records: Vec<JournalRecord>,
     effects: Vec<Effects>,
     replies: Vec<(Reply, JobId, bool, Instant)>,
+    /// Asked beside the changes of this batch, and answered after them: an answer tells of them.
+    inspections: Vec<Box<dyn FnOnce(&StateMachine) + Send>>,
     stop: bool,
 }
 
@@ -113,7 +115,10 @@ impl EventLoop {
         self.shared.set_state(ServiceState::Ready);
         let run = move || {
             let done = self.run(&inbox, &workers);
-            if let Err(error) = &done {
+            if let Err(error @ StoreError::Deposed(_)) = &done {
+                self.shared.set_state(ServiceState::Stopping);
+                tracing::warn!("{error}");
+            } else if let Err(error) = &done {
                 self.shared.set_state(ServiceState::Broken);
                 crate::store::log_error(error);
                 tracing::error!(
@@ -126,6 +131,7 @@ impl EventLoop {
     }
 
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
+        self.check_term()?;
         self.resync_workers(workers);
         loop {
             let mut pause = self.shared.clock.until(self.next_tick).min(self.until_progress());
@@ -233,7 +239,7 @@ impl EventLoop {
             }
             Message::Inspect(ask) => {
                 self.shared.gauges.inbox.subtract(1);
-                ask(&self.machine);
+                batch.inspections.push(ask);
             }
             Message::Inputs(inputs) => {
                 for input in inputs {
@@ -318,8 +324,12 @@ impl EventLoop {
         let maintenance = self.next_maintenance();
         if !batch.records.is_empty() || !rows.is_empty() || maintenance.is_some() {
             let began = Instant::now();
-            if let Err(error) = self.store.append(&batch.records, &rows, maintenance.as_ref()) {
-                let refusal = super::unavailable("journal", "the journal cannot be written");
+            let synced = self.store.append(&batch.records, &rows, maintenance.as_ref());
+            if let Err(error) = synced.and_then(|()| self.check_term()) {
+                let refusal = match &error {
+                    StoreError::Deposed(why) => super::unavailable("standby", why),
+                    _ => super::unavailable("journal", "the journal cannot be written"),
+                };
                 batch.replies.into_iter().for_each(|(reply, ..)| reply(Err(refusal.clone())));
                 return Err(error);
             }
@@ -340,7 +350,13 @@ impl EventLoop {
             self.shared.gauges.acknowledge.add(came.elapsed());
             reply(Ok((job, created)));
         }
+        batch.inspections.into_iter().for_each(|ask| ask(&self.machine));
         Ok(())
+    }
+
+    /// Whether anything may follow from what is synced.
+    fn check_term(&self) -> Result<(), StoreError> {
+        self.shared.options.term.as_ref().map_or(Ok(()), |term| term.check())
     }
 
     /// The next maintenance step. Entries go only when the catalog has what was measured in them.

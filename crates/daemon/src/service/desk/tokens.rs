@@ -41,7 +41,9 @@ impl Desk {
         }
         let (token, secret) = fresh_token(&request.name, request.scope, request.tenant);
         let kept = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner).put_token(&token);
-        if !kept.map_err(|error| not_written(&error))? {
+        let kept = kept.map_err(|error| not_written(&error))?;
+        self.shared.leads()?;
+        if !kept {
             return Err(Refusal::conflict(
                 "token-exists",
                 format!("a token named '{}' already exists", token.name),
@@ -74,6 +76,7 @@ impl Desk {
             ));
         };
         store.drop_token(name).map_err(|error| not_written(&error))?;
+        self.shared.leads()?;
         drop(store);
         self.shared.load_tokens().map_err(|error| not_written(&error))?;
         Ok(shown(token))
