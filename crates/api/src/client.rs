@@ -32,7 +32,9 @@ use tokio::runtime::{Builder, Runtime};
 /// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a leader is looked for among several addresses, and the pause after all of them were tried.
-const SEARCH: Duration = Duration::from_secs(20);
+const SEARCH: Duration = Duration::from_secs(40);
+/// How long each of several servers may take for a request that can be repeated: one that is paused accepts it and says nothing.
+const ATTEMPT: Duration = Duration::from_secs(6);
 const SEARCH_PAUSE: Duration = Duration::from_millis(250);
 /// Largest response: all GPUs of a very large cluster fit.
 const RESPONSE_LIMIT: usize = 256 << 20;
@@ -186,7 +188,7 @@ impl Client {
         let path = after.map_or_else(|| "/v1/events".to_owned(), |after| format!("/v1/events?after={after}"));
         let draft = Draft { method: Method::GET, path: &path, body: None, key: None, accept: "text/event-stream" };
         let (sender, body) = self.search(|remote, _| {
-            self.wait(async {
+            self.wait(self.limit(&draft), async {
                 let mut sender = remote.connect().await?;
                 let answer = sender.send_request(self.request(remote, &draft)?).await;
                 let answer = answer.map_err(|error| remote.broken(&error))?;
@@ -210,7 +212,7 @@ impl Client {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         self.search(|remote, sent| {
             let old = kept.take().filter(|sender| !sender.is_closed());
-            let (sender, (status, retry, body)) = self.wait(self.send(remote, old, draft, sent))?;
+            let (sender, (status, retry, body)) = self.wait(self.limit(draft), self.send(remote, old, draft, sent))?;
             if status.is_success() || matches!(draft.path, "/healthz" | "/readyz") && is_health(&body) {
                 *kept = Some(sender);
                 return Ok((status, body));
@@ -277,9 +279,14 @@ impl Client {
         })
     }
 
-    fn wait<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        let timed = async { tokio::time::timeout(TIMEOUT, work).await };
-        self.runtime.block_on(timed).unwrap_or_else(|_| Err(self.remote().slow(TIMEOUT)))
+    /// How long one server may take.
+    fn limit(&self, draft: &Draft<'_>) -> Duration {
+        if self.remotes.len() > 1 && draft.repeatable() { ATTEMPT } else { TIMEOUT }
+    }
+
+    fn wait<T>(&self, limit: Duration, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+        let timed = async { tokio::time::timeout(limit, work).await };
+        self.runtime.block_on(timed).unwrap_or_else(|_| Err(self.remote().slow(limit)))
     }
 
     fn refused(&self, status: StatusCode, retry_after_seconds: Option<f64>, body: &[u8]) -> ClientError {

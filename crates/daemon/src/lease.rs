@@ -17,6 +17,8 @@
 //! Must never: write into another term's folder anything but a seal; take the place of a term that has not been sealed.
 
 mod inherit;
+#[cfg(test)]
+mod tests;
 
 use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
