@@ -222,6 +222,7 @@ pub struct Term {
     folder: PathBuf,
     beat: Mutex<(File, Beat)>,
     lost: AtomicBool,
+    silent: AtomicBool,
 }
 
 impl Term {
@@ -240,7 +241,13 @@ impl Term {
         let file = private("beat").map_err(|e| cannot("write to", &folder, &e))?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
         let beat = Beat { stage: Stage::Preparing, count: 0, url: url.to_owned(), host, pid: std::process::id() };
-        let term = Arc::new(Self { number, folder, beat: Mutex::new((file, beat)), lost: AtomicBool::new(false) });
+        let term = Arc::new(Self {
+            number,
+            folder,
+            beat: Mutex::new((file, beat)),
+            lost: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+        });
         term.set_stage(Stage::Preparing)?;
         let watched = Arc::downgrade(&term);
         let run = move || {
@@ -280,6 +287,11 @@ impl Term {
         self.lost.store(true, Ordering::Release);
     }
 
+    /// Gives no more signs of life, so that another takes over: this daemon cannot lead any more, and is about to end.
+    pub(crate) fn fall_silent(&self) {
+        self.silent.store(true, Ordering::Release);
+    }
+
     /// Whether this daemon may act on what it has synced before the call.
     ///
     /// # Errors
@@ -315,7 +327,7 @@ impl Term {
 
     /// Another count, and a look at the seal.
     fn go_on(&self) {
-        if self.is_lost() {
+        if self.is_lost() || self.silent.load(Ordering::Acquire) {
             return;
         }
         {

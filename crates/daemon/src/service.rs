@@ -210,6 +210,9 @@ impl Shared {
         let request = matches!(message, Message::Change(..) | Message::Inspect(_));
         if request {
             let state = self.state();
+            if self.options.term.as_ref().is_some_and(|term| term.is_lost()) {
+                return Err(unavailable("standby", "another daemon leads"));
+            }
             if state != ServiceState::Ready {
                 return Err(state.refusal());
             }

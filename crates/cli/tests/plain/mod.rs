@@ -163,7 +163,7 @@ impl Door {
         Self { addresses, at: AtomicUsize::new(0) }
     }
 
-    /// One request to whoever answered last; if that one is away or stands by, the next goes to another.
+    /// One request to whoever answered last; if that one is away or unavailable, the next goes to another.
     pub(crate) fn call(
         &self,
         method: &str,
@@ -174,11 +174,10 @@ impl Door {
         let (at, many) = (self.at.load(Ordering::Relaxed), self.addresses.len());
         let patience = Duration::from_secs(if many > 1 { 2 } else { 30 });
         let answer = call_within(patience, self.addresses[at % many], method, path, key, body);
-        let standby = |answer: &(u16, String)| answer.0 == 503 && answer.1.contains("\"standby\"");
-        if answer.as_ref().map_or(true, standby) && many > 1 {
+        if answer.as_ref().map_or(true, |(status, _)| *status == 503) && many > 1 {
             let _ = self.at.compare_exchange(at, at + 1, Ordering::Relaxed, Ordering::Relaxed);
             answer?;
-            return Err(io::Error::other("it stands by"));
+            return Err(io::Error::other("not this one, or not now"));
         }
         answer
     }

@@ -56,12 +56,9 @@ fn a_leader_that_is_silent_is_followed_and_finds_out_whatever_it_does_next() {
     let mut next = folder.candidate("http://b");
     let first = lead(&mut folder.candidate("http://a"));
     // Its count stands still, as if the process had been paused.
-    first.lose();
-    first.lost.store(false, Ordering::Release);
-    let held = first.beat.lock().expect("no poison");
+    first.fall_silent();
     fs::write(first.folder().join("journal.db"), "one\n").unwrap();
     let second = lead(&mut next);
-    drop(held);
     assert_eq!((first.number(), second.number()), (1, 2));
     let why = first.check().expect_err("it is over").to_string();
     assert!(why.contains("term 1 of this daemon is over (term 2 began)"), "{why}");

@@ -120,6 +120,9 @@ impl EventLoop {
                 tracing::warn!("{error}");
             } else if let Err(error) = &done {
                 self.shared.set_state(ServiceState::Broken);
+                if let Some(term) = &self.shared.options.term {
+                    term.fall_silent();
+                }
                 crate::store::log_error(error);
                 tracing::error!(
                     "the journal cannot be written: no request is acknowledged any more, and the daemon exits"

@@ -40,6 +40,11 @@ pub(super) fn run(settings: &Settings, setup: Setup<'_>) -> Result<()> {
     tracing::info!("nobody leads; this daemon does from now on, in term {}", term.number());
     let store = Store::open(term.folder())?;
     let (service, configured, token) = start(settings, setup, store, Some(Arc::clone(&term)))?;
+    if door.told_to_stop.load(Ordering::Acquire) {
+        service.stop()?;
+        term.release();
+        return Ok(());
+    }
     door.close();
     serve(service, options, &configured, token.as_deref(), began, Some(Elected { listener, term }))
 }
@@ -100,7 +105,12 @@ impl Door {
     fn wait(&self, candidate: &mut Candidate) -> Result<Option<Arc<Term>>> {
         let mut known = None;
         while !self.told_to_stop.load(Ordering::Acquire) {
-            match candidate.look()? {
+            let outlook = candidate.look().unwrap_or_else(|error| {
+                // A file server may be away for a while; nobody is judged by that.
+                tracing::warn!("{error}; looking again");
+                Outlook::Wait(known.clone())
+            });
+            match outlook {
                 Outlook::Vacant => {
                     self.standby.set_leader(None);
                     if let Some(term) = candidate.take()? {
