@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Seconds of the cluster in one of ours: a takeover is about as long as the lease of its nodes.
-const SPEED: &str = "100";
+const SPEED: &str = "200";
 const LEASE: &str = "1s";
 
 /// One of the two daemons.
@@ -88,11 +88,11 @@ impl Peer {
     }
 }
 
-/// Which of the two leads, once one does.
+/// Which of the two leads, once one does and the other says that it does not: one that was just woken may not know yet.
 fn leader(peers: &[Peer; 2]) -> usize {
     let mut found = None;
-    plain::wait_until("somebody leads", || {
-        found = peers.iter().position(Peer::leads);
+    plain::wait_until("one leads and the other stands by", || {
+        found = [0, 1].into_iter().find(|&led| peers[1 - led].says(503, "standby") && peers[led].leads());
         found.is_some()
     });
     found.expect("waited for")
@@ -116,7 +116,6 @@ fn journal_blocks(state: &Path) -> u64 {
 fn one_fault(peers: &mut [Peer; 2], draw: &mut Draw, state: &Path) -> (&'static str, Option<Duration>) {
     let led = leader(peers);
     let other = 1 - led;
-    plain::wait_until("the other stands by", || peers[other].says(503, "standby"));
     std::thread::sleep(Duration::from_micros(draw.below(250_000)));
     let began = Instant::now();
     let fault = draw.below(10);
@@ -198,9 +197,9 @@ fn whoever_leads_is_killed_paused_or_without_disk_and_another_takes_over() {
         println!("{} takeovers timed with a lease of {LEASE}: median {half:.2?}, worst {worst:.2?}", took.len());
     }
     the_daemon_says(&model, &jobs);
-    for led in [false, true] {
-        let of = leader(&peers);
-        let peer = &mut peers[if led { of } else { 1 - of }];
+    let led = leader(&peers);
+    for peer in [1 - led, led] {
+        let peer = &mut peers[peer];
         peer.signal("-TERM");
         plain::wait_until("it has ended", || peer.has_ended());
     }

@@ -48,6 +48,9 @@ const SNAPSHOT_COST: Duration = Duration::from_millis(300);
 /// Told when the change is safe on disk and in the book, or why it is not made.
 pub(crate) type Reply = Box<dyn FnOnce(Result<(JobId, bool), Refusal>) + Send>;
 
+/// Reads the scheduler, and tells whoever asked.
+type Inspection = Box<dyn FnOnce(&StateMachine) + Send>;
+
 /// The other threads.
 pub(crate) struct Workers {
     pub(crate) engine: Sender<engine_worker::EngineTask>,
@@ -63,7 +66,7 @@ struct Batch {
     effects: Vec<Effects>,
     replies: Vec<(Reply, JobId, bool, Instant)>,
     /// Asked beside the changes of this batch, and answered after them: an answer tells of them.
-    inspections: Vec<Box<dyn FnOnce(&StateMachine) + Send>>,
+    inspections: Vec<Inspection>,
     stop: bool,
 }
 
