@@ -18,12 +18,14 @@ mod hold;
 mod import;
 mod kinds;
 mod learn;
+mod log;
 mod nodes;
 mod policies;
 mod policy;
 mod queue;
 mod replay;
 mod reproduce;
+mod restore;
 mod run;
 mod serve;
 mod show;
@@ -32,6 +34,7 @@ mod submit;
 mod tenants;
 mod token;
 mod top;
+mod verify;
 mod workloads;
 mod world;
 
@@ -84,7 +87,10 @@ commands! {
     audit::Audit,
     energy::Energy,
     token::Token,
+    log::Log,
     backup::Backup,
+    restore::Restore,
+    verify::Verify,
     run::Run,
     simulate::Simulate,
     compare::Compare,

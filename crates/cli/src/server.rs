@@ -12,7 +12,7 @@ use arles_api::client;
 use arles_api::client::{Client, ClientError, encode};
 use arles_daemon::Refusal;
 use arles_daemon::access::Caller;
-use arles_daemon::desk::{EnergyBy, JobsQuery, Page};
+use arles_daemon::desk::{EnergyBy, JobsQuery, LogQuery, Page};
 use arles_daemon::store::StoreError;
 use arles_daemon::views::{Archive, View};
 use clap::Args;
@@ -307,6 +307,19 @@ impl Source {
         self.ask(&format!("/v1/series?from={from}&to={to}&points={points}"), &|view| {
             view.series(Some(from), Some(to), Some(points))
         })
+    }
+
+    /// One page of the log of changes.
+    pub(crate) fn log(&self, query: &LogQuery) -> Result<api::Log> {
+        let mut path = format!("/v1/log?order={}", if query.oldest_first { "oldest" } else { "newest" });
+        let texts = [("tenant", &query.tenant), ("by", &query.by), ("kind", &query.kind), ("cursor", &query.cursor)];
+        for (name, value) in texts {
+            path += &value.as_ref().map_or(String::new(), |value| format!("&{name}={}", encode(value)));
+        }
+        path += &query.job.map_or(String::new(), |job| format!("&job={job}"));
+        path += &query.limit.map_or(String::new(), |limit| format!("&limit={limit}"));
+        path += &window(query.from, query.to);
+        self.ask(&path, &|view| view.log(query))
     }
 
     pub(crate) fn energy(

@@ -187,8 +187,13 @@ impl Problem {
         Ok(self)
     }
 
-    /// Every number finite and of the right sign, every list of the right length.
     fn checked(self) -> Result<Self, ProblemError> {
+        self.check()?;
+        Ok(self)
+    }
+
+    /// Every number finite and of the right sign, every list of the right length.
+    pub(crate) fn check(&self) -> Result<(), ProblemError> {
         let refuse = |what: String| Err(ProblemError(what));
         let amount = |x: f64| x.is_finite() && x >= 0.0;
         if let Some((j, m)) = self.capacity.iter().enumerate().find(|(_, m)| !amount(**m)) {
@@ -237,7 +242,10 @@ impl Problem {
                 return refuse(format!("the pair of {} and {} on {} makes no sense", pair.a, pair.b, pair.kind));
             }
         }
-        Ok(self)
+        match &self.power {
+            Some(power) => power.check(self).map_err(ProblemError),
+            None => Ok(()),
+        }
     }
 
     /// The indices of [`Problem::users`], as grants name them.

@@ -7,6 +7,8 @@
 //! What an engine owes the scheduler is said at each message ([`Order`], [`Survey`], [`GangReport`]). What it owes the
 //! ledger: counters only grow, and when they begin anew (the engine lost its memory) [`Meters::boot`] is another number.
 
+mod mend;
+
 use crate::estimate::Observation;
 use crate::meter::{Charge, Draw};
 use crate::scheduler::{GangReport, Order, Survey};
@@ -72,7 +74,7 @@ pub struct KindMeter {
     pub busy_gpu_seconds: f64,
 }
 
-/// What the meters show at one moment.
+/// What the meters show at one moment. The default is no reading at all.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Meters {
     /// Another number whenever the counters began anew.

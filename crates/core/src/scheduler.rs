@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod admission;
+mod clock;
 mod explain;
 mod messages;
 mod nodes;
@@ -149,7 +150,11 @@ impl Scheduler {
     }
 
     fn take(&mut self, now: Time, input: &Input) -> Vec<Output> {
-        self.set_back_micros += self.driver_clock.0.saturating_sub(now.0);
+        if let Input::ClockSet = input {
+            self.set_clock(now);
+            return Vec::new();
+        }
+        self.set_back_micros = self.set_back_micros.saturating_add(self.driver_clock.0.saturating_sub(now.0));
         self.driver_clock = now;
         let now = Time(now.0.saturating_add(self.set_back_micros));
         self.patience += now.since(self.now).min(self.settings.round_seconds);
@@ -170,6 +175,8 @@ impl Scheduler {
             Input::Hold(job) => self.hold(*job, &mut out),
             Input::Release(job) => self.release(*job, &mut out),
             Input::Checkpointed(jobs) => self.checkpointed(jobs),
+            // Above: it is the only one that time does not pass with.
+            Input::ClockSet => {}
         }
         out
     }

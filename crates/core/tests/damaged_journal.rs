@@ -126,3 +126,123 @@ fn an_answer_to_other_users_is_refused() {
     let refused = outputs.iter().any(|output| matches!(output, Output::Note(Event::NoAllocation { .. })));
     assert!(refused, "{outputs:?}");
 }
+
+/// A scheduler under way: jobs run, wait and share, on nodes of two kinds.
+fn under_way() -> Scheduler {
+    let (mut scheduler, problem) = asking();
+    let answer = (find_policy("max-min-fairness").expect("in the table").make)().allocate(&problem);
+    let outputs = scheduler.step(Time::from_seconds(61.0), Input::Allocated(problem.round, answer));
+    let starts = outputs.iter().filter_map(|output| match output {
+        Output::Order(arles_core::scheduler::Order::Start(start)) => Some(start.clone()),
+        _ => None,
+    });
+    for start in starts.take(2).collect::<Vec<_>>() {
+        use arles_core::scheduler::{GangEvent, GangReport};
+        let report = GangReport::new(start.job, start.fence, GangEvent::Started);
+        scheduler.step(Time::from_seconds(62.0), Input::Reported(report));
+    }
+    for id in 3..6 {
+        scheduler.step(Time::from_seconds(63.0), Input::Submit(job(id, 1, 2)));
+    }
+    scheduler.step(Time::from_seconds(120.0), Input::Tick);
+    scheduler
+}
+
+/// Numbers and texts of a document, by their place in it.
+fn leaves(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Array(all) => {
+            found.push(at.to_owned());
+            all.iter().enumerate().for_each(|(i, value)| leaves(value, &format!("{at}/{i}"), found));
+        }
+        serde_json::Value::Object(all) => {
+            all.iter().for_each(|(key, value)| leaves(value, &format!("{at}/{key}"), found));
+        }
+        _ => found.push(at.to_owned()),
+    }
+}
+
+/// What a damaged place may hold instead.
+fn damages(value: &serde_json::Value) -> Vec<serde_json::Value> {
+    use serde_json::{Value, json};
+    match value {
+        Value::Number(_) => vec![
+            json!(0),
+            json!(1),
+            json!(7),
+            json!(4_294_967_295_u64),
+            json!(u64::MAX),
+            json!(-1),
+            json!(1e300),
+            Value::Null,
+        ],
+        Value::Bool(truth) => vec![json!(!truth)],
+        Value::String(_) => vec![json!("nonsense"), json!("")],
+        Value::Array(all) => {
+            let (mut longer, mut shorter) = (all.clone(), all.clone());
+            longer.extend(all.first().cloned());
+            shorter.pop();
+            vec![Value::Array(longer), Value::Array(shorter), Value::Array(Vec::new())]
+        }
+        Value::Null => vec![json!(1), json!({})],
+        Value::Object(_) => Vec::new(),
+    }
+}
+
+/// Lives on for a few rounds with whatever was restored, answered by the policy.
+fn live_on(mut scheduler: Scheduler) {
+    let begun = scheduler.now();
+    for round in 1..=4 {
+        let now = begun.after(60.0 * f64::from(round));
+        let mut inputs = vec![Input::Tick];
+        while let Some(input) = inputs.pop() {
+            for output in scheduler.step(now, &input) {
+                match output {
+                    Output::Solve(problem) => {
+                        let answer = (scheduler.policy().make)().allocate(&problem);
+                        inputs.push(Input::Allocated(problem.round, answer));
+                    }
+                    Output::Estimate(ask) => inputs.push(Input::Estimated(vec![row(ask)])),
+                    _ => {}
+                }
+            }
+        }
+        let (last, nodes) = (scheduler.now(), scheduler.cluster().nodes().len() as u32);
+        let nodes = (0..nodes).map(|n| ObservedNode { node: NodeId(n), up: true }).collect();
+        scheduler.step(now, Input::Surveyed(Survey { at: last, nodes, gangs: Vec::new() }));
+        scheduler.explain_all().for_each(drop);
+    }
+}
+
+/// Every number, text and list of a snapshot is damaged in turn: it is refused with a sentence, or the scheduler lives on. It never panics.
+#[test]
+fn a_damaged_snapshot_is_refused_or_lived_with() {
+    let whole = serde_json::to_value(under_way()).expect("plain data");
+    live_on(serde_json::from_value(whole.clone()).expect("it can be read"));
+    let mut places = Vec::new();
+    leaves(&whole, "", &mut places);
+    let (mut refused, mut lived, mut panicked) = (0, 0, Vec::new());
+    for place in &places {
+        for damage in damages(whole.pointer(place).expect("it is there")) {
+            let mut damaged = whole.clone();
+            *damaged.pointer_mut(place).expect("it is there") = damage.clone();
+            let outcome = std::panic::catch_unwind(|| match serde_json::from_value::<Scheduler>(damaged) {
+                Ok(scheduler) => {
+                    live_on(scheduler);
+                    true
+                }
+                Err(error) => {
+                    assert!(!error.to_string().is_empty());
+                    false
+                }
+            });
+            match outcome {
+                Ok(true) => lived += 1,
+                Ok(false) => refused += 1,
+                Err(_) => panicked.push(format!("{damage} at {place}")),
+            }
+        }
+    }
+    assert!(panicked.is_empty(), "these panic: {panicked:#?}");
+    assert!(refused > 100 && lived > 100, "{refused} refused, {lived} lived with");
+}

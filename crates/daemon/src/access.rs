@@ -5,6 +5,9 @@
 
 pub use arles_api::Scope;
 
+use crate::store::entry::Actor;
+use std::net::IpAddr;
+
 /// Scope that a route requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
@@ -45,13 +48,27 @@ pub struct Caller {
     pub scope: Scope,
     /// Tenant of the token, for the scope `tenant`.
     pub tenant: Option<String>,
+    /// Where the request came from, if it came over a network.
+    pub address: Option<IpAddr>,
 }
 
 impl Caller {
     /// A caller on this machine, where no token is required.
     #[must_use]
     pub fn loopback() -> Self {
-        Self { name: "loopback".into(), scope: Scope::Admin, tenant: None }
+        Self { name: "loopback".into(), scope: Scope::Admin, tenant: None, address: None }
+    }
+
+    /// The daemon's own configuration, which changes things at a start.
+    #[must_use]
+    pub fn configuration() -> Self {
+        Self { name: "configuration".into(), ..Self::loopback() }
+    }
+
+    /// Who it is, for the journal and the log of changes.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor { name: self.name.clone(), from: self.address.map(|address| address.to_canonical().to_string()) }
     }
 
     /// Whether things of this tenant may be seen.

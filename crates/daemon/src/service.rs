@@ -10,6 +10,7 @@
 mod admit;
 pub mod catalog;
 pub mod clock;
+mod deed;
 pub mod desk;
 mod engine_worker;
 mod event_loop;
@@ -17,20 +18,21 @@ pub mod gauges;
 mod progress;
 mod snapshotter;
 pub(crate) mod state_machine;
+pub mod verify;
 mod workers;
 
 use crate::access::{Caller, Scope};
 use crate::lease::Term;
 use crate::read::book::Book;
-use crate::store::entry::JournalHeader;
-use crate::store::{MaintenanceStep, Store, StoreError};
+use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
+use crate::store::{MaintenanceStep, Retention, Store, StoreError};
 use crate::{Refusal, access};
 use arles_core::engine::{Engine, EngineReport, JobMeter, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
 use catalog::{CatalogKeeper, SharedCatalog};
-use clock::Clock;
+use clock::{Clock, Resumption};
 use desk::Desk;
 use gauges::Gauges;
 use state_machine::{Recovered, StateMachine};
@@ -77,6 +79,10 @@ pub struct Options {
     pub snapshot_entries: u64,
     /// Seconds that a job is given to save its state, as training code is told.
     pub grace_seconds: f64,
+    /// How long history is kept.
+    pub retention: Retention,
+    /// Take the machine's clock for right, however far it is from the journal's last entry.
+    pub accept_clock: bool,
     /// The term that this daemon leads in, where others stand by.
     pub term: Option<Arc<Term>>,
 }
@@ -109,7 +115,15 @@ impl ServiceState {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { speed: 1.0, keep_journal: false, snapshot_entries: 20_000, grace_seconds: 30.0, term: None }
+        Self {
+            speed: 1.0,
+            keep_journal: false,
+            snapshot_entries: 20_000,
+            grace_seconds: 30.0,
+            retention: Retention::default(),
+            accept_clock: false,
+            term: None,
+        }
     }
 }
 
@@ -127,7 +141,7 @@ pub(crate) enum ServiceState {
 /// What comes into the loop.
 pub(crate) enum Message {
     /// A change requested by a caller.
-    Change(Change, Reply),
+    Change(Change, Actor, Reply),
     /// Reads the state machine between two batches.
     Inspect(Box<dyn FnOnce(&StateMachine) + Send>),
     /// Inputs for the scheduler.
@@ -144,6 +158,8 @@ pub(crate) enum Message {
     Reconnected,
     /// A serialised snapshot, cut into pieces.
     Maintenance(VecDeque<MaintenanceStep>),
+    /// The snapshot of an entry was read back from the file, or could not be.
+    SnapshotReadBack(u64, bool),
     /// End.
     Stop,
 }
@@ -261,12 +277,41 @@ impl Shared {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner).tokens()?;
         let caller = |token: crate::store::StoredToken| {
             let scope = Scope::named(&token.scope)?;
-            Some((token.hash, Caller { name: token.name, scope, tenant: token.tenant }))
+            Some((token.hash, Caller { name: token.name, scope, tenant: token.tenant, address: None }))
         };
         let callers = tokens.into_iter().filter_map(caller).collect();
         *self.callers.write().unwrap_or_else(PoisonError::into_inner) = callers;
         Ok(())
     }
+}
+
+/// The clock, and the entries that a start begins with: that the clock was set, and that the journal had lost its end.
+fn first_entries(
+    store: &mut Store,
+    machine: &StateMachine,
+    last: Option<Time>,
+    options: &Options,
+) -> Result<(Clock, Vec<Entry>), StoreError> {
+    let mut entries = Vec::new();
+    let clock = match Clock::resume(last, options.speed, options.accept_clock).map_err(StoreError::Refused)? {
+        Resumption::Goes(clock, remark) => {
+            remark.iter().for_each(|remark| tracing::warn!("{remark}"));
+            clock
+        }
+        Resumption::Set(clock) => {
+            entries.push(Entry::Input(Input::ClockSet));
+            clock
+        }
+    };
+    let shortfall = store.shortfall();
+    let next_job = shortfall.next_job.max(machine.next_job);
+    if shortfall.missing.is_some() || next_job > machine.next_job {
+        let lost = shortfall.missing.as_ref().map(|lost| (*lost.start(), *lost.end()));
+        tracing::warn!("jobs are numbered from {next_job} on: lesser numbers may have been given out already");
+        entries.push(Entry::Resumed(Resumed { next_job, lost }));
+    }
+    store.expect_jobs_from(next_job);
+    Ok((clock, entries))
 }
 
 fn unavailable(code: &'static str, message: &str) -> Refusal {
@@ -305,12 +350,13 @@ impl Service {
             tracing::warn!(%error, "the engine obeys another daemon; trying again");
         }
         let last = (seq > 0).then_some(book.now.max(machine.scheduler.now()));
+        let (clock, first_entries) = first_entries(&mut store, &machine, last, &options)?;
         let (inbox, messages) = mpsc::channel();
         let (last_event, _) = tokio::sync::watch::channel(book.last_event);
         let shared = Arc::new(Shared {
             book: RwLock::new(book),
             header,
-            clock: Clock::resume(last, options.speed),
+            clock,
             gauges: Gauges::default(),
             progress: progress::Gatherer::default(),
             options,
@@ -333,7 +379,7 @@ impl Service {
         let estimator = workers::start_estimator(estimator, catalog, Arc::clone(&shared));
         *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
         let snapshotter = snapshotter::start(store.side_writer()?, Arc::clone(&shared));
-        let event_loop = event_loop::EventLoop::new(Arc::clone(&shared), store, machine, seq);
+        let event_loop = event_loop::EventLoop::new(Arc::clone(&shared), store, machine, seq, first_entries);
         let event_loop = event_loop.start(messages, event_loop::Workers { engine, solver, estimator, snapshotter });
         Ok(Self { shared, event_loop, replayed })
     }

@@ -3,11 +3,17 @@
 mod common;
 
 use arles_api::JobState;
+use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, OrderReply};
+use arles_core::scheduler::{GangReport, Order};
+use arles_core::{Cluster, JobId, Time};
 use arles_daemon::access::{Caller, Scope};
-use arles_daemon::desk::{EnergyBy, JobsQuery, Page};
+use arles_daemon::clock::wall;
+use arles_daemon::desk::{EnergyBy, JobsQuery, LogQuery, Page};
 use arles_daemon::service::Options;
+use arles_daemon::service::verify::verify;
+use arles_daemon::store::Store;
 use arles_daemon::views::Archive;
-use common::{Folder, block, cluster, header, request, start, wait_until};
+use common::{Folder, block, cluster, header, request, start, try_start, wait_until};
 
 fn fast() -> Options {
     Options { speed: 3600.0, ..Options::default() }
@@ -18,7 +24,7 @@ fn admin() -> Caller {
 }
 
 fn of(tenant: &str) -> Caller {
-    Caller { name: tenant.to_owned(), scope: Scope::Tenant, tenant: Some(tenant.to_owned()) }
+    Caller { name: tenant.to_owned(), scope: Scope::Tenant, tenant: Some(tenant.to_owned()), address: None }
 }
 
 #[test]
@@ -155,4 +161,162 @@ fn a_policy_is_switched_and_foretold() {
     let forecast = block(desk.forecast_job(&admin(), request("b", "resnet50-b64", 1, 100.0))).expect("a forecast");
     assert!(forecast.starts_at.is_some(), "{forecast:?}");
     service.stop().expect("a clean end");
+}
+
+#[test]
+fn every_change_says_who_asked_for_it_and_from_where() {
+    let folder = Folder::new();
+    let header = header(cluster(&[("v100", 2)]), &["a", "b"], "fifo");
+    let options = Options { snapshot_entries: 10, ..fast() };
+    let service = start(&folder.0, &header, options.clone());
+    let desk = service.desk();
+    let ada = Caller { address: Some("10.0.0.7".parse().expect("an address")), ..of("a") };
+    let root = Caller { name: "root".into(), address: Some("::ffff:10.0.0.1".parse().expect("an address")), ..admin() };
+    let (job, _) = block(desk.submit(&ada, None, request("a", "resnet50-b64", 1, 5e8))).expect("taken in");
+    block(desk.submit(&of("b"), None, request("b", "resnet50-b64", 2, 5e8))).expect("taken in");
+    block(desk.hold(&ada, job.id)).expect("held");
+    block(desk.cancel(&root, job.id)).expect("cancelled");
+    block(desk.set_policy(&root, arles_api::PolicyRequest { policy: "las".into() })).expect("switched");
+    let records = |folder: &Folder| {
+        let mut by = Vec::new();
+        let store = Store::read(&folder.0).expect("a reader");
+        let each = |record: arles_daemon::store::JournalRecord| {
+            by.extend(record.by);
+            Ok(())
+        };
+        store.entries(0, each).map(|()| by)
+    };
+    let first = records(&folder).expect("entries").first().cloned().expect("somebody");
+    assert_eq!((first.name.as_str(), first.from.as_deref()), ("a", Some("10.0.0.7")));
+    let told = |log: &arles_api::Log| -> Vec<(String, Option<String>, String, String)> {
+        let line = |c: &arles_api::LoggedChange| (c.by.clone(), c.from.clone(), c.kind.clone(), c.text.clone());
+        log.changes.iter().map(line).collect()
+    };
+    let line = |by: &str, from: Option<&str>, kind: &str, text: &str| {
+        (by.to_owned(), from.map(str::to_owned), kind.to_owned(), text.to_owned())
+    };
+    let (ten, one) = (Some("10.0.0.7"), Some("10.0.0.1"));
+    let all = [
+        line("root", one, "policy", "switched the policy from fifo to las"),
+        line("root", one, "cancel", "cancelled job 1"),
+        line("a", ten, "hold", "held job 1"),
+        line("b", None, "submit", "submitted job 2: resnet50-b64 on 2 GPUs"),
+        line("a", ten, "submit", "submitted job 1: resnet50-b64 on 1 GPU"),
+    ];
+    assert_eq!(told(&desk.view(&admin()).log(&LogQuery::default()).expect("a log")), all);
+    let own = desk.view(&of("a")).log(&LogQuery::default()).expect("a log");
+    let hidden = [line("root", None, "cancel", "cancelled job 1"), all[2].clone(), all[4].clone()];
+    assert_eq!(told(&own), hidden, "a tenant sees its own, and no address of others");
+    let ask = |query: LogQuery| told(&desk.view(&admin()).log(&query).expect("a log"));
+    assert_eq!(ask(LogQuery { by: Some("root".into()), ..LogQuery::default() }), all[..2]);
+    assert_eq!(ask(LogQuery { job: Some(2), ..LogQuery::default() }), all[3..4]);
+    assert_eq!(ask(LogQuery { kind: Some("hold".into()), oldest_first: true, ..LogQuery::default() }), all[2..3]);
+    assert_eq!(ask(LogQuery { tenant: Some("b".into()), ..LogQuery::default() }), all[3..4]);
+    assert_eq!(ask(LogQuery { from: Some(1e10), ..LogQuery::default() }), []);
+    let page = desk.view(&admin()).log(&LogQuery { limit: Some(2), ..LogQuery::default() }).expect("a log");
+    assert_eq!(told(&page), all[..2]);
+    assert_eq!(ask(LogQuery { cursor: page.next, limit: Some(2), ..LogQuery::default() }), all[2..4]);
+    wait_until("the entries are dropped", || {
+        Store::read(&folder.0)
+            .is_ok_and(|store| store.first_entry().is_ok_and(|first| first.is_some_and(|seq| seq > 8)))
+    });
+    service.stop().expect("a clean end");
+    let service = start(&folder.0, &header, options);
+    assert_eq!(
+        told(&service.desk().view(&admin()).log(&LogQuery::default()).expect("a log")),
+        all,
+        "entries go, the log stays"
+    );
+    service.stop().expect("a clean end");
+}
+
+/// An engine whose meters have gone mad.
+struct Mad<E>(E);
+
+impl<E: Engine> Engine for Mad<E> {
+    fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
+        self.0.set_cluster(now, cluster)
+    }
+
+    fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
+        self.0.sync_jobs(now, live)
+    }
+
+    fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError> {
+        self.0.add_job(now, job)
+    }
+
+    fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+        let meter = self.0.remove_job(now, job)?;
+        Ok(meter.map(|meter| JobMeter { gpu_seconds: f64::NEG_INFINITY, ..meter }))
+    }
+
+    fn apply(&mut self, now: Time, order: &Order) -> Result<OrderReply, EngineError> {
+        self.0.apply(now, order)
+    }
+
+    fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError> {
+        self.0.poll(now)
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.next_event()
+    }
+
+    fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
+        let mut report = self.0.survey(now, asked_at)?;
+        report.meters.kinds.iter_mut().for_each(|kind| kind.unused_joules = f64::NAN);
+        report.meters.gpu_watts.iter_mut().for_each(|watts| *watts = f32::INFINITY);
+        report.survey.gangs.iter_mut().for_each(|gang| gang.steps_done = f64::NAN);
+        Ok(report)
+    }
+}
+
+#[test]
+fn meters_that_show_nonsense_do_not_spoil_the_journal() {
+    let folder = Folder::new();
+    let header = header(cluster(&[("v100", 2)]), &["a"], "fifo");
+    let options = Options { snapshot_entries: 20, ..fast() };
+    let service = try_start(&folder.0, &header, options.clone(), |engine| Box::new(Mad(engine))).expect("a service");
+    let desk = service.desk();
+    for _ in 0..6 {
+        block(desk.submit(&admin(), None, request("a", "resnet50-b64", 1, 20_000.0))).expect("taken in");
+    }
+    wait_until("all are over", || desk.view(&admin()).server().live_jobs == 0);
+    wait_until("it was surveyed", || {
+        desk.metrics().lines().any(|line| line.starts_with("arles_engine_nonsense_total ") && !line.ends_with(" 0"))
+    });
+    service.stop().expect("a clean end");
+    assert_eq!(verify(&folder.0).expect("looked at").findings, Vec::<String>::new());
+    let service = start(&folder.0, &header, options);
+    assert_eq!(service.desk().view(&admin()).jobs(&JobsQuery::default()).expect("jobs").jobs.len(), 6);
+    service.stop().expect("a clean end");
+}
+
+#[test]
+fn a_journal_of_a_clock_ten_years_ahead_is_refused_and_can_be_set_right() {
+    let folder = Folder::new();
+    let header = header(cluster(&[("v100", 2)]), &["a"], "fifo");
+    let decade = 10.0 * 365.0 * 86_400.0;
+    let service = start(&folder.0, &header, Options { speed: 5e7, ..Options::default() });
+    let ahead = || service.now().since(wall());
+    wait_until("ten years have passed", || ahead() > decade);
+    let limited = arles_api::JobRequest { time_limit_seconds: Some(3600.0), ..request("a", "resnet50-b64", 1, 1e15) };
+    block(service.desk().submit(&admin(), None, limited)).expect("taken in");
+    service.stop().expect("a clean end");
+    let options = Options::default();
+    let refused = try_start(&folder.0, &header, options.clone(), |engine| Box::new(engine));
+    let told = refused.err().expect("one of the clocks is wrong").to_string();
+    assert!(told.contains("--accept-clock") && told.contains("by this machine's clock"), "{told}");
+    let accepting = Options { accept_clock: true, ..options.clone() };
+    let service = try_start(&folder.0, &header, accepting, |engine| Box::new(engine)).expect("accepted");
+    let desk = service.desk();
+    assert!(desk.view(&admin()).server().now < wall().seconds() + 60.0, "it is today");
+    let (job, _) = block(desk.submit(&admin(), None, request("a", "resnet50-b64", 1, 1e15))).expect("taken in");
+    assert!(job.submitted_at < wall().seconds() + 60.0, "and jobs arrive today");
+    service.stop().expect("a clean end");
+    let service = try_start(&folder.0, &header, options, |engine| Box::new(engine)).expect("from then on it is right");
+    assert!(service.now().seconds() < wall().seconds() + 60.0);
+    service.stop().expect("a clean end");
+    assert_eq!(verify(&folder.0).expect("looked at").findings, Vec::<String>::new());
 }

@@ -45,7 +45,7 @@ impl Window {
 }
 
 /// A plain number is a moment; a number with a unit is so long ago.
-fn moment(text: &str, now: f64) -> Result<f64, String> {
+pub(crate) fn moment(text: &str, now: f64) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(at) if (0.0..=1e11).contains(&at) => Ok(at),
         Ok(_) => Err(format!("'{text}' is not a time; expected a Unix time, or an age such as 2h")),

@@ -19,7 +19,7 @@ use arles_daemon::http::{self, Tls};
 use arles_daemon::lease::{self, Term};
 use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_daemon::service::{Components, Options, Service};
-use arles_daemon::store::Store;
+use arles_daemon::store::{Retention, Store};
 use arles_learn::Catalog;
 use clap::Args;
 use standby::Elected;
@@ -97,9 +97,17 @@ fn start(
         keep_journal: settings.serve.keep_journal,
         snapshot_entries: settings.serve.snapshot_entries,
         grace_seconds: settings.serve.grace_seconds,
+        retention: Retention {
+            jobs_seconds: settings.serve.retention_jobs_seconds,
+            samples_seconds: settings.serve.retention_samples_seconds,
+            log_seconds: settings.serve.retention_log_seconds,
+        },
+        accept_clock: settings.serve.accept_clock,
         term,
     };
-    Ok((Service::start(store, parts, options)?, configured, token))
+    let service = Service::start(store, parts, options)?;
+    back_up_on_schedule(&settings.serve);
+    Ok((service, configured, token))
 }
 
 /// The GPUs that were declared of this machine, a node for each kind.
@@ -220,9 +228,28 @@ fn http_options(settings: &ServeSettings) -> http::Options {
         ..http::Options::default()
     }
 }
+
+/// Copies the journal every so often, on a thread that ends with the process: a copy that is not finished has no name yet.
+fn back_up_on_schedule(settings: &ServeSettings) {
+    let Some(folder) = settings.backup_to.clone() else { return };
+    let (state, keep, every) = (settings.state.clone(), settings.backup_keep, settings.backup_every_seconds);
+    let run = move || {
+        loop {
+            match super::backup::rotate(&state, &folder, keep) {
+                Ok(done) => tracing::info!("backup {} is written and verified", done.file.display()),
+                Err(error) => tracing::error!("no backup was made: {error}"),
+            }
+            std::thread::sleep(Duration::from_secs_f64(every));
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("backup".into()).spawn(run) {
+        tracing::error!("no backups are made: a thread for them cannot be started ({error})");
+    }
+}
+
 /// Tenants of the settings that the journal does not know yet.
 async fn add_tenants(desk: &arles_daemon::desk::Desk, settings: &ServeSettings) -> Result<()> {
-    let who = arles_daemon::access::Caller::loopback();
+    let who = arles_daemon::access::Caller::configuration();
     let known = desk.view(&who).tenants().tenants;
     for tenant in &settings.tenants {
         if known.iter().all(|known| known.name != tenant.name) {

@@ -276,7 +276,27 @@ settings! {
     /// Journal entries after which a snapshot is written; one is also written when a restart would take too long
     "serve.snapshot-entries" = "20000", flag("snapshot-entries", "N", "", SERVE)
         => snapshot_entries: u64 = |text| whole(text, 1);
+    /// Take this machine's clock for right, however far it is from the journal's last entry; jobs go on as if no time had passed
+    "serve.accept-clock" = "false", flag("accept-clock", "", "", SERVE)
+        => accept_clock: bool = truth;
     /// Keep every journal entry, for 'arles replay'
     "serve.keep-journal" = "false", flag("keep-journal", "", "", SERVE)
         => keep_journal: bool = truth;
+
+    /// How long ended jobs are kept, from their end
+    "retention.jobs" = "366d", FILE_ONLY => retention_jobs_seconds: f64 = positive_seconds;
+    /// How long energy accounts and fairness over time are kept
+    "retention.samples" = "366d", FILE_ONLY => retention_samples_seconds: f64 = positive_seconds;
+    /// How long the log of changes is kept, which 'arles log' shows
+    "retention.log" = "366d", FILE_ONLY => retention_log_seconds: f64 = positive_seconds;
+
+    /// Folder for scheduled backups of the journal; empty: none. Best on another disk
+    "backup.to" = "", flag("backup-to", "FOLDER", "", SERVE)
+        => backup_to: Option<PathBuf> = path;
+    /// Time between two backups
+    "backup.every" = "6h", flag("backup-every", "TIME", "", SERVE)
+        => backup_every_seconds: f64 = positive_seconds;
+    /// Backups that stay in the folder, the newest
+    "backup.keep" = "14", flag("backup-keep", "N", "", SERVE)
+        => backup_keep: u32 = |text| whole(text, 1);
 }

@@ -56,8 +56,10 @@ impl Claim {
         (self.first, self.second, self.kind)
     }
 
+    /// Whether its numbers can be reckoned with. A claim that was restored may hold any: sums of what passes stay finite.
     fn is_finite(&self) -> bool {
-        self.share.is_finite() && self.share >= 0.0 && self.credit.is_finite() && self.served.is_finite()
+        let bounded = |x: f64| x.abs() <= MOST_GANGS;
+        bounded(self.share) && self.share >= 0.0 && bounded(self.credit) && bounded(self.served)
     }
 
     /// Takes back that it was served a gang: there was no seat for it.
@@ -75,6 +77,8 @@ impl Claim {
     }
 }
 
+/// No share, credit or service is larger: far more gangs than any cluster has GPUs.
+const MOST_GANGS: f64 = 1e12;
 /// Amounts below this are a solver's rounding errors.
 const NOISE: f64 = 1e-7;
 /// Shares below this are not worth a claim: the edge of an interior point's answer.

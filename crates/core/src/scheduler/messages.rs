@@ -113,6 +113,8 @@ pub enum Input {
     Release(JobId),
     /// Steps that jobs say are safe.
     Checkpointed(Vec<(JobId, f64)>),
+    /// The driver's clock was set: it is another time, and none has passed.
+    ClockSet,
 }
 
 /// What the scheduler wants done.

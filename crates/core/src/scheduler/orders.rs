@@ -334,7 +334,7 @@ impl Scheduler {
                 continue;
             }
             pending.ordered_at = self.now;
-            pending.tries += 1;
+            pending.tries = pending.tries.saturating_add(1);
             let (tries, fence) = (pending.tries, gang.fence);
             let again = Output::Order(start_order(id, gang, &self.settings));
             match job.phase {

@@ -87,7 +87,37 @@ impl<'de> Deserialize<'de> for Scheduler {
     }
 }
 
+/// No counter that only grows by one gets near this: what has was damaged.
+const MOST_COUNTED: u64 = 1 << 60;
+/// No plan stands for so many rounds.
+const MOST_SKIPPED: u32 = 1 << 20;
+
 impl Snapshot<'_> {
+    /// Counters go on from here, and must have room to.
+    fn check_counters(&self) -> Result<(), String> {
+        let counters = [
+            ("round", self.round.0),
+            ("next fence", self.next_fence),
+            ("next place in the queue", self.next_joined),
+            ("clock", self.now.0),
+            ("driver's clock", self.driver_clock.0),
+        ];
+        if let Some((name, value)) = counters.into_iter().find(|(_, value)| *value > MOST_COUNTED) {
+            return Err(format!("the {name} of the snapshot is {value}; expected at most {MOST_COUNTED}"));
+        }
+        if self.skipped_rounds > MOST_SKIPPED || self.next_class == u32::MAX {
+            return Err("the snapshot's counters of rounds and classes are at their ends".into());
+        }
+        if let Some((_, round)) = self.asked.iter().find(|(_, round)| *round > self.round) {
+            return Err(format!("the snapshot has a question of {round}, and it is {}", self.round));
+        }
+        let seconds = self.settings.round_seconds;
+        if !(seconds > 0.0 && self.patience.is_finite()) {
+            return Err(format!("rounds of the snapshot are {seconds} s long; expected more than 0"));
+        }
+        Ok(())
+    }
+
     /// The scheduler that was written down, or a sentence about what is wrong.
     fn restore(self) -> Result<Scheduler, String> {
         if self.arles_snapshot != VERSION {
@@ -98,6 +128,7 @@ impl Snapshot<'_> {
             format!("policy '{}' of the snapshot is not known to this arles; see 'arles policies'", self.policy)
         })?;
         self.cluster.check().map_err(|error| format!("the snapshot's cluster: {error}"))?;
+        self.check_counters()?;
         let cluster = self.cluster.into_owned();
         let mut scheduler = Scheduler {
             now: self.now,
@@ -115,7 +146,7 @@ impl Snapshot<'_> {
             asked: self.asked.into_iter().collect(),
             placer: self.placer.into_owned(),
             changed: self.changed,
-            outstanding: self.outstanding,
+            outstanding: self.outstanding.map(checked).transpose()?,
             placed: self.placed,
             skipped_rounds: self.skipped_rounds,
             unanswered: self.unanswered,
@@ -136,6 +167,14 @@ impl Snapshot<'_> {
             scheduler.queue_up(gpu, slots.into_owned())?;
         }
         Ok(scheduler)
+    }
+}
+
+/// A question that is open, if it makes sense: answers are checked against it.
+fn checked(problem: Arc<Problem>) -> Result<Arc<Problem>, String> {
+    match problem.check() {
+        Ok(()) => Ok(problem),
+        Err(error) => Err(format!("the problem of the snapshot: {error}")),
     }
 }
 

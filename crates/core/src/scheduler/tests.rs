@@ -4,7 +4,7 @@ use super::*;
 use crate::allocate::find_policy;
 use crate::estimate::{Estimate, Source};
 use crate::place::{Placement, Plan, Seat};
-use crate::{Library, TenantId, Work};
+use crate::{ClusterChange, Library, TenantId, Work};
 
 mod admission;
 mod nodes;
@@ -267,6 +267,42 @@ fn a_clock_that_is_set_back_makes_no_survey_seem_newer() {
     let now = bench.scheduler.now();
     bench.survey_of(now.after(1.0), &[0], Vec::new());
     assert!(bench.waits(1), "and newer surveys are read at once");
+}
+
+#[test]
+fn a_clock_that_is_set_takes_no_time_from_anybody() {
+    for years in [10.0, -10.0] {
+        let mut bench = Bench::new(&[1, 1]);
+        bench.clock = Time::from_seconds(1e9);
+        bench.survey(&[0, 1], Vec::new());
+        let limited = JobSpec { time_limit_seconds: Some(3600.0), ..job(1, 1) };
+        bench.submit(7, 1);
+        bench.tell(Input::Cancel(JobId(7)));
+        bench.tell(Input::Submit(limited));
+        let start = bench.round().pop().expect("there is room");
+        bench.report(1, start.fence, GangEvent::Started);
+        let drain =
+            ClusterChange::Drain { node: "n1".into(), why: "fan".into(), deadline: Some(bench.clock.after(7200.0)) };
+        bench.tell(Input::Cluster(drain));
+        bench.wait(600.0);
+        bench.tell(Input::Tick);
+        let before = bench.scheduler.job_status(JobId(1)).expect("it runs").run_seconds;
+        bench.clock = Time::from_seconds(bench.clock.seconds() + years * 365.0 * 86_400.0);
+        assert_eq!(bench.tell(Input::ClockSet), []);
+        assert_eq!(bench.scheduler.now(), bench.clock, "it is the time that it is");
+        let out = bench.tell(Input::Tick).to_vec();
+        assert!(!out.iter().any(|output| matches!(output, Output::Order(Order::Stop { .. }))), "{out:?}");
+        assert_eq!(bench.scheduler.job_status(JobId(1)).expect("it runs").run_seconds, before);
+        let drain = bench.scheduler.nodes[1].drain.clone().expect("still drained");
+        assert!((drain.deadline.expect("a deadline").since(bench.clock) - 6600.0).abs() < 1.0, "{drain:?}");
+        bench.survey(&[0, 1], vec![seen(&start)]);
+        bench.wait(3600.0);
+        let out = bench.tell(Input::Tick).to_vec();
+        assert!(
+            out.iter().any(|output| matches!(output, Output::Order(Order::Stop { .. }))),
+            "its hour is over: {out:?}"
+        );
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::parameter::{ParameterType, Value};
 use super::routes::{Parameter, Place, Route};
 use super::schema_check;
 use crate::Refusal;
-use crate::service::desk::{EnergyBy, JobsQuery, Page};
+use crate::service::desk::{EnergyBy, JobsQuery, LogQuery, Page};
 use arles_core::library::suggestion;
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -133,6 +133,21 @@ impl Params {
 
     pub(super) fn page(&self) -> Page {
         Page { cursor: self.text("cursor"), limit: self.integer("limit").and_then(|limit| u32::try_from(limit).ok()) }
+    }
+
+    pub(super) fn log(&self) -> LogQuery {
+        let Page { cursor, limit } = self.page();
+        LogQuery {
+            tenant: self.text("tenant"),
+            job: self.integer("job"),
+            by: self.text("by"),
+            kind: self.choice("kind").map(str::to_owned),
+            from: self.number("from"),
+            to: self.number("to"),
+            oldest_first: self.choice("order") == Some("oldest"),
+            cursor,
+            limit,
+        }
     }
 
     pub(super) fn jobs(&self) -> JobsQuery {

@@ -112,6 +112,7 @@ impl<B: Backend> Server<B> {
             }
         };
         let who = self.authorizer.authorize(&self.backend, route, &head.headers, from)?;
+        let who = who.map(|who| Caller { address: Some(from), ..who });
         *name = who.as_ref().map(|who| who.name.clone());
         let body = if route.body.is_some() { self.read(&head.headers, body).await? } else { Bytes::new() };
         let params = Params::read(route, segment, head.uri.query(), &head.headers, body)?;

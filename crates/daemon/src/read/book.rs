@@ -9,6 +9,7 @@
 
 mod accounts;
 mod catalog_names;
+mod clock;
 mod cluster;
 mod decision;
 mod events;
@@ -195,6 +196,9 @@ impl Book {
 
     /// Takes in an entry and what the scheduler made of it.
     pub(crate) fn record(&mut self, at: Time, entry: &Entry, effects: &Effects) {
+        if let Entry::Input(Input::ClockSet) = entry {
+            self.set_clock(at);
+        }
         self.now = self.now.max(at);
         match entry {
             Entry::Submit(submission) => self.add_job(at, submission),
@@ -208,6 +212,7 @@ impl Book {
             Entry::RollCall(meters) => meters.iter().for_each(|meter| self.last_meter(meter)),
             Entry::Measured(observations) => observations.iter().for_each(|seen| self.measured(seen)),
             Entry::Progress(reports) => self.progressed(reports),
+            Entry::Resumed(resumed) => self.note_resumed(at, resumed),
         }
         for output in &effects.outputs {
             match output {
@@ -225,6 +230,27 @@ impl Book {
         if matches!(entry, Entry::Input(Input::Tick)) {
             self.sample(at);
         }
+    }
+
+    /// What an entry of a journal names must be there: nobody looks again.
+    ///
+    /// # Errors
+    /// Half a sentence about what is not.
+    pub(crate) fn check_entry(&self, entry: &Entry) -> Result<(), String> {
+        let Entry::Submit(submission) = entry else { return Ok(()) };
+        let (spec, tenants) = (&submission.spec, self.tenants.len());
+        if spec.tenant.index() >= tenants {
+            return Err(format!("job {} is of tenant {}, and there are {tenants}", spec.id.0, spec.tenant.0));
+        }
+        if spec.workload.index() >= self.workloads.len() {
+            return Err(format!(
+                "job {} runs workload {}, and there are {}",
+                spec.id.0,
+                spec.workload.0,
+                self.workloads.len()
+            ));
+        }
+        Ok(())
     }
 
     fn input(&mut self, at: Time, input: &Input, effects: &Effects) {

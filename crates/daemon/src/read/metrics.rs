@@ -276,6 +276,8 @@ fn service(page: &mut Page, shared: &Shared) {
     page.one("arles_event_listeners", "gauge", "Open event streams.", gauges.listeners.get());
     page.one("arles_engine_up", "gauge", "Whether the engine responds.", gauges.engine_up.get());
     page.one("arles_engine_errors_total", "counter", "Failed engine calls.", gauges.engine_errors.get());
+    let nonsense = gauges.engine_nonsense.get();
+    page.one("arles_engine_nonsense_total", "counter", "Things that the engine said and that cannot be.", nonsense);
     page.one("arles_ready", "gauge", "Whether requests are accepted.", u8::from(shared.state() == ServiceState::Ready));
     page.one("arles_clock_seconds", "gauge", "The scheduler's clock.", shared.clock.now().seconds());
     page.one(

@@ -11,12 +11,13 @@ mod energy;
 mod fairness;
 mod jobs;
 mod judgement;
+mod log;
 mod query;
 mod rates;
 mod series;
 
 pub(crate) use cluster::node_state;
-pub use query::{EnergyBy, JobsQuery, Page};
+pub use query::{EnergyBy, JobsQuery, LogQuery, Page};
 
 use crate::Refusal;
 use crate::access::Caller;

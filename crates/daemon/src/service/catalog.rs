@@ -92,6 +92,10 @@ impl CatalogKeeper {
         }
         let mut journal = store.journal_id()?;
         let mut applied = disk.applied(&journal);
+        if let (0, Some(former)) = (applied, store.former_journal_id()?) {
+            // A journal that was restored has another id, and its measurements are here under the old one.
+            applied = disk.applied(&former).min(last);
+        }
         if applied > last {
             tracing::warn!(
                 "the journal ends at entry {last}, and the catalog has entry {applied} of it: an older copy of the journal was restored, and goes on under a new id"

@@ -26,7 +26,7 @@ use arles_core::{JobId, Tenant, TenantId};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-pub use crate::read::views::{EnergyBy, JobsQuery, Page};
+pub use crate::read::views::{EnergyBy, JobsQuery, LogQuery, Page};
 pub use nodes::described_kind;
 pub use tokens::fresh_token;
 
@@ -78,12 +78,12 @@ impl Desk {
         View::new(&self.shared, who)
     }
 
-    async fn change(&self, change: Change) -> Result<(JobId, bool), Refusal> {
+    async fn change(&self, who: &Caller, change: Change) -> Result<(JobId, bool), Refusal> {
         let (reply, answer) = oneshot::channel();
         let reply = Box::new(move |done| {
             let _ = reply.send(done);
         });
-        self.shared.send(Message::Change(change, reply))?;
+        self.shared.send(Message::Change(change, who.actor(), reply))?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 
@@ -121,7 +121,7 @@ impl Desk {
                     None => return Err(refusal),
                 },
             };
-            match self.change(Change::Submit(Box::new(new_job))).await {
+            match self.change(who, Change::Submit(Box::new(new_job))).await {
                 // A dependency ended between the look and the change: the next look knows how.
                 Err(refusal) if refusal.code == AFTER_ENDED && tries < AFTER_TRIES => {
                     tries += 1;
@@ -151,7 +151,7 @@ impl Desk {
         }
         if !known.held {
             let of = self.own_tenant(who)?;
-            self.change(Change::Hold { job: JobId(job), of }).await?;
+            self.change(who, Change::Hold { job: JobId(job), of }).await?;
         }
         self.view(who).job(job)
     }
@@ -170,7 +170,7 @@ impl Desk {
             return Err(Refusal::conflict("not-held", message, "'arles explain' says what it waits for"));
         }
         let of = self.own_tenant(who)?;
-        self.change(Change::Release { job: JobId(job), of }).await?;
+        self.change(who, Change::Release { job: JobId(job), of }).await?;
         self.view(who).job(job)
     }
 
@@ -183,7 +183,7 @@ impl Desk {
             return Err(job_over(job));
         }
         let of = self.own_tenant(who)?;
-        self.change(Change::Cancel { job: JobId(job), of }).await?;
+        self.change(who, Change::Cancel { job: JobId(job), of }).await?;
         self.view(who).job(job)
     }
 
@@ -193,7 +193,7 @@ impl Desk {
     /// When there is no policy of that name, or the service cannot take the request now.
     pub async fn set_policy(&self, who: &Caller, request: api::PolicyRequest) -> Result<api::Policy, Refusal> {
         let entry = policy(&request.policy)?;
-        self.change(Change::Policy(entry.name.to_owned())).await?;
+        self.change(who, Change::Policy(entry.name.to_owned())).await?;
         let all = self.view(who).policies().policies;
         all.into_iter().find(|policy| policy.name == entry.name).ok_or_else(gone)
     }
@@ -221,7 +221,7 @@ impl Desk {
             let message = format!("the limit of {MOST_TENANTS} tenants is reached");
             return Err(Refusal::conflict("tenants", message, "reuse an existing tenant"));
         }
-        self.change(Change::Tenant(Tenant { name: name.to_owned(), weight })).await?;
+        self.change(who, Change::Tenant(Tenant { name: name.to_owned(), weight })).await?;
         let found = self.view(who).tenants().tenants.into_iter().find(|tenant| tenant.name == name);
         found.ok_or_else(gone)
     }

@@ -5,7 +5,7 @@
 
 use super::{Message, Shared};
 use arles_core::engine::{Engine, EngineError, JobMeter, LiveJob, OrderReply};
-use arles_core::scheduler::Order;
+use arles_core::scheduler::{GangReport, Order};
 use arles_core::{Cluster, Input, JobId, Time};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -120,8 +120,9 @@ impl EngineWorker {
                 if !self.set_cluster() {
                     return;
                 }
-                if let Some(meters) = self.call(|engine, now| engine.sync_jobs(now, &live)) {
+                if let Some(mut meters) = self.call(|engine, now| engine.sync_jobs(now, &live)) {
                     self.disconnected = false;
+                    meters.retain(|meter| self.is_sound(meter));
                     let _ = self.shared.send(Message::JobsSynced(meters));
                 }
             }
@@ -132,16 +133,20 @@ impl EngineWorker {
             }
             EngineTask::RemoveJob(job) => {
                 if let Some(meter) = self.call(|engine, now| engine.remove_job(now, job)) {
+                    let meter = meter.filter(|meter| self.is_sound(meter));
                     self.removed.push((job, meter));
                 }
             }
             EngineTask::Order(order) => match self.call(|engine, now| engine.apply(now, &order)) {
-                Some(OrderReply::Reported(report)) => self.inputs.push(Input::Reported(report)),
+                Some(OrderReply::Reported(report)) => self.take_report(report),
                 Some(OrderReply::Refused(why)) => self.inputs.push(Input::Refused(order, why)),
                 Some(OrderReply::Pending) | None => {}
             },
             EngineTask::Survey(asked_at) => {
                 if let Some(report) = self.call(|engine, now| engine.survey(now, asked_at)) {
+                    let cluster = Arc::clone(self.shared.book().cluster());
+                    let (report, said) = report.mended(&cluster);
+                    self.complain(&said);
                     // Replies to orders that were done before the look come before it.
                     let _ = self.send_replies();
                     let _ = self.shared.send(Message::EngineReport(Box::new(report)));
@@ -163,10 +168,38 @@ impl EngineWorker {
     fn poll(&mut self) {
         let was_disconnected = self.disconnected;
         let Some(reports) = self.call(|engine, now| engine.poll(now)) else { return };
-        self.inputs.extend(reports.into_iter().map(Input::Reported));
+        reports.into_iter().for_each(|report| self.take_report(report));
         if was_disconnected {
             tracing::info!("the engine responds again; sending it all live jobs and open orders");
             let _ = self.shared.send(Message::Reconnected);
+        }
+    }
+
+    /// Takes in what happened to a gang.
+    fn take_report(&mut self, report: GangReport) {
+        let (report, said) = report.mended();
+        self.complain(said.as_slice());
+        self.inputs.push(Input::Reported(report));
+    }
+
+    fn is_sound(&self, meter: &JobMeter) -> bool {
+        let sound = meter.is_sound();
+        if !sound {
+            self.complain(&[format!(
+                "the last meter of {} shows {meter:?}; expected amounts: it is left out",
+                meter.job
+            )]);
+        }
+        sound
+    }
+
+    /// Logs what the engine said that cannot be: the first of one answer, and how many more.
+    fn complain(&self, said: &[String]) {
+        let Some(first) = said.first() else { return };
+        self.shared.gauges.engine_nonsense.add(said.len() as u64);
+        match said.len() - 1 {
+            0 => tracing::warn!("{first}"),
+            more => tracing::warn!("{first} (and {more} more like it)"),
         }
     }
 

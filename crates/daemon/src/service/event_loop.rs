@@ -11,15 +11,15 @@
 //! restart is back at the last sync.
 
 use super::progress::PROGRESS_EVERY;
-use super::{Message, ServiceState, Shared, engine_worker, snapshotter, workers};
+use super::{Message, ServiceState, Shared, deed, engine_worker, snapshotter, workers};
 use crate::Refusal;
 use crate::read::book::Reasons;
 use crate::service::state_machine::{Effects, StateMachine};
-use crate::store::entry::{self, Entry};
-use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, Store, StoreError, pieces};
+use crate::store::entry::{self, Actor, Entry};
+use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, PRUNED_AT_ONCE, Store, StoreError, pieces};
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
-use arles_core::engine::{LiveJob, OrderReply};
+use arles_core::engine::{LiveJob, Meters, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
 use arles_core::scheduler::{Event, Order, Verdict};
 use arles_core::{Cluster, Input, JobId, Output, Time};
@@ -40,6 +40,8 @@ const REASONS_TIME_RATIO: u32 = 50;
 const SNAPSHOT_TIME_RATIO: u32 = 100;
 /// Pause before the next maintenance step when the loop is idle.
 const MAINTENANCE_PAUSE: Duration = Duration::from_millis(2);
+/// Between two looks for history that is older than it is kept.
+const PRUNE_EVERY: Duration = Duration::from_secs(600);
 /// How long the end waits for the catalog to be written.
 const CATALOG_PATIENCE: Duration = Duration::from_secs(5);
 /// Stepping time after which a snapshot is due: about as long a restart takes to do it again.
@@ -56,13 +58,15 @@ pub(crate) struct Workers {
     pub(crate) engine: Sender<engine_worker::EngineTask>,
     pub(crate) solver: Sender<workers::SolveRequest>,
     pub(crate) estimator: Sender<workers::EstimatorTask>,
-    pub(crate) snapshotter: Sender<snapshotter::SnapshotRequest>,
+    pub(crate) snapshotter: Sender<snapshotter::SnapshotTask>,
 }
 
 /// What has been stepped and is not yet safe.
 #[derive(Default)]
 struct Batch {
     records: Vec<JournalRecord>,
+    /// Who changed what by them.
+    deeds: Vec<HistoryRow>,
     effects: Vec<Effects>,
     replies: Vec<(Reply, JobId, bool, Instant)>,
     /// Asked beside the changes of this batch, and answered after them: an answer tells of them.
@@ -88,12 +92,17 @@ pub(crate) struct EventLoop {
     /// When progress reports are journalled next, by the wall's clock.
     next_progress: Instant,
     maintenance: VecDeque<MaintenanceStep>,
+    /// The snapshot that nothing is dropped for until it is read back.
+    unread_snapshot: Option<u64>,
+    /// When to look for history that is too old, by the wall's clock.
+    next_prune: Instant,
     /// Entries that take long to step: one per pass of the loop, each in a batch of its own, so that requests come in between.
     slow_entries: VecDeque<Entry>,
 }
 
 impl EventLoop {
-    pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: StateMachine, seq: u64) -> Self {
+    /// `first` are entries that the start itself brings.
+    pub(crate) fn new(shared: Arc<Shared>, store: Store, machine: StateMachine, seq: u64, first: Vec<Entry>) -> Self {
         let (now, last_measured) = (shared.clock.now(), shared.catalog.written());
         Self {
             shared,
@@ -109,7 +118,9 @@ impl EventLoop {
             next_reasons: Instant::now(),
             next_progress: Instant::now(),
             maintenance: VecDeque::new(),
-            slow_entries: VecDeque::new(),
+            unread_snapshot: None,
+            next_prune: Instant::now(),
+            slow_entries: first.into(),
         }
     }
 
@@ -138,10 +149,14 @@ impl EventLoop {
 
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
         self.check_term()?;
+        // What the start brings comes before anything else: it says what time it is.
+        while !self.slow_entries.is_empty() {
+            self.commit_slow_entry(self.shared.clock.now(), workers)?;
+        }
         self.resync_workers(workers);
         loop {
             let mut pause = self.shared.clock.until(self.next_tick).min(self.until_progress());
-            if !self.maintenance.is_empty() {
+            if !self.maintenance.is_empty() && self.unread_snapshot.is_none() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
             if !self.slow_entries.is_empty() {
@@ -183,7 +198,7 @@ impl EventLoop {
     fn commit_slow_entry(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
         let Some(entry) = self.slow_entries.pop_front() else { return Ok(()) };
         let mut batch = Batch::default();
-        self.step(now, entry, &mut batch);
+        self.step(now, entry, None, &mut batch);
         self.commit(batch, workers)
     }
 
@@ -201,9 +216,9 @@ impl EventLoop {
         // The book is as of the last commit, and nothing comes between: published, these reports lead to the same.
         let measured = self.shared.book().observations(&reports);
         let mut batch = Batch::default();
-        self.step(now, Entry::Progress(reports), &mut batch);
+        self.step(now, Entry::Progress(reports), None, &mut batch);
         if !measured.is_empty() {
-            self.step(now, Entry::Measured(measured), &mut batch);
+            self.step(now, Entry::Measured(measured), None, &mut batch);
         }
         self.commit(batch, workers)?;
         Ok(true)
@@ -229,35 +244,25 @@ impl EventLoop {
 
     fn handle(&mut self, now: Time, message: Message, batch: &mut Batch, workers: &Workers) {
         match message {
-            Message::Change(change, reply) => {
-                self.shared.gauges.inbox.subtract(1);
-                match self.admit(now, change) {
-                    Ok((entries, job, created)) => {
-                        let first = batch.effects.len();
-                        entries.into_iter().for_each(|entry| self.step(now, entry, batch));
-                        match refusal_in(&batch.effects[first..]) {
-                            Some(refusal) => reply(Err(refusal)),
-                            None => batch.replies.push((reply, job, created, Instant::now())),
-                        }
-                    }
-                    Err(refusal) => reply(Err(refusal)),
-                }
-            }
+            Message::Change(change, by, reply) => self.change(now, change, &by, reply, batch),
             Message::Inspect(ask) => {
                 self.shared.gauges.inbox.subtract(1);
                 batch.inspections.push(ask);
             }
             Message::Inputs(inputs) => {
-                for input in inputs {
-                    match input {
-                        Input::Allocated(..) => self.slow_entries.push_back(Entry::Input(input)),
-                        _ => self.step(now, Entry::Input(input), batch),
+                let entries = inputs.into_iter().map(Entry::Input);
+                for entry in entries.filter(|entry| self.is_readable(entry)).collect::<Vec<_>>() {
+                    match entry {
+                        Entry::Input(Input::Allocated(..)) => self.slow_entries.push_back(entry),
+                        entry => self.step(now, entry, None, batch),
                     }
                 }
             }
             Message::EngineReport(report) => {
                 self.slow_entries.push_back(Entry::Input(Input::Surveyed(report.survey)));
-                self.slow_entries.push_back(Entry::Meters(report.meters));
+                if report.meters != Meters::default() {
+                    self.slow_entries.push_back(Entry::Meters(report.meters));
+                }
                 if !report.observations.is_empty() {
                     let observations = self.shared.book().heard_from_engine(report.observations);
                     self.slow_entries.push_back(Entry::Measured(observations));
@@ -266,7 +271,8 @@ impl EventLoop {
                 if let Some(inventory) = report.inventory {
                     let changes = drive::reconcile(self.machine.scheduler.cluster(), &inventory);
                     let entries = changes.into_iter().map(|change| Entry::Input(Input::Cluster(change)));
-                    let fresh: Vec<Entry> = entries.filter(|entry| !self.slow_entries.contains(entry)).collect();
+                    let fresh = |entry: &Entry| !self.slow_entries.contains(entry) && self.is_readable(entry);
+                    let fresh: Vec<Entry> = entries.filter(fresh).collect();
                     self.slow_entries.extend(fresh);
                 }
             }
@@ -281,13 +287,55 @@ impl EventLoop {
             Message::ProgressGathered => {}
             Message::Stop => batch.stop = true,
             Message::Maintenance(steps) => self.maintenance = steps,
+            Message::SnapshotReadBack(seq, readable) if self.unread_snapshot == Some(seq) => {
+                self.unread_snapshot = None;
+                if !readable {
+                    self.maintenance = VecDeque::from([MaintenanceStep::Discard { seq }]);
+                }
+            }
+            Message::SnapshotReadBack(..) => {}
         }
+    }
+
+    /// A change that somebody asked for.
+    fn change(&mut self, now: Time, change: Change, by: &Actor, reply: Reply, batch: &mut Batch) {
+        self.shared.gauges.inbox.subtract(1);
+        match self.admit(now, change) {
+            Ok((entries, job, created)) => {
+                let first = batch.effects.len();
+                let deeds = batch.deeds.len();
+                entries.into_iter().for_each(|entry| self.step(now, entry, Some(by), batch));
+                match refusal_in(&batch.effects[first..]) {
+                    Some(refusal) => {
+                        for row in &mut batch.deeds[deeds..] {
+                            if let HistoryRow::Deed(deed) = row {
+                                deed.text = format!("refused: {} ({})", deed.text, refusal.message);
+                            }
+                        }
+                        reply(Err(refusal));
+                    }
+                    None => batch.replies.push((reply, job, created, Instant::now())),
+                }
+            }
+            Err(refusal) => reply(Err(refusal)),
+        }
+    }
+
+    /// Whether an entry that no request brought can be read back from a journal: a number that is none could not be, and the whole journal
+    /// with it.
+    fn is_readable(&self, entry: &Entry) -> bool {
+        let read = serde_json::to_string(entry).and_then(|text| serde_json::from_str::<Entry>(&text));
+        if let Err(error) = &read {
+            self.shared.gauges.engine_nonsense.add(1);
+            tracing::warn!("something came in that no journal can hold ({error}) and is left out: {entry:?}");
+        }
+        read.is_ok()
     }
 
     /// A reading that must not overtake an earlier one: counters would seem to run backwards.
     fn step_in_order(&mut self, now: Time, entry: Entry, batch: &mut Batch) {
         if self.slow_entries.is_empty() {
-            self.step(now, entry, batch);
+            self.step(now, entry, None, batch);
         } else {
             self.slow_entries.push_back(entry);
         }
@@ -296,7 +344,8 @@ impl EventLoop {
     fn tick(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
         let settings = self.machine.scheduler.settings();
         let mut batch = Batch::default();
-        self.step(now, Entry::Input(Input::Tick), &mut batch);
+        self.step(now, Entry::Input(Input::Tick), None, &mut batch);
+        self.prune_if_due(now);
         self.commit(batch, workers)?;
         self.refresh_reasons();
         let round = Time::from_seconds(settings.round_seconds).0.max(1);
@@ -309,8 +358,19 @@ impl EventLoop {
         Ok(())
     }
 
-    fn step(&mut self, now: Time, entry: Entry, batch: &mut Batch) {
+    /// Puts a step in line that removes some of what is older than it is kept.
+    fn prune_if_due(&mut self, now: Time) {
+        if self.maintenance.is_empty() && Instant::now() >= self.next_prune {
+            self.next_prune = Instant::now() + PRUNE_EVERY;
+            self.maintenance.push_back(MaintenanceStep::Prune(self.shared.options.retention.bounds(now)));
+        }
+    }
+
+    fn step(&mut self, now: Time, entry: Entry, by: Option<&Actor>, batch: &mut Batch) {
         let began = Instant::now();
+        if let Some(deed) = by.and_then(|by| deed::describe(&self.machine, now, self.seq + 1, &entry, by)) {
+            batch.deeds.push(HistoryRow::Deed(deed));
+        }
         let effects = self.machine.step(now, &entry);
         let took = began.elapsed();
         self.shared.gauges.step.add(took);
@@ -321,12 +381,13 @@ impl EventLoop {
             self.last_measured = self.seq;
         }
         let digest = entry::digest(&effects.outputs);
-        batch.records.push(JournalRecord { seq: self.seq, at: now, entry, digest });
+        batch.records.push(JournalRecord { seq: self.seq, at: now, entry, digest, by: by.cloned() });
         batch.effects.push(effects);
     }
 
-    fn commit(&mut self, batch: Batch, workers: &Workers) -> Result<(), StoreError> {
-        let rows = if batch.records.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
+    fn commit(&mut self, mut batch: Batch, workers: &Workers) -> Result<(), StoreError> {
+        let mut rows = if batch.records.is_empty() { Vec::new() } else { self.shared.book_mut().rows_to_write() };
+        rows.append(&mut batch.deeds);
         let maintenance = self.next_maintenance();
         if !batch.records.is_empty() || !rows.is_empty() || maintenance.is_some() {
             let began = Instant::now();
@@ -343,10 +404,7 @@ impl EventLoop {
             self.shared.gauges.entries.add(batch.records.len() as u64);
             self.shared.gauges.entries_since_snapshot.set(self.entries);
         }
-        if let Some(MaintenanceStep::Finish { bytes, .. }) = maintenance {
-            self.shared.gauges.snapshot_bytes.set(bytes as u64);
-            self.shared.gauges.snapshots.add(1);
-        }
+        self.follow_up(maintenance.as_ref(), workers);
         self.publish(&batch, &rows);
         for (record, effects) in batch.records.iter().zip(&batch.effects) {
             self.forward(record, workers);
@@ -365,8 +423,28 @@ impl EventLoop {
         self.shared.options.term.as_ref().map_or(Ok(()), |term| term.check())
     }
 
-    /// The next maintenance step. Entries go only when the catalog has what was measured in them.
+    /// What follows from a maintenance step that is done.
+    fn follow_up(&mut self, done: Option<&MaintenanceStep>, workers: &Workers) {
+        match done {
+            Some(MaintenanceStep::Finish { bytes, seq, .. }) => {
+                self.shared.gauges.snapshot_bytes.set(*bytes as u64);
+                self.shared.gauges.snapshots.add(1);
+                self.unread_snapshot = Some(*seq);
+                let _ = workers.snapshotter.send(snapshotter::SnapshotTask::ReadBack(*seq));
+            }
+            Some(step @ MaintenanceStep::Prune(_)) if self.store.pruned() >= PRUNED_AT_ONCE => {
+                self.maintenance.push_back(step.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// The next maintenance step. Entries go only when the snapshot that replaces them was read back, and the catalog has what was
+    /// measured in them.
     fn next_maintenance(&mut self) -> Option<MaintenanceStep> {
+        if self.unread_snapshot.is_some() {
+            return None;
+        }
         let mut step = self.maintenance.pop_front();
         if let Some(MaintenanceStep::Drop { up_to }) = &mut step {
             let written = self.shared.catalog.written();
@@ -445,7 +523,8 @@ impl EventLoop {
             return;
         }
         let (machine, book, seq) = (self.machine.clone(), self.shared.book_mut().copy(), self.seq);
-        if workers.snapshotter.send(snapshotter::SnapshotRequest { machine, book, seq }).is_ok() {
+        let request = Box::new(snapshotter::SnapshotRequest { machine, book, seq });
+        if workers.snapshotter.send(snapshotter::SnapshotTask::Serialise(request)).is_ok() {
             (self.cost, self.entries) = (Duration::ZERO, 0);
             self.next_snapshot = Instant::now() + began.elapsed() * SNAPSHOT_TIME_RATIO;
         }
@@ -460,14 +539,18 @@ impl EventLoop {
         self.shared.book_mut().rows_written(&rows);
         let bytes = snapshotter::serialise(&self.machine, &self.shared.book());
         self.maintenance = pieces(self.seq, bytes, self.shared.options.keep_journal);
+        self.unread_snapshot = None;
         while let Some(step) = self.next_maintenance() {
             self.store.append(&[], &[], Some(&step))?;
+            if matches!(step, MaintenanceStep::Finish { .. }) && !snapshotter::is_readable(&self.store, self.seq) {
+                self.maintenance = VecDeque::from([MaintenanceStep::Discard { seq: self.seq }]);
+            }
         }
         if asked {
             // A catalog that is not written in time is brought up to date by the next start.
             let _ = written.recv_timeout(CATALOG_PATIENCE);
         }
-        Ok(())
+        self.store.close()
     }
 
     pub(super) fn shared(&self) -> &Shared {

@@ -93,6 +93,8 @@ pub struct Gauges {
     pub snapshots: Count,
     /// Failed engine calls.
     pub engine_errors: Count,
+    /// Things that the engine said and that cannot be.
+    pub engine_nonsense: Count,
     /// 1 while the engine responds, 0 otherwise.
     pub engine_up: Count,
     /// Requests queued for the event loop.

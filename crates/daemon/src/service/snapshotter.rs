@@ -5,7 +5,7 @@
 
 use super::{Message, Shared};
 use crate::read::book::Book;
-use crate::service::state_machine::{SavedRef, StateMachine};
+use crate::service::state_machine::{Saved, SavedRef, StateMachine};
 use crate::store::{Store, pieces};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -14,6 +14,14 @@ use std::time::Duration;
 /// Between two times that the log is folded into the file.
 const FOLD_EVERY: Duration = Duration::from_secs(1);
 
+/// What the snapshotter does.
+pub(crate) enum SnapshotTask {
+    /// Serialise a copy of everything as of an entry.
+    Serialise(Box<SnapshotRequest>),
+    /// Read the snapshot of this entry back, before anything is dropped for it.
+    ReadBack(u64),
+}
+
 /// A copy of everything as of an entry.
 pub(crate) struct SnapshotRequest {
     pub(crate) machine: StateMachine,
@@ -21,12 +29,36 @@ pub(crate) struct SnapshotRequest {
     pub(crate) seq: u64,
 }
 
-pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<SnapshotRequest> {
-    let (sender, inbox) = mpsc::channel::<SnapshotRequest>();
+/// Whether the snapshot of an entry can be read back from the file.
+pub(super) fn is_readable(store: &Store, seq: u64) -> bool {
+    let found = store.snapshots().map(|rows| rows.into_iter().find(|row| row.seq == seq));
+    let why = match found {
+        Ok(Some(row)) => match store.snapshot_state::<Saved>(&row) {
+            Ok(Ok(_)) => return true,
+            Ok(Err(why)) => why,
+            Err(error) => error.to_string(),
+        },
+        Ok(None) => format!("the snapshot of entry {seq} is not there"),
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(
+        "a snapshot was written and cannot be read back: {why}; it is discarded, and the entries before it stay"
+    );
+    false
+}
+
+pub(super) fn start(store: Store, shared: Arc<Shared>) -> Sender<SnapshotTask> {
+    let (sender, inbox) = mpsc::channel::<SnapshotTask>();
     let run = move || {
         loop {
             match inbox.recv_timeout(FOLD_EVERY) {
-                Ok(request) => {
+                Ok(SnapshotTask::ReadBack(seq)) => {
+                    let readable = is_readable(&store, seq);
+                    if shared.send(Message::SnapshotReadBack(seq, readable)).is_err() {
+                        return;
+                    }
+                }
+                Ok(SnapshotTask::Serialise(request)) => {
                     let bytes = serialise(&request.machine, &request.book);
                     let steps = pieces(request.seq, bytes, shared.options.keep_journal);
                     drop(request);

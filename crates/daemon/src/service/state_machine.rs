@@ -4,7 +4,7 @@
 //! the two lies the sync of the journal.
 
 use crate::read::book::{Book, HeldGpus, Workloads};
-use crate::store::entry::{self, Entry, JournalHeader, Key, ProgressReport};
+use crate::store::entry::{self, Entry, JournalHeader, Key, ProgressReport, Resumed};
 use crate::store::{JournalRecord, Store, StoreError};
 use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
@@ -95,9 +95,36 @@ pub(crate) struct SavedRef<'a> {
 }
 
 #[derive(Deserialize)]
-struct Saved {
+pub(crate) struct Saved {
     machine: StateMachine,
     book: Book,
+}
+
+impl Saved {
+    /// Makes whole what a snapshot leaves out.
+    fn restored(self, seq: u64, header: &Arc<JournalHeader>) -> (u64, StateMachine, Book) {
+        let Self { mut machine, mut book } = self;
+        machine.keys.index();
+        machine.open_problem = machine.problem_in_flight();
+        book.keep_old_sightings();
+        book.cluster = Some(Arc::new(machine.scheduler.cluster().clone()));
+        Arc::make_mut(&mut book.workloads).attach(header);
+        machine.workloads = Arc::clone(&book.workloads);
+        book.nodes = machine.scheduler.node_statuses().collect();
+        (seq, machine, book)
+    }
+}
+
+/// Recovers; whatever a damaged journal brings about, it ends in a sentence.
+fn guarded<T>(store: &Store, recover: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    // What was being built when it panicked is dropped, and the store is only read.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(recover)).unwrap_or_else(|_| {
+        Err(StoreError::Refused(format!(
+            "{} cannot be replayed: an entry or a snapshot in it makes no sense to this arles; 'arles verify' says more, and 'arles restore' \
+             brings a backup back",
+            store.path().display()
+        )))
+    })
 }
 
 /// A machine and its book, and the number of the last entry in them.
@@ -135,20 +162,34 @@ impl StateMachine {
         header: &Arc<JournalHeader>,
         remark: &mut dyn FnMut(String),
     ) -> Result<Recovered, StoreError> {
-        let (seq, machine, book) = match store.snapshot::<Saved>(remark)? {
-            None => (0, Self::new(header)?, Book::new(header)),
-            Some((seq, Saved { mut machine, mut book })) => {
-                machine.keys.index();
-                machine.open_problem = machine.problem_in_flight();
-                book.keep_old_sightings();
-                book.cluster = Some(Arc::new(machine.scheduler.cluster().clone()));
-                Arc::make_mut(&mut book.workloads).attach(header);
-                machine.workloads = Arc::clone(&book.workloads);
-                book.nodes = machine.scheduler.node_statuses().collect();
-                (seq, machine, book)
-            }
-        };
-        Self::follow(store, seq, machine, book)
+        store.shortfall().remarks.iter().for_each(|text| remark(text.clone()));
+        guarded(store, || {
+            let (seq, machine, book) = match store.snapshot::<Saved>(remark)? {
+                None => (0, Self::new(header)?, Book::new(header)),
+                Some((seq, saved)) => saved.restored(seq, header),
+            };
+            Self::follow(store, seq, u64::MAX, machine, book)
+        })
+    }
+
+    /// The state as of the newest snapshot, as it is and as the older one and the entries between lead to it; `None` unless there are two.
+    ///
+    /// # Errors
+    /// When one of them or an entry cannot be read.
+    pub(crate) fn recover_twice(
+        store: &Store,
+        header: &Arc<JournalHeader>,
+    ) -> Result<Option<(Recovered, Recovered)>, StoreError> {
+        let rows = store.snapshots()?;
+        let [newest, older, ..] = rows.as_slice() else { return Ok(None) };
+        let (newest, older) = (*newest, *older);
+        guarded(store, || {
+            let read = |row| store.snapshot_state::<Saved>(row)?.map_err(StoreError::Refused);
+            let (seq, machine, book) = read(&newest)?.restored(newest.seq, header);
+            let kept = Recovered { machine, book, seq, replayed: 0, differing: 0 };
+            let (seq, machine, book) = read(&older)?.restored(older.seq, header);
+            Ok(Some((kept, Self::follow(store, seq, newest.seq, machine, book)?)))
+        })
     }
 
     /// The same from the very first entry, whatever snapshots there are: what a daemon that was never interrupted would have made of it.
@@ -158,13 +199,22 @@ impl StateMachine {
                 "the first entries of this journal were dropped after a snapshot; 'arles serve --keep-journal' keeps them all".into(),
             ));
         }
-        Self::follow(store, 0, Self::new(header)?, Book::new(header))
+        guarded(store, || Self::follow(store, 0, u64::MAX, Self::new(header)?, Book::new(header)))
     }
 
-    /// Replays what came after entry `seq`.
-    fn follow(store: &Store, mut seq: u64, mut machine: Self, mut book: Book) -> Result<Recovered, StoreError> {
+    /// Replays what came after entry `seq`, up to entry `last`.
+    fn follow(
+        store: &Store,
+        mut seq: u64,
+        last: u64,
+        mut machine: Self,
+        mut book: Book,
+    ) -> Result<Recovered, StoreError> {
         let (mut replayed, mut differing) = (0, 0);
-        store.entries(seq, |JournalRecord { seq: number, at, entry, digest }| {
+        store.entries(seq, |JournalRecord { seq: number, at, entry, digest, .. }| {
+            if number > last {
+                return Ok(());
+            }
             if number != seq + 1 {
                 return Err(StoreError::Refused(format!(
                     "entry {} is missing from the journal; restore a copy made by 'arles backup'",
@@ -173,6 +223,11 @@ impl StateMachine {
             }
             seq = number;
             replayed += 1;
+            book.check_entry(&entry).map_err(|why| {
+                StoreError::Refused(format!(
+                    "entry {number} of the journal makes no sense: {why}; 'arles verify' says more, and 'arles restore' brings a backup back"
+                ))
+            })?;
             let effects = machine.step(at, &entry);
             differing += u64::from(entry::digest(&effects.outputs) != digest);
             book.record(at, &entry, &effects);
@@ -192,7 +247,7 @@ impl StateMachine {
     pub(crate) fn step(&mut self, at: Time, entry: &Entry) -> Effects {
         let input = match entry {
             Entry::Submit(submission) => {
-                self.next_job = self.next_job.max(submission.spec.id.0 + 1);
+                self.next_job = self.next_job.max(submission.spec.id.0.saturating_add(1));
                 if let Some(key) = &submission.key {
                     self.keys.put(key, submission.spec.id);
                 }
@@ -207,6 +262,10 @@ impl StateMachine {
                 Some(input) => &{ input },
                 None => return self.no_effects(),
             },
+            Entry::Resumed(Resumed { next_job, .. }) => {
+                self.next_job = self.next_job.max(*next_job);
+                return self.no_effects();
+            }
             Entry::Meters(_) | Entry::Dismissed(..) | Entry::RollCall(_) | Entry::Measured(_) => {
                 return self.no_effects();
             }

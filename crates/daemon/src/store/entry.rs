@@ -103,6 +103,26 @@ fn is_unaccelerated(speed: &f64) -> bool {
     *speed == 1.0
 }
 
+/// Who asked for a change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Actor {
+    /// Name of the token; `loopback` where none was asked for.
+    pub name: String,
+    /// Address of the other end of the connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+/// What the mark beside the journal knew at a start, and the journal did not.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Resumed {
+    /// No job gets a lesser number from now on.
+    pub next_job: u64,
+    /// The first and the last of the entries that were lost, if any were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<(u64, u64)>,
+}
+
 /// One thing that came in.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -124,6 +144,19 @@ pub enum Entry {
     Measured(Vec<Observation>),
     /// What jobs' own code said of its progress, the newest of each job, in order of jobs.
     Progress(Vec<ProgressReport>),
+    /// A start found that the journal had lost its end, or cannot tell: numbers of jobs go on above those that were given out.
+    Resumed(Resumed),
+}
+
+impl Entry {
+    /// The number that a job may get after this entry, where it says something of that.
+    pub(crate) fn next_job(&self) -> Option<u64> {
+        match self {
+            Self::Submit(submission) => Some(submission.spec.id.0.saturating_add(1)),
+            Self::Resumed(resumed) => Some(resumed.next_job),
+            _ => None,
+        }
+    }
 }
 
 /// The fingerprint of anything that is written as JSON.

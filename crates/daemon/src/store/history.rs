@@ -1,5 +1,6 @@
 //! History: jobs that have ended, energy accounts and fairness over time.
 
+use super::deeds::{self, Deed};
 use super::{Done, Store, StoreError, parsed};
 use arles_core::{JobId, Time};
 use rusqlite::types::Value;
@@ -53,6 +54,8 @@ pub enum HistoryRow {
         /// Sums over the stretch, as JSON.
         facts: String,
     },
+    /// A change that somebody asked for. Unlike the others it is written once, with its entry.
+    Deed(Deed),
 }
 
 /// Which ended jobs to list.
@@ -95,6 +98,7 @@ pub(super) fn write(transaction: &Transaction<'_>, rows: &[HistoryRow]) -> rusql
                 let sql = "DELETE FROM point WHERE resolution = ?1 AND at < ?2";
                 transaction.prepare_cached(sql)?.execute(params![*resolution as i64, old])?;
             }
+            HistoryRow::Deed(deed) => deeds::write(transaction, deed)?,
         }
     }
     Ok(())
@@ -177,13 +181,13 @@ impl Store {
         Ok(Some((Time(at as u64), parsed(&text, "an energy account")?)))
     }
 
-    /// Periods of fairness that overlap a window, oldest first, at most `most`.
+    /// Periods of fairness that overlap a window, oldest first, the newest `most` of them.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn audits<T: DeserializeOwned>(&self, from: Time, to: Time, most: usize) -> Done<Vec<(Time, Time, T)>> {
         let doing = StoreError::sqlite("reading audits");
-        let sql = "SELECT at, until, facts FROM audit WHERE until > ?1 AND at < ?2 ORDER BY at LIMIT ?3";
+        let sql = "SELECT at, until, facts FROM audit WHERE until > ?1 AND at < ?2 ORDER BY at DESC LIMIT ?3";
         let mut select = self.connection.prepare_cached(sql).map_err(&doing)?;
         let mut rows =
             select.query(params![from.0 as i64, to.0.min(i64::MAX as u64) as i64, most as i64]).map_err(&doing)?;
@@ -193,6 +197,7 @@ impl Store {
                 (row.get(0).map_err(&doing)?, row.get(1).map_err(&doing)?, row.get(2).map_err(&doing)?);
             found.push((Time(at as u64), Time(until as u64), parsed(&text, "an audit")?));
         }
+        found.reverse();
         Ok(found)
     }
 

@@ -26,6 +26,21 @@ const STEPS: &[&str] = &["
     "
     CREATE TABLE point (
         resolution INTEGER NOT NULL, at INTEGER NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (resolution, at)) STRICT, WITHOUT ROWID;
+",
+    "
+    ALTER TABLE journal ADD COLUMN by TEXT;
+    ALTER TABLE journal ADD COLUMN chain BLOB;
+    ALTER TABLE snapshot ADD COLUMN chain BLOB;
+    ALTER TABLE snapshot ADD COLUMN seal BLOB;
+    ALTER TABLE meta ADD COLUMN seal BLOB;
+    ALTER TABLE token ADD COLUMN seal BLOB;
+    CREATE TABLE deed (
+        id INTEGER PRIMARY KEY, seq INTEGER, at INTEGER NOT NULL, name TEXT NOT NULL, address TEXT, kind TEXT NOT NULL, tenant TEXT,
+        job INTEGER, text TEXT NOT NULL) STRICT;
+    CREATE INDEX deed_of_tenant ON deed (tenant, id);
+    CREATE INDEX deed_of_job ON deed (job, id);
+    CREATE INDEX deed_at ON deed (at);
+    CREATE INDEX past_ended ON past (ended);
 "];
 
 /// Refuses files that are something else, or newer than this program.
@@ -50,6 +65,12 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
             path.display()
         ));
     }
+    if version < 0 {
+        return refuse(format!(
+            "{} has format version {version}, which no arles writes; it is damaged: 'arles restore' brings a backup back",
+            path.display()
+        ));
+    }
     if version > STEPS.len() as i32 {
         return refuse(format!(
             "{} has format version {version}, and this arles reads up to version {}; use the version of arles that wrote it, or a newer one",
@@ -60,6 +81,14 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Done<()> {
     Ok(())
 }
 
+/// Whether a file that passed [`check`] must be brought up to date before it can be read.
+pub(super) fn is_older(connection: &Connection) -> Done<bool> {
+    let version: i32 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(StoreError::sqlite("reading its version"))?;
+    Ok(usize::try_from(version).is_ok_and(|version| version < STEPS.len()))
+}
+
 /// Brings the tables to this program's version, all steps or none.
 pub(super) fn migrate(connection: &mut Connection) -> Done<()> {
     let doing = StoreError::sqlite("migrating its tables");
@@ -68,9 +97,12 @@ pub(super) fn migrate(connection: &mut Connection) -> Done<()> {
         return Ok(());
     }
     let transaction = connection.transaction().map_err(&doing)?;
-    for step in &STEPS[version as usize..] {
+    let steps = usize::try_from(version).ok().and_then(|version| STEPS.get(version..)).unwrap_or_default();
+    for step in steps {
         transaction.execute_batch(step).map_err(&doing)?;
     }
+    super::meta::seal_all(&transaction).map_err(&doing)?;
+    super::tokens::seal_all(&transaction).map_err(&doing)?;
     transaction.pragma_update(None, "application_id", APPLICATION).map_err(&doing)?;
     transaction.pragma_update(None, "user_version", STEPS.len() as i32).map_err(&doing)?;
     transaction.commit().map_err(doing)

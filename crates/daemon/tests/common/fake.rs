@@ -39,7 +39,7 @@ impl Backend for Fake {
     fn caller(&self, secret: &str) -> Option<Caller> {
         let scope = Scope::named(secret)?;
         let tenant = (scope == Scope::Tenant).then(|| "vision".to_owned());
-        Some(Caller { name: format!("a-{scope}-token"), scope, tenant })
+        Some(Caller { name: format!("a-{scope}-token"), scope, tenant, address: None })
     }
 
     async fn answer(&self, who: Caller, route: &'static Route, call: ApiCall) -> Result<ApiReply, Refusal> {

@@ -7,12 +7,13 @@ pub mod live;
 pub mod wire;
 
 use arles_api::JobRequest;
+use arles_core::engine::Engine;
 use arles_core::estimate::Estimator;
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, Library, Tenant, Time};
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::service::{Components, Options, Service};
-use arles_daemon::store::Store;
+use arles_daemon::store::{Store, StoreError};
 use arles_engine::Virtual;
 use arles_learn::Catalog;
 use arles_sim::measure::Noise;
@@ -91,22 +92,50 @@ pub fn start_from(
     estimator_name: &str,
     estimator: impl FnOnce(Arc<Truth>, &Catalog) -> Box<dyn Estimator> + Send + 'static,
 ) -> Service {
-    let mut store = Store::open(folder).expect("a journal");
-    if store.header().expect("readable").is_none() {
-        store.set_header(header).expect("writable");
+    let store = Store::open(folder).expect("a journal");
+    let made = start_on(store, header, options, played, catalog, estimator_name, estimator, |engine| Box::new(engine));
+    made.expect("a service")
+}
+
+/// Starts a daemon with exact estimates, or says why it does not start; `engine` may be wrapped.
+pub fn try_start(
+    folder: &Path,
+    header: &JournalHeader,
+    options: Options,
+    engine: impl FnOnce(Virtual) -> Box<dyn Engine>,
+) -> Result<Service, StoreError> {
+    let store = Store::open(folder)?;
+    let (played, catalog) = (header.workloads.clone(), folder.join("catalog.db"));
+    let oracle = |truth, _: &Catalog| -> Box<dyn Estimator> { Box::new(Oracle(truth)) };
+    start_on(store, header, options, &played, catalog, "oracle", oracle, engine)
+}
+
+#[allow(clippy::too_many_arguments, reason = "the other starts fill them in")]
+fn start_on(
+    mut store: Store,
+    header: &JournalHeader,
+    options: Options,
+    played: &[String],
+    catalog: PathBuf,
+    estimator_name: &str,
+    estimator: impl FnOnce(Arc<Truth>, &Catalog) -> Box<dyn Estimator> + Send + 'static,
+    engine_of: impl FnOnce(Virtual) -> Box<dyn Engine>,
+) -> Result<Service, StoreError> {
+    if store.header()?.is_none() {
+        store.set_header(header)?;
     }
     let truth = Arc::new(Truth::new(header.cluster.kinds(), played, None).expect("a truth"));
     let boot = Time::from_seconds(arles_daemon::clock::wall().seconds()).0;
     let engine =
         Virtual::new(header.cluster.clone(), Arc::clone(&truth), WorldOptions::default(), Noise::default(), boot);
     let parts = Components {
-        engine: Box::new(engine),
+        engine: engine_of(engine),
         engine_name: "virtual".into(),
         estimator: Box::new(move |catalog| Ok(estimator(truth, catalog))),
         estimator_name: estimator_name.into(),
         catalog,
     };
-    Service::start(store, parts, options).expect("a service")
+    Service::start(store, parts, options)
 }
 
 pub fn request(tenant: &str, workload: &str, gang: u32, steps: f64) -> JobRequest {

@@ -51,6 +51,14 @@ const CURSOR: Parameter = parameter(
     ParameterType::Visible { most: 400 },
     "`next` of the previous page. Keep the other parameters unchanged.",
 );
+const LOG_TENANT: Parameter =
+    parameter("tenant", Place::Query, ParameterType::Text { most: 200 }, "Only changes about this tenant.");
+const LOG_JOB: Parameter =
+    parameter("job", Place::Query, ParameterType::Integer { least: 1, most: MOST }, "Only changes about this job.");
+const LOG_BY: Parameter =
+    parameter("by", Place::Query, ParameterType::Text { most: 100 }, "Only changes by the token of this name.");
+const LOG_KIND: Parameter =
+    parameter("kind", Place::Query, ParameterType::Choice(api::CHANGE_KINDS), "Only changes of this kind.");
 const MOMENT: ParameterType = ParameterType::Number { least: 0.0, most: 1e11 };
 const FROM: Parameter =
     parameter("from", Place::Query, MOMENT, "Start of the window, in seconds since 1970 on the scheduler's clock.");
@@ -510,6 +518,18 @@ pub const ROUTES: &[Route] = &[
         ..READ
     },
     Route {
+        id: "listChanges",
+        path: "/v1/log",
+        need: Need::Submit,
+        summary: "List who changed what",
+        description: "Changes that somebody asked for: submissions, cancellations, policies, tenants, nodes, tokens. A tenant's token sees those about its tenant.",
+        parameters: &[LOG_TENANT, LOG_JOB, LOG_BY, LOG_KIND, FROM, TO, ORDER, LIMIT, CURSOR],
+        content: Content::Json(of::<api::Log>),
+        faults: &[422],
+        handler: |params| read_blocking(params.log(), |view, query| view.log(&query)),
+        ..READ
+    },
+    Route {
         id: "getSeries",
         path: "/v1/series",
         summary: "Get the cluster over time",
@@ -603,8 +623,10 @@ pub const ROUTES: &[Route] = &[
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
         handler: |params| {
-            run_raw(params.json()?, |desk, _, request| async move {
-                Ok(ApiReply::json(&desk.make_token(request)?)?.status(201))
+            run_raw(params.json()?, |desk, who, request| async move {
+                let token = desk.make_token(request)?;
+                desk.note_token(&who, "token-create", &token);
+                Ok(ApiReply::json(&token)?.status(201))
             })
         },
         ..READ
@@ -619,7 +641,13 @@ pub const ROUTES: &[Route] = &[
         parameters: &[TOKEN],
         content: Content::Json(of::<api::Token>),
         faults: &[404, 409],
-        handler: |params| run(params.name(), |desk, who, name| async move { desk.drop_token(&who, &name) }),
+        handler: |params| {
+            run(params.name(), |desk, who, name| async move {
+                let token = desk.drop_token(&who, &name)?;
+                desk.note_token(&who, "token-revoke", &token);
+                Ok(token)
+            })
+        },
         ..READ
     },
 ];

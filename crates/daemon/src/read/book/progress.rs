@@ -57,6 +57,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// All moments in it, to be moved.
+    pub(super) fn times(&mut self) -> impl Iterator<Item = &mut Time> {
+        let rest = [&mut self.reached_after, &mut self.measures_from, &mut self.observed];
+        std::iter::once(&mut self.at).chain(rest.into_iter().flatten())
+    }
+
     fn after(before: Option<&Self>, report: &ProgressReport) -> Self {
         let reached_after = before.and_then(|b| if b.steps == report.steps { b.reached_after } else { Some(b.at) });
         // With a checkpoint the code begins to measure anew.

@@ -28,6 +28,29 @@ pub struct Page {
     pub limit: Option<u32>,
 }
 
+/// Which changes to list, and which page of them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LogQuery {
+    /// Only changes about this tenant.
+    pub tenant: Option<String>,
+    /// Only changes about this job.
+    pub job: Option<u64>,
+    /// Only changes by the token of this name.
+    pub by: Option<String>,
+    /// Only changes of this kind.
+    pub kind: Option<String>,
+    /// Start of the window, in seconds since 1970.
+    pub from: Option<f64>,
+    /// End of the window.
+    pub to: Option<f64>,
+    /// Oldest first instead of newest first.
+    pub oldest_first: bool,
+    /// `next` of the page before.
+    pub cursor: Option<String>,
+    /// Changes on a page (1 to 1000; 100 if not given).
+    pub limit: Option<u32>,
+}
+
 /// What energy is grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EnergyBy {

@@ -24,7 +24,7 @@ impl Desk {
         let seconds = request.deadline_seconds.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
         let deadline = seconds.map(|seconds| self.shared.clock.now().after(seconds.min(1e9)));
         let why = text("why", &request.why)?;
-        self.change_cluster(ClusterChange::Drain { node: node.to_owned(), why, deadline }).await?;
+        self.change_nodes(who, ClusterChange::Drain { node: node.to_owned(), why, deadline }).await?;
         self.node(who, node)
     }
 
@@ -38,7 +38,7 @@ impl Desk {
             let message = format!("node '{}' is not drained", node.escape_debug());
             return Err(Refusal::conflict("not-drained", message, "'arles nodes' shows the nodes and their states"));
         }
-        self.change_cluster(ClusterChange::Undrain { node: node.to_owned() }).await?;
+        self.change_nodes(who, ClusterChange::Undrain { node: node.to_owned() }).await?;
         self.node(who, node)
     }
 
@@ -50,7 +50,7 @@ impl Desk {
         self.check_node(node)?;
         let before = self.node(who, node)?;
         let why = format!("removed by {}", who.name);
-        self.change_cluster(ClusterChange::Remove { node: node.to_owned(), why }).await?;
+        self.change_nodes(who, ClusterChange::Remove { node: node.to_owned(), why }).await?;
         Ok(before)
     }
 
@@ -71,7 +71,7 @@ impl Desk {
         }
         let (cpus, memory_gib) = (request.cpus, request.memory_gib);
         let spec = NodeSpec { name: name.clone(), kind, gpus: request.gpus, cpus, memory_gib };
-        self.change_cluster(ClusterChange::Join(spec)).await?;
+        self.change_nodes(who, ClusterChange::Join(spec)).await?;
         self.node(who, &name)
     }
 
@@ -87,7 +87,7 @@ impl Desk {
     ) -> Result<api::Node, Refusal> {
         self.check_node(node)?;
         let kind = self.kind(&request.kind, request.specification.as_ref())?;
-        self.change_cluster(ClusterChange::CorrectKind { node: node.to_owned(), kind }).await?;
+        self.change_nodes(who, ClusterChange::CorrectKind { node: node.to_owned(), kind }).await?;
         self.node(who, node)
     }
 
@@ -96,7 +96,11 @@ impl Desk {
     /// # Errors
     /// When it makes no sense, or the service cannot take it now.
     pub async fn change_cluster(&self, change: ClusterChange) -> Result<(), Refusal> {
-        self.change(Change::Cluster(Box::new(change))).await.map(|_| ())
+        self.change_nodes(&Caller::configuration(), change).await
+    }
+
+    async fn change_nodes(&self, who: &Caller, change: ClusterChange) -> Result<(), Refusal> {
+        self.change(who, Change::Cluster(Box::new(change))).await.map(|_| ())
     }
 
     /// Kinds, nodes and GPUs as of the last entry of the journal.

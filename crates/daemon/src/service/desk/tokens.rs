@@ -2,7 +2,7 @@
 
 use super::Desk;
 use crate::access::{self, Caller, Scope};
-use crate::store::{Store, StoreError, StoredToken};
+use crate::store::{Deed, Store, StoreError, StoredToken};
 use crate::{Refusal, clock};
 use arles_api as api;
 use std::sync::PoisonError;
@@ -59,7 +59,7 @@ impl Desk {
     /// # Errors
     /// When there is none of that name, or it is the caller's own.
     pub fn drop_token(&self, who: &Caller, name: &str) -> Result<api::Token, Refusal> {
-        if who.name == name && *who != Caller::loopback() {
+        if who.name == name && (Caller { address: None, ..who.clone() }) != Caller::loopback() {
             return Err(Refusal::conflict(
                 "own-token",
                 format!("'{}' is the token that this request uses", name.escape_debug()),
@@ -80,6 +80,26 @@ impl Desk {
         drop(store);
         self.shared.load_tokens().map_err(|error| not_written(&error))?;
         Ok(shown(token))
+    }
+
+    /// Notes in the log of changes that somebody created or revoked a token.
+    pub fn note_token(&self, who: &Caller, kind: &str, token: &api::Token) {
+        let what = if kind == "token-create" { "created" } else { "revoked" };
+        let of = token.tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"));
+        let actor = who.actor();
+        let deed = Deed {
+            at: self.shared.clock.now(),
+            name: actor.name,
+            address: actor.from,
+            kind: kind.to_owned(),
+            tenant: token.tenant.clone(),
+            text: format!("{what} token {} with scope {}{of}", token.name.escape_debug(), token.scope),
+            ..Deed::default()
+        };
+        let noted = self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner).note_deed(&deed);
+        if let Err(error) = noted {
+            crate::store::log_error(&error);
+        }
     }
 
     /// All tokens, without their secrets.
