@@ -1,4 +1,4 @@
-//! `cargo xtask kill`: kills the daemon at random points, as often as you like.
+//! `cargo xtask kill`: kills the daemon at random points, and makes the leader of two suffer, as often as you like.
 
 use crate::cargo::{cargo, ends_well, number};
 
@@ -17,6 +17,9 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
     }
     // --workspace: the features of `cargo xtask test`, so that nothing is compiled again.
     let mut command = cargo(&["test", "--release", "--workspace", "--test", "kill", "--", "--nocapture"]);
-    command.env("ARLES_KILLS", times.to_string()).env("ARLES_KILL_SEED", seed.to_string());
+    command
+        .env("ARLES_KILLS", times.to_string())
+        .env("ARLES_TAKEOVERS", times.to_string())
+        .env("ARLES_KILL_SEED", seed.to_string());
     ends_well(&mut command, &format!("cargo xtask kill --times {times} --seed {seed}"))
 }

@@ -39,8 +39,8 @@ const MOST_NAMESAKES: u32 = 5;
 /// Which daemon, and who is asking.
 #[derive(Args, Clone)]
 pub(crate) struct ServerFlags {
-    /// URL of the daemon, or unix:SOCKET [default: $ARLES_URL, else the socket in ./arles-state, else
-    /// http://127.0.0.1:7117]
+    /// URL of the daemon, or unix:SOCKET; of several that share a state folder, separated by commas [default: $ARLES_URL,
+    /// else the socket in ./arles-state, else http://127.0.0.1:7117]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
     /// Token file [default: $ARLES_TOKEN, the file $ARLES_TOKEN_FILE, or the file for that URL in
@@ -93,10 +93,12 @@ impl ServerFlags {
         if let Some(path) = variable("ARLES_TOKEN_FILE") {
             return token_in(Path::new(&path)).map(Some);
         }
-        match token_file(url).filter(|path| path.is_file()) {
-            Some(path) => token_in(&path).map(Some),
-            None => Ok(None),
-        }
+        // Daemons that share a state folder share their tokens; one that has none written for it gets none.
+        let files: Option<Vec<PathBuf>> =
+            url.split(',').map(|url| token_file(url.trim()).filter(|path| path.is_file())).collect();
+        let tokens = files.unwrap_or_default().iter().map(|path| token_in(path)).collect::<Result<Vec<_>>>()?;
+        let same = tokens.windows(2).all(|pair| pair[0] == pair[1]);
+        Ok(tokens.into_iter().next().filter(|_| same))
     }
 }
 

@@ -11,19 +11,25 @@
 //! - the cluster's own log: no gang twice, no two gangs of a job at once, no GPU with more than it seats, no end twice, and nothing
 //!   started that had ended.
 //!
-//! `ARLES_KILLS` is how often it is killed (200), `ARLES_KILL_SEED` decides when (1); `cargo xtask kill --times N` sets them.
+//! The same where another daemon stands by, and whoever leads is killed, paused, stopped, has no more room on its disk or a wrong clock
+//! (`kill/takeover.rs`).
+//!
+//! `ARLES_KILLS` is how often it is killed (200), `ARLES_TAKEOVERS` how often a leader suffers (20), and `ARLES_KILL_SEED` decides when (1);
+//! `cargo xtask kill --times N` sets them.
 
 mod plain;
+#[path = "kill/takeover.rs"]
+mod takeover;
 
 use arles_core::scheduler::{GangEvent, Order};
 use arles_daemon::views::Archive;
 use arles_engine::{LogEvent, LogLine};
-use plain::{Daemon, Folder, World, call};
+use plain::{Daemon, Door, Folder, World};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 const CLUSTER: &str = "v100:6,k80:4";
@@ -77,7 +83,7 @@ fn ids_of(body: &str) -> Range<u64> {
 }
 
 /// Sends a submission; `Err` if nobody answered.
-fn submit(to: SocketAddr, key: &str) -> std::io::Result<Range<u64>> {
+fn submit(to: &Door, key: &str) -> std::io::Result<Range<u64>> {
     // All that the body says follows from the key, so that sending it again says the same.
     let mut of_key =
         Draw(key.bytes().fold(88_172_645_463_325_252, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)) | 1);
@@ -96,13 +102,13 @@ fn submit(to: SocketAddr, key: &str) -> std::io::Result<Range<u64>> {
         _ => String::new(),
     };
     let body = format!(r#"{{{what},"tenant":"{tenant}","gang":{gang}{array}}}"#);
-    let (status, answer) = call(to, "POST", "/v1/jobs", Some(key), Some(&body))?;
+    let (status, answer) = to.call("POST", "/v1/jobs", Some(key), Some(&body))?;
     assert!(status == 200 || status == 201 || status == 503, "{status}: {answer}");
     if status == 503 { Err(std::io::Error::other("not now")) } else { Ok(ids_of(&answer)) }
 }
 
 /// Changes the cluster: nodes of this test's own come and go, any node may be drained.
-fn change_nodes(to: SocketAddr, draw: &mut Draw) -> std::io::Result<u16> {
+fn change_nodes(to: &Door, draw: &mut Draw) -> std::io::Result<u16> {
     let own = ["x0", "x1"][draw.below(2) as usize];
     let any = ["v100-000", "k80-000", "x0", "x1"][draw.below(4) as usize];
     let kind = ["v100", "k80", "a100-40gb", "p100"][draw.below(4) as usize];
@@ -119,35 +125,34 @@ fn change_nodes(to: SocketAddr, draw: &mut Draw) -> std::io::Result<u16> {
         5 => ("POST", format!("/v1/nodes/{own}/kind"), Some(format!(r#"{{"kind":"{kind}"}}"#))),
         _ => ("POST", format!("/v1/nodes/{any}/undrain"), None),
     };
-    let (status, answer) = call(to, method, &path, None, body.as_deref())?;
+    let (status, answer) = to.call(method, &path, None, body.as_deref())?;
     assert!([200, 201, 404, 409, 503].contains(&status), "{method} {path}: {status}: {answer}");
     Ok(status)
 }
 
 /// Every node takes jobs again, and every job may run.
-fn undo_changes(to: SocketAddr) {
+fn undo_changes(to: &Door) {
     for node in ["v100-000", "v100-001", "k80-000", "x0", "x1"] {
-        let (status, answer) = plain::patiently(|| call(to, "POST", &format!("/v1/nodes/{node}/undrain"), None, None));
+        let (status, answer) = plain::patiently(|| to.call("POST", &format!("/v1/nodes/{node}/undrain"), None, None));
         assert!([200, 404, 409].contains(&status), "{status}: {answer}");
     }
     for (job, state) in plain::all_jobs(to) {
         if state != "completed" && state != "cancelled" {
-            let (status, answer) =
-                plain::patiently(|| call(to, "POST", &format!("/v1/jobs/{job}/release"), None, None));
+            let (status, answer) = plain::patiently(|| to.call("POST", &format!("/v1/jobs/{job}/release"), None, None));
             assert!([200, 404, 409].contains(&status), "{status}: {answer}");
         }
     }
 }
 
 /// One client: submits, cancels, holds, releases, switches and changes the cluster until told to stop.
-fn client(number: u64, to: SocketAddr, stop: &AtomicBool, model: &Mutex<Model>, next_key: &AtomicU64, seed: u64) {
+fn client(number: u64, to: &Door, stop: &AtomicBool, model: &Mutex<Model>, next_key: &AtomicU64, seed: u64) {
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     while !stop.load(Ordering::Relaxed) {
         let known: Vec<u64> = model.lock().expect("no poison").jobs().collect();
         let done = match draw.below(20) {
             0 if number == 0 => {
                 let policy = ["fifo", "max-min-fairness", "oef-coop", "las"][draw.below(4) as usize];
-                call(to, "PUT", "/v1/policy", None, Some(&format!(r#"{{"policy":"{policy}"}}"#))).map(drop)
+                to.call("PUT", "/v1/policy", None, Some(&format!(r#"{{"policy":"{policy}"}}"#))).map(drop)
             }
             0..4 if number == 1 => change_nodes(to, &mut draw).map(|status| {
                 model.lock().expect("no poison").changes += u64::from(status < 300);
@@ -157,14 +162,14 @@ fn client(number: u64, to: SocketAddr, stop: &AtomicBool, model: &Mutex<Model>, 
                 let recent = known.len().min(30) as u64;
                 let job = known[known.len() - 1 - draw.below(recent) as usize];
                 let what = ["hold", "release", "release"][draw.below(3) as usize];
-                call(to, "POST", &format!("/v1/jobs/{job}/{what}"), None, None).map(|(status, answer)| {
+                to.call("POST", &format!("/v1/jobs/{job}/{what}"), None, None).map(|(status, answer)| {
                     assert!([200, 404, 409, 503].contains(&status), "{status}: {answer}");
                     model.lock().expect("no poison").holds += u64::from(status == 200);
                 })
             }
             1..4 if !known.is_empty() => {
                 let job = known[draw.below(known.len() as u64) as usize];
-                call(to, "DELETE", &format!("/v1/jobs/{job}"), None, None).map(|(status, answer)| {
+                to.call("DELETE", &format!("/v1/jobs/{job}"), None, None).map(|(status, answer)| {
                     assert!([200, 409, 503].contains(&status), "{status}: {answer}");
                     if status == 200 {
                         model.lock().expect("no poison").cancelled.insert(job);
@@ -189,8 +194,8 @@ fn client(number: u64, to: SocketAddr, stop: &AtomicBool, model: &Mutex<Model>, 
     }
 }
 
-fn waiting(to: SocketAddr) -> std::io::Result<u64> {
-    let (status, answer) = call(to, "GET", "/v1/jobs?limit=1", None, None)?;
+fn waiting(to: &Door) -> std::io::Result<u64> {
+    let (status, answer) = to.call("GET", "/v1/jobs?limit=1", None, None)?;
     let value: serde_json::Value = serde_json::from_str(&answer).map_err(std::io::Error::other)?;
     if status != 200 {
         return Err(std::io::Error::other(answer));
@@ -199,7 +204,7 @@ fn waiting(to: SocketAddr) -> std::io::Result<u64> {
 }
 
 /// Sends every request again that was never answered.
-fn ask_again(to: SocketAddr, model: &Mutex<Model>) {
+fn ask_again(to: &Door, model: &Mutex<Model>) {
     let open: Vec<String> = {
         let model = model.lock().expect("no poison");
         model.submitted.iter().filter(|(_, jobs)| jobs.is_none()).map(|(key, _)| key.clone()).collect()
@@ -208,6 +213,22 @@ fn ask_again(to: SocketAddr, model: &Mutex<Model>) {
         let jobs = plain::patiently(|| submit(to, &key));
         model.lock().expect("no poison").submitted.insert(key, Some(jobs));
     }
+}
+
+/// All clients at work.
+fn start_clients(
+    to: &Arc<Door>,
+    stop: &Arc<AtomicBool>,
+    model: &Arc<Mutex<Model>>,
+    next_key: &Arc<AtomicU64>,
+    draw: &mut Draw,
+) -> Vec<JoinHandle<()>> {
+    let start = |number| {
+        let (to, stop, seed) = (Arc::clone(to), Arc::clone(stop), draw.next());
+        let (model, next_key) = (Arc::clone(model), Arc::clone(next_key));
+        std::thread::spawn(move || client(number, &to, &stop, &model, &next_key, seed))
+    };
+    (0..CLIENTS).map(start).collect()
 }
 
 #[test]
@@ -226,15 +247,9 @@ fn killed_at_random_points_it_loses_nothing_and_does_nothing_twice() {
             daemon.kill();
             continue;
         }
-        let to = daemon.address();
+        let to = Arc::new(Door::new(vec![daemon.address()]));
         let stop = Arc::new(AtomicBool::new(false));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
-                let (stop, model, next_key) = (Arc::clone(&stop), Arc::clone(&model), Arc::clone(&next_key));
-                let seed = draw.next();
-                std::thread::spawn(move || client(number, to, &stop, &model, &next_key, seed))
-            })
-            .collect();
+        let clients = start_clients(&to, &stop, &model, &next_key, &mut draw);
         std::thread::sleep(Duration::from_micros(draw.below(200_000)));
         daemon.kill();
         under_load += 1;
@@ -242,12 +257,9 @@ fn killed_at_random_points_it_loses_nothing_and_does_nothing_twice() {
         clients.into_iter().for_each(|client| client.join().expect("a client"));
     }
     let mut daemon = Daemon::start(&folder.0, CLUSTER, 600, Some(&world.socket));
-    let to = daemon.address();
-    ask_again(to, &model);
-    undo_changes(to);
-    plain::wait_until("all jobs are over", || waiting(to).is_ok_and(|live| live == 0));
+    let to = Door::new(vec![daemon.address()]);
+    let jobs = finish(&to, &model);
     let model = model.lock().expect("no poison");
-    let jobs = plain::all_jobs(to);
     println!(
         "{kills} kills, {under_load} of them under load; {} jobs, {} cancellations, {} holds and releases, {} changes of the cluster",
         model.jobs().count(),
@@ -259,6 +271,14 @@ fn killed_at_random_points_it_loses_nothing_and_does_nothing_twice() {
     daemon.stop();
     the_journal_says(&folder);
     the_cluster_says(&world, &jobs);
+}
+
+/// Leaves everything to finish; the jobs that there are in the end.
+fn finish(to: &Door, model: &Mutex<Model>) -> BTreeMap<u64, String> {
+    ask_again(to, model);
+    undo_changes(to);
+    plain::wait_until("all jobs are over", || waiting(to).is_ok_and(|live| live == 0));
+    plain::all_jobs(to)
 }
 
 fn the_daemon_says(model: &Model, jobs: &BTreeMap<u64, String>) {
@@ -293,6 +313,7 @@ fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
     let mut started: BTreeSet<(u64, u64)> = BTreeSet::new();
     let (mut finished, mut ends): (BTreeSet<u64>, BTreeSet<(u64, u64)>) = Default::default();
     let mut seated: BTreeMap<u32, Vec<(u64, usize)>> = BTreeMap::new();
+    let (mut term, mut late) = (0, 0);
     for (number, line) in text.lines().enumerate() {
         let line: LogLine = serde_json::from_str(line).unwrap_or_else(|e| panic!("line {}: {e}", number + 1));
         match line.deed {
@@ -324,6 +345,14 @@ fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
                 }
             }
             LogEvent::Done(Order::Stop { .. }) => {}
+            LogEvent::Led(led) => {
+                assert!(led >= term, "term {led} was obeyed after term {term}");
+                term = led;
+            }
+            LogEvent::Late(of, order) => {
+                assert!(of < term, "{order:?} of term {of} was refused in term {term}");
+                late += 1;
+            }
             LogEvent::Refused(order, why) => {
                 assert!(!why.contains("cannot run beside") && !why.contains("has another gang"), "{order:?}: {why}");
             }
@@ -336,4 +365,5 @@ fn the_cluster_says(world: &World, jobs: &BTreeMap<u64, String>) {
         }
     }
     println!("{} gangs ran, {} jobs did all their work", started.len(), finished.len());
+    println!("the last term was {term}; {late} orders of earlier ones came too late and were refused");
 }

@@ -113,8 +113,33 @@ impl fmt::Display for EngineError {
 
 impl std::error::Error for EngineError {}
 
+/// On whose behalf an engine is driven.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Mandate {
+    /// The journal's id; empty for a driver that has none, such as a test.
+    pub journal: String,
+    /// Names of the kinds of GPUs in the journal's cluster.
+    pub kinds: Vec<String>,
+    /// Number of the leader's term: whoever leads later has a higher one. 0 where one daemon has its state folder to itself.
+    pub term: u64,
+}
+
 /// A cluster that obeys.
 pub trait Engine: Send {
+    /// Says on whose behalf all further calls are made; called before any other. An engine that several drivers can reach obeys one at a time:
+    /// a later term of the same journal at once, and everybody else only when the one before has gone.
+    ///
+    /// # Errors
+    /// When the engine cannot be talked to, or obeys another.
+    fn lead(&mut self, _mandate: &Mandate) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Whether the engine has said that it obeys a later term: it will never again do what this driver orders.
+    fn deposed(&self) -> bool {
+        false
+    }
+
     /// Says what the cluster is: the numbers of nodes and GPUs that orders and surveys use. Called at the beginning and after every
     /// change, before any order that follows from it. Twice is once.
     ///

@@ -22,6 +22,7 @@ mod routes;
 mod schema_check;
 mod seats;
 mod server;
+mod standby;
 mod stream;
 mod tls;
 
@@ -33,6 +34,7 @@ pub use openapi::{markdown, text as openapi};
 pub use parameter::ParameterType;
 pub use params::Params;
 pub use routes::{Body, Content, Parameter, Place, ROUTES, Route, SchemaOf, Target, Verb};
+pub use standby::Standby;
 pub use tls::{Certificate, Tls};
 
 use crate::Refusal;

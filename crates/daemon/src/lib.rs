@@ -7,10 +7,13 @@
 //! - `read`: the book that readers see, brought up to date after every sync, and the [`views`] of it. Readers never wait for the loop.
 //! - [`http`]: the API and the dashboard over HTTP.
 //!
+//! Where several daemons share a state folder, [`lease`] says which of them leads.
+//!
 //! Nothing here knows whether the cluster is real, and nothing here decides what runs.
 
 pub mod access;
 pub mod http;
+pub mod lease;
 mod read;
 mod refusal;
 pub mod service;

@@ -29,10 +29,11 @@ mod workers;
 
 use crate::Refusal;
 use crate::access::{BadToken, Caller};
+use crate::lease::Term;
 use crate::read::book::Book;
 use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
-use arles_core::engine::{Engine, EngineReport, JobMeter};
+use arles_core::engine::{Engine, EngineReport, JobMeter, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
@@ -92,6 +93,8 @@ pub struct Options {
     pub accept_clock: bool,
     /// What a tenant sees of measurements.
     pub estimates: SharedEstimates,
+    /// The term that this daemon leads in, where others stand by.
+    pub term: Option<Arc<Term>>,
 }
 
 /// What a tenant sees of what was measured on runs of other tenants.
@@ -140,6 +143,7 @@ impl Default for Options {
             retention: Retention::default(),
             accept_clock: false,
             estimates: SharedEstimates::default(),
+            term: None,
         }
     }
 }
@@ -247,6 +251,12 @@ impl Shared {
         self.state.store(state as u8, Ordering::Release);
     }
 
+    /// Whether what was written before this call may be acknowledged.
+    pub(crate) fn leads(&self) -> Result<(), Refusal> {
+        let check = self.options.term.as_ref().map_or(Ok(()), |term| term.check());
+        check.map_err(|error| unavailable("standby", &error.to_string()))
+    }
+
     /// Sends something to the loop.
     pub(crate) fn send(&self, message: Message) -> Result<(), Refusal> {
         self.inbox.send(message).map_err(|_| ServiceState::Stopping.refusal())
@@ -254,6 +264,9 @@ impl Shared {
 
     /// Queues a caller's request for the loop.
     pub(crate) fn request(&self, lane: &str, request: LoopRequest) -> Result<(), Refusal> {
+        if self.options.term.as_ref().is_some_and(|term| term.is_lost()) {
+            return Err(unavailable("standby", "another daemon leads"));
+        }
         let state = self.state();
         if state != ServiceState::Ready {
             return Err(state.refusal());
@@ -356,7 +369,7 @@ impl Service {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn start(mut store: Store, parts: Components, options: Options) -> Result<Self, StoreError> {
+    pub fn start(mut store: Store, mut parts: Components, options: Options) -> Result<Self, StoreError> {
         let header = store.header()?.map(Arc::new).ok_or_else(|| {
             StoreError::Refused("the journal has no header; the program that opened it must write one first".into())
         })?;
@@ -369,6 +382,11 @@ impl Service {
         }
         let catalog = CatalogKeeper::open(&parts.catalog, &mut store, &book, seq - replayed..=seq)?;
         let estimator = (parts.estimator)(&catalog.shared().read()).map_err(StoreError::Refused)?;
+        let kinds = book.cluster().kinds().iter().map(|kind| kind.name.clone()).collect();
+        let term = options.term.as_ref().map_or(0, |term| term.number());
+        if let Err(error) = parts.engine.lead(&Mandate { journal: store.journal_id()?, kinds, term }) {
+            tracing::warn!(%error, "the engine obeys another daemon; trying again");
+        }
         let last = (seq > 0).then_some(book.now.max(machine.scheduler.now()));
         let (clock, first_entries) = first_entries(&mut store, &machine, last, &options)?;
         let (inbox, messages) = mpsc::channel();

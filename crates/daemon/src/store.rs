@@ -68,6 +68,9 @@ pub enum StoreError {
     /// The file or folder cannot be used; a whole sentence says why and what to do.
     #[error("{0}")]
     Refused(String),
+    /// Another daemon leads, so that nothing may follow from what was written.
+    #[error("{0}")]
+    Deposed(String),
 }
 
 /// Logs an error with its cause, for callers that are told only that something failed.
@@ -187,7 +190,7 @@ impl Store {
     /// # Errors
     /// When there is none at this path (a folder or the file itself), or it is not ours or too new.
     pub fn read(path: &Path) -> Done<Self> {
-        let path = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+        let path = if path.is_dir() { crate::lease::newest_journal(path).join(FILE) } else { path.to_owned() };
         if !path.is_file() {
             return Err(StoreError::Refused(format!(
                 "no journal at {}; expected the folder given to 'arles serve --state', or its {FILE}",

@@ -8,6 +8,7 @@
 //! - A stop is SIGTERM to everything that it started, and SIGKILL when the grace period is over. A program that is stopped this way has not
 //!   finished, whatever code it ends with: it may have saved its state and left with 0.
 //! - Steps come from the file that the program may write; what its code reports to the daemon goes another way.
+//! - One engine at a time has the folder, by a lock that ends with its process. Another on the same folder waits, and looks at what is there once it has it.
 //! - What was started is on disk before anybody is told, so an engine that is opened on the same folder goes on where the last one was.
 //!
 //! Must never: signal a process that it did not start, start two programs of one job, or give a GPU to two jobs that may not share it.
@@ -17,7 +18,9 @@ mod process;
 
 pub use meter::{GpuMeter, GpuReading, Nominal};
 
-use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, KindMeter, LiveJob, Meters, OrderReply};
+use arles_core::engine::{
+    Engine, EngineError, EngineReport, JobMeter, KindMeter, LiveJob, Mandate, Meters, OrderReply,
+};
 use arles_core::estimate::{Observation, RateQuery};
 use arles_core::meter::{self as energy, Charge, Draw, Resident};
 use arles_core::scheduler::{
@@ -26,6 +29,7 @@ use arles_core::scheduler::{
 use arles_core::{Cluster, GpuId, JobId, Program, Time};
 use process::{End, Launch, Process, Record};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -117,6 +121,8 @@ impl LocalJob {
 /// This machine as an engine.
 pub struct Local {
     options: LocalOptions,
+    /// Held as long as this engine may act.
+    lock: Option<File>,
     cluster: Cluster,
     meter: Box<dyn GpuMeter>,
     jobs: BTreeMap<JobId, LocalJob>,
@@ -158,9 +164,28 @@ impl Local {
             news: Vec::new(),
             shown: BTreeSet::new(),
             options,
+            lock: None,
         };
-        local.adopt().map_err(cannot)?;
+        // Whoever does not have the folder yet is told so at every call.
+        let _ = local.hold();
         Ok(local)
+    }
+
+    /// Takes the folder, if it is free, and what an earlier engine left there.
+    fn hold(&mut self) -> Result<(), EngineError> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let folder = self.options.state.display().to_string();
+        let cannot =
+            |error: std::io::Error| EngineError(format!("cannot use the folder {folder}: {error}; choose another"));
+        let lock = File::create(self.options.state.join("lock")).map_err(cannot)?;
+        lock.try_lock().map_err(|_| {
+            EngineError(format!("another daemon runs programs from {folder}; stop it, or wait until it has ended"))
+        })?;
+        self.adopt().map_err(cannot)?;
+        self.lock = Some(lock);
+        Ok(())
     }
 
     /// Whether energy is measured, or nominal because no device has a meter.
@@ -536,7 +561,12 @@ fn in_words(code: i32) -> String {
 }
 
 impl Engine for Local {
+    fn lead(&mut self, _: &Mandate) -> Result<(), EngineError> {
+        self.hold()
+    }
+
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
+        self.hold()?;
         self.pass(now);
         self.kinds.resize(cluster.kinds().len(), KindMeter::default());
         self.watts.resize(cluster.gpus(), 0.0);
@@ -553,6 +583,7 @@ impl Engine for Local {
     }
 
     fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
+        self.hold()?;
         live.iter().for_each(|job| self.admit(job));
         self.pass(now);
         let named: BTreeSet<JobId> = live.iter().map(|job| job.spec.id).collect();
@@ -570,12 +601,14 @@ impl Engine for Local {
     }
 
     fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError> {
+        self.hold()?;
         self.pass(now);
         self.admit(job);
         Ok(())
     }
 
     fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+        self.hold()?;
         self.pass(now);
         let before =
             self.past.get(&job).filter(|past| past.gpu_seconds > 0.0 || past.outcome.is_some()).map(LocalJob::meter);
@@ -583,6 +616,7 @@ impl Engine for Local {
     }
 
     fn apply(&mut self, now: Time, order: &Order) -> Result<OrderReply, EngineError> {
+        self.hold()?;
         let now = self.pass(now);
         Ok(match order {
             Order::Start(start) => self.start(now, start).into(),
@@ -593,11 +627,13 @@ impl Engine for Local {
     }
 
     fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError> {
+        self.hold()?;
         self.pass(now);
         Ok(std::mem::take(&mut self.news))
     }
 
     fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
+        self.hold()?;
         let now = self.pass(now);
         let nodes = self.cluster.present().map(|(node, _)| ObservedNode { node, up: true }).collect::<Vec<_>>();
         let gang = |(&job, known): (&JobId, &LocalJob)| {

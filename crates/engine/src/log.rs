@@ -24,4 +24,8 @@ pub enum LogEvent {
     Refused(Order, String),
     /// A gang left its GPUs.
     Ended(GangReport),
+    /// From here on this term is obeyed.
+    Led(u64),
+    /// An order of this term came after a later one was obeyed, and was not done.
+    Late(u64, Order),
 }

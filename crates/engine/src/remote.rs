@@ -1,14 +1,17 @@
 //! A virtual cluster in another process, as an engine.
 
-use crate::wire::{Answer, Call, Reply, Request};
-use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, OrderReply};
+use crate::wire::{Answer, Call, Denial, Hello, PROTOCOL, Reply, Request, Welcome};
+use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, OrderReply};
 use arles_core::scheduler::{GangReport, Order};
 use arles_core::{Cluster, JobId, NodeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long an answer may take. A look at ten thousand GPUs takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,15 +21,31 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Remote {
     path: PathBuf,
     patience: Duration,
+    mandate: Mandate,
+    session: String,
     stream: Option<BufReader<UnixStream>>,
     next_event: Option<Time>,
+    deposed: bool,
+}
+
+/// Why a call came to nothing.
+enum Trouble {
+    Io(io::Error),
+    Denied(Denial),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 impl Remote {
     /// The virtual cluster that listens at `path`. Whether it does shows at the first call.
     #[must_use]
     pub fn connect(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), patience: PATIENCE, stream: None, next_event: None }
+        let (mandate, session) = (Mandate::default(), session());
+        Self { path: path.into(), patience: PATIENCE, mandate, session, stream: None, next_event: None, deposed: false }
     }
 
     /// The same with another patience; at least a millisecond.
@@ -54,9 +73,19 @@ impl Remote {
     fn ask(&mut self, now: Time, call: Call) -> Result<Reply, EngineError> {
         // Kept again only if all went well.
         let stream = self.stream.take().map_or_else(|| self.open(), Ok);
-        let asked = stream.and_then(|mut stream| Ok((exchange(&mut stream, &Request { now, call })?, stream)));
-        let (answer, stream) = asked.map_err(|e| self.sentence(&e))?;
+        let asked = stream.and_then(|mut stream| {
+            let answer: Answer = exchange(&mut stream, &Request { now, call })?;
+            Ok((answer, stream))
+        });
+        let (answer, stream) = asked.map_err(|trouble| match trouble {
+            Trouble::Io(error) => self.sentence(&error),
+            Trouble::Denied(denial) => {
+                self.deposed |= denial.deposed;
+                EngineError(denial.why)
+            }
+        })?;
         self.stream = Some(stream);
+        self.deposed |= answer.deposed;
         self.next_event = answer.next_event;
         answer.reply.map_err(EngineError)
     }
@@ -69,11 +98,15 @@ impl Remote {
         }
     }
 
-    fn open(&self) -> io::Result<BufReader<UnixStream>> {
+    fn open(&self) -> Result<BufReader<UnixStream>, Trouble> {
         let stream = UnixStream::connect(&self.path)?;
         stream.set_read_timeout(Some(self.patience))?;
         stream.set_write_timeout(Some(self.patience))?;
-        Ok(BufReader::new(stream))
+        let mut stream = BufReader::new(stream);
+        let (session, mandate) = (Cow::Borrowed(self.session.as_str()), Cow::Borrowed(&self.mandate));
+        let welcome: Welcome = exchange(&mut stream, &Hello { protocol: PROTOCOL, session, mandate })?;
+        welcome.map_err(Trouble::Denied)?;
+        Ok(stream)
     }
 
     fn sentence(&self, e: &io::Error) -> EngineError {
@@ -92,8 +125,15 @@ impl Remote {
     }
 }
 
+/// What no other driver on this machine calls itself.
+fn session() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}-{}", std::process::id(), since.as_nanos(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// One question and its answer.
-fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Answer> {
+fn exchange<T: DeserializeOwned>(stream: &mut BufReader<UnixStream>, request: &impl Serialize) -> io::Result<T> {
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
     stream.get_mut().write_all(&text)?;
@@ -110,6 +150,17 @@ fn astray() -> EngineError {
 }
 
 impl Engine for Remote {
+    /// It is said at the beginning of every connection; this one begins with the next call.
+    fn lead(&mut self, mandate: &Mandate) -> Result<(), EngineError> {
+        self.mandate = mandate.clone();
+        self.stream = None;
+        Ok(())
+    }
+
+    fn deposed(&self) -> bool {
+        self.deposed
+    }
+
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
         self.order(now, Call::SetCluster(Cow::Borrowed(cluster)))
     }

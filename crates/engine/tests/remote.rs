@@ -3,7 +3,7 @@
 #[path = "support/engine.rs"]
 mod support;
 
-use arles_core::engine::{Engine, OrderReply};
+use arles_core::engine::{Engine, Mandate, OrderReply};
 use arles_core::scheduler::{GangEvent, Order};
 use arles_core::{NodeId, Time};
 use arles_engine::{LogEvent, LogLine, Remote};
@@ -34,6 +34,64 @@ impl Log {
         let text = self.0.lock().unwrap().clone();
         text.lines().map(|line| serde_json::from_str(&line.unwrap()).expect("a line of the log")).collect()
     }
+}
+
+const HELLO: &str = r#"{"protocol":2,"session":"s","mandate":{"journal":"","kinds":[],"term":0}}"#;
+
+fn mandate(journal: &str, term: u64) -> Mandate {
+    Mandate { journal: journal.into(), kinds: vec!["v100".into(), "h100".into()], term }
+}
+
+fn leading(path: &std::path::Path, journal: &str, term: u64) -> Remote {
+    let mut remote = Remote::connect(path);
+    remote.lead(&mandate(journal, term)).unwrap();
+    remote
+}
+
+#[test]
+fn one_driver_is_obeyed_and_a_later_term_at_once() {
+    let log = Log::default();
+    let path = served(world(WorldOptions::default()), 0.0, log.clone());
+    let mut first = leading(&path, "j", 3);
+    first.add_job(at(0.0), &job(1, 1, 500.0)).unwrap();
+    for (journal, term, says) in [("other", 9, "belongs to the journal 'j'"), ("j", 3, "another daemon drives")] {
+        let mut refused = leading(&path, journal, term);
+        let why = refused.apply(at(1.0), &start(1, 1, &[0])).unwrap_err();
+        assert!(why.0.contains(says) && !refused.deposed(), "{why}");
+    }
+    let mut later = leading(&path, "j", 4);
+    assert!(matches!(later.apply(at(1.0), &start(1, 1, &[0])), Ok(OrderReply::Reported(_))));
+    assert!(!first.deposed());
+    let why = first.apply(at(2.0), &start(1, 2, &[1])).unwrap_err();
+    assert!(why.0.contains("term 4 is obeyed here, and this daemon's is 3") && first.deposed(), "{why}");
+    let mut anew = leading(&path, "j", 3);
+    assert!(anew.poll(at(2.0)).is_err() && anew.deposed());
+    assert_eq!(later.survey(at(3.0), at(3.0)).unwrap().survey.gangs.len(), 1);
+    let terms: Vec<LogEvent> = log.lines().into_iter().map(|line| line.deed).collect();
+    assert!(
+        matches!(terms[..], [LogEvent::Led(3), LogEvent::Led(4), LogEvent::Done(_), LogEvent::Late(3, _)]),
+        "{terms:?}"
+    );
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn whoever_is_of_another_version_or_another_cluster_is_told_so() {
+    let path = served(world(WorldOptions::default()), 0.0, std::io::sink());
+    let mut strange = Remote::connect(&path);
+    strange.lead(&Mandate { kinds: vec!["k80".into()], ..mandate("j", 1) }).unwrap();
+    let why = strange.poll(at(0.0)).unwrap_err();
+    assert!(why.0.contains("has a100-40gb, v100") || why.0.contains("k80"), "{why}");
+    for (line, says) in [
+        (HELLO.replace("\"protocol\":2", "\"protocol\":1"), "version 1 of the protocol"),
+        ("{\"now\":0,\"call\":\"news\"}".to_owned(), "the greeting is not one of this engine's"),
+    ] {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        writeln!(stream, "{line}").unwrap();
+        let answer = BufReader::new(stream).lines().next().unwrap().unwrap();
+        assert!(answer.contains(says), "{answer}");
+    }
+    std::fs::remove_file(path).unwrap();
 }
 
 /// A disk that is full.
@@ -84,8 +142,7 @@ fn a_client_that_dies_in_the_middle_of_a_line_hurts_nobody() {
     let mut gone = UnixStream::connect(&path).unwrap();
     gone.write_all(b"{\"now\":1000000000,\"call\":\"ne").unwrap();
     drop(gone);
-    let mut second = Remote::connect(&path);
-    assert!(matches!(second.apply(at(1.0), &start(1, 1, &[0])), Ok(OrderReply::Reported(_))));
+    assert!(matches!(first.apply(at(1.0), &start(1, 1, &[0])), Ok(OrderReply::Reported(_))));
     let seen = first.survey(at(2.0), at(2.0)).unwrap();
     assert_eq!((seen.survey.gangs.len(), seen.meters.boot), (1, BOOT), "the half lines were not acted upon");
     drop(cut);
@@ -97,12 +154,20 @@ fn nonsense_is_answered_with_a_sentence() {
     let path = served(world(WorldOptions::default()), 0.0, std::io::sink());
     let mut stream = UnixStream::connect(&path).unwrap();
     let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
+    writeln!(stream, "{HELLO}").unwrap();
+    assert_eq!(answers.next().unwrap().unwrap(), "{\"Ok\":null}");
     for line in ["", "{", "[]", "{\"now\":-1,\"call\":\"news\"}", "\u{fffd}", "{\"now\":0,\"call\":\"sing\"}"] {
         writeln!(stream, "{line}").unwrap();
         let answer = answers.next().unwrap().unwrap();
         assert!(answer.contains("not one of this engine's"), "{line} -> {answer}");
     }
-    let why = Remote::connect(&path).fail_node(at(0.0), NodeId(9)).unwrap_err();
+    // The one before has hung up, which the cluster notices in its own time.
+    drop((stream, answers));
+    let mut why = Remote::connect(&path).fail_node(at(0.0), NodeId(9)).unwrap_err();
+    while why.0.contains("another daemon drives") {
+        std::thread::sleep(Duration::from_millis(5));
+        why = Remote::connect(&path).fail_node(at(0.0), NodeId(9)).unwrap_err();
+    }
     assert!(why.0.contains("node-9"), "{why}");
     std::fs::remove_file(path).unwrap();
 }
@@ -156,7 +221,8 @@ fn the_log_tells_every_order_and_every_end() {
 fn a_log_that_cannot_be_written_stops_everything() {
     let path = served(world(WorldOptions::default()), 0.0, Full);
     let mut engine = Remote::connect(&path);
-    engine.add_job(at(0.0), &job(1, 1, 100.0)).unwrap();
+    // That somebody drives it is the first thing to be written.
+    assert!(engine.add_job(at(0.0), &job(1, 1, 100.0)).is_err());
     for seconds in [1.0, 2.0] {
         let why = engine.apply(at(seconds), &start(1, 1, &[0])).unwrap_err();
         assert!(why.0.contains("no space left"), "{why}");

@@ -39,13 +39,13 @@ impl<'c> Events<'c> {
     fn fill(&mut self) -> Result<bool, ClientError> {
         let body = &mut self.body;
         let frame = self.client.runtime.block_on(async { tokio::time::timeout(SILENCE, body.frame()).await });
-        match frame.map_err(|_| self.client.remote.slow(SILENCE))? {
+        match frame.map_err(|_| self.client.remote().slow(SILENCE))? {
             None => Ok(false),
-            Some(Err(error)) => Err(self.client.remote.broken(&error)),
+            Some(Err(error)) => Err(self.client.remote().broken(&error)),
             Some(Ok(frame)) => {
                 self.buffer.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
                 if self.buffer.len() > EVENT_LIMIT && block_end(&self.buffer).is_none() {
-                    return Err(self.client.remote.garbled("an event that is too long"));
+                    return Err(self.client.remote().garbled("an event that is too long"));
                 }
                 Ok(true)
             }
@@ -57,7 +57,7 @@ impl<'c> Events<'c> {
             while let Some(end) = block_end(&self.buffer) {
                 let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
                 let text = String::from_utf8_lossy(&block);
-                let read = read(&text).map_err(|what| self.client.remote.garbled(&what))?;
+                let read = read(&text).map_err(|what| self.client.remote().garbled(&what))?;
                 if read.is_some() {
                     return Ok(read);
                 }

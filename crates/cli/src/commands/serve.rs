@@ -1,6 +1,7 @@
 //! `arles serve`: the scheduler as a service.
 
 mod door;
+mod standby;
 
 use crate::engines::{self, EngineSetup};
 use crate::fault::{EXIT_CODES, Failed, Hinted};
@@ -16,6 +17,7 @@ use arles_daemon::clock;
 use arles_daemon::desk::{ConfiguredSharing, Desk, fresh_token};
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::http::Door;
+use arles_daemon::lease::{self, Term};
 use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::{Retention, Store};
@@ -57,45 +59,66 @@ impl Serve {
         if settings.serve.engine.name == "local" {
             setup.cluster = this_machine(&settings)?;
         }
-        let mut store = Store::open(&settings.serve.state)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let door = door::open(&runtime, &settings.serve, door)?;
-        let header = founded(&mut store, &setup.cluster, &settings.serve)?;
-        let token = first_token(&mut store, &settings.serve)?;
-        // Engine and estimator begin with the journal's first cluster and are told what became of it.
-        let configured = std::mem::replace(&mut setup.cluster, header.cluster.clone());
-        let truth = Arc::new(setup.truth(&header.workloads)?);
-        let (estimation, kinds) = (settings.serve.estimator, header.cluster.kinds().to_vec());
-        let (workloads, oracle) = (header.workloads.clone(), Arc::clone(&truth));
-        let estimator = move |catalog: &Catalog| {
-            estimation.for_workloads(&kinds, &workloads, catalog, &oracle).map_err(|error| format!("{error:#}"))
-        };
-        let parts = Components {
-            engine: (settings.serve.engine.make)(&EngineSetup { settings: &settings, setup: &setup, truth: &truth })?,
-            engine_name: settings.serve.engine.name.to_owned(),
-            estimator: Box::new(estimator),
-            estimator_name: estimation.name().to_owned(),
-            catalog: settings.serve.catalog.clone().unwrap_or_else(|| settings.serve.state.join(CATALOG_FILE)),
-        };
-        let options = Options {
-            speed: settings.serve.speed,
-            keep_journal: settings.serve.keep_journal,
-            snapshot_entries: settings.serve.snapshot_entries,
-            grace_seconds: settings.serve.grace_seconds,
-            retention: Retention {
-                jobs_seconds: settings.serve.retention_jobs_seconds,
-                samples_seconds: settings.serve.retention_samples_seconds,
-                log_seconds: settings.serve.retention_log_seconds,
-            },
-            accept_clock: settings.serve.accept_clock,
-            estimates: settings.serve.estimates,
-        };
-        Notifier::from_environment().status("reading the journal");
-        let service = Service::start(store, parts, options)?;
-        back_up_on_schedule(&settings.serve);
+        if settings.serve.standby {
+            return standby::run(&settings, setup, door);
+        }
+        let store = Store::open(&settings.serve.state)?;
+        lease::refuse_shared(&settings.serve.state)?;
+        let runtime = runtime()?;
+        let door = door::open(&runtime, &settings.serve, door, None)?;
+        let (service, configured, token) = start(&settings, setup, store, None)?;
         let announced = Announcement { settings: &settings.serve, token: token.as_deref(), began };
-        serve(runtime, service, door, &configured, &announced)
+        serve(runtime, service, door, None, &configured, &announced)
     }
+}
+
+fn runtime() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
+
+/// Brings the journal's state back and starts the service. Also what the settings say the cluster is, and where the first token is kept.
+fn start(
+    settings: &Settings,
+    mut setup: Setup<'_>,
+    mut store: Store,
+    term: Option<Arc<Term>>,
+) -> Result<(Service, Cluster, Option<PathBuf>)> {
+    let folder = store.path().parent().unwrap_or(&settings.serve.state).to_owned();
+    let header = founded(&mut store, &setup.cluster, &settings.serve)?;
+    let token = first_token(&mut store, &settings.serve)?;
+    // Engine and estimator begin with the journal's first cluster and are told what became of it.
+    let configured = std::mem::replace(&mut setup.cluster, header.cluster.clone());
+    let truth = Arc::new(setup.truth(&header.workloads)?);
+    let (estimation, kinds) = (settings.serve.estimator, header.cluster.kinds().to_vec());
+    let (workloads, oracle) = (header.workloads.clone(), Arc::clone(&truth));
+    let estimator = move |catalog: &Catalog| {
+        estimation.for_workloads(&kinds, &workloads, catalog, &oracle).map_err(|error| format!("{error:#}"))
+    };
+    let parts = Components {
+        engine: (settings.serve.engine.make)(&EngineSetup { settings, setup: &setup, truth: &truth })?,
+        engine_name: settings.serve.engine.name.to_owned(),
+        estimator: Box::new(estimator),
+        estimator_name: estimation.name().to_owned(),
+        catalog: settings.serve.catalog.clone().unwrap_or_else(|| folder.join(CATALOG_FILE)),
+    };
+    let options = Options {
+        speed: settings.serve.speed,
+        keep_journal: settings.serve.keep_journal,
+        snapshot_entries: settings.serve.snapshot_entries,
+        grace_seconds: settings.serve.grace_seconds,
+        retention: Retention {
+            jobs_seconds: settings.serve.retention_jobs_seconds,
+            samples_seconds: settings.serve.retention_samples_seconds,
+            log_seconds: settings.serve.retention_log_seconds,
+        },
+        accept_clock: settings.serve.accept_clock,
+        estimates: settings.serve.estimates,
+        term,
+    };
+    Notifier::from_environment().status("reading the journal");
+    let service = Service::start(store, parts, options)?;
+    back_up_on_schedule(&settings.serve, &folder);
+    Ok((service, configured, token))
 }
 
 /// The GPUs that were declared of this machine, a node for each kind.
@@ -155,6 +178,7 @@ fn serve(
     runtime: Runtime,
     service: Service,
     door: Door,
+    term: Option<&Term>,
     configured: &Cluster,
     announced: &Announcement<'_>,
 ) -> Result<()> {
@@ -173,9 +197,13 @@ fn serve(
         announced.report(&service, &url);
         let mut notifier = Notifier::from_environment();
         notifier.ready(&format!("dashboard and API at {url}"));
-        let parts = door::Watched { service: &service, certificate: certificate.as_ref(), server: &mut server };
+        let parts = door::Watched { service: &service, certificate: certificate.as_ref(), server: &mut server, term };
         let ending = door::until_stopped(signals, parts, &mut notifier).await;
         tracing::info!("{}", ending.why);
+        // Another leads: nothing is finished here, and nothing of this process may go on.
+        if term.is_some_and(Term::is_lost) {
+            return Err(standby::begin_again());
+        }
         notifier.stopping(&ending.why);
         let _ = stop.send(true);
         if !server.is_finished() {
@@ -191,14 +219,17 @@ fn serve(
         let rest = "the log says more; the journal is closed, and a restart goes on from it";
         return Err(Failed(format!("{}; {rest}", ending.why)).into());
     }
+    if let Some(term) = term {
+        term.release();
+    }
     tracing::info!("shutdown complete");
     Ok(())
 }
 
 /// Copies the journal every so often, on a thread that ends with the process: a copy that is not finished has no name yet.
-fn back_up_on_schedule(settings: &ServeSettings) {
+fn back_up_on_schedule(settings: &ServeSettings, state: &std::path::Path) {
     let Some(folder) = settings.backup_to.clone() else { return };
-    let (state, keep, every) = (settings.state.clone(), settings.backup_keep, settings.backup_every_seconds);
+    let (state, keep, every) = (state.to_owned(), settings.backup_keep, settings.backup_every_seconds);
     let run = move || {
         loop {
             match super::backup::rotate(&state, &folder, keep) {

@@ -1,7 +1,7 @@
 //! `arles world`: a virtual cluster in a process of its own, which outlives the daemon that drives it.
 
 use crate::engines;
-use crate::fault::{EXIT_CODES, Failed};
+use crate::fault::{EXIT_CODES, Failed, Hinted};
 use crate::logging::{self, LogFormat};
 use crate::settings::{SettingFlags, WORLD};
 use crate::setup::Setup;
@@ -11,8 +11,9 @@ use arles_engine::serve;
 use clap::Args;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
 
@@ -20,7 +21,7 @@ use tracing::level_filters::LevelFilter;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct World {
-    /// Unix socket to listen on; an existing one is replaced
+    /// Unix socket to listen on; one that nobody listens on any more is replaced
     #[arg(long, value_name = "SOCKET")]
     listen: PathBuf,
     /// Speed of its clock relative to real time
@@ -54,10 +55,7 @@ impl World {
                 Box::new(file.map_err(|e| Failed(format!("cannot write '{}' ({e})", path.display())))?)
             }
         };
-        let _ = std::fs::remove_file(&self.listen);
-        let listener = UnixListener::bind(&self.listen).map_err(|e| {
-            Failed(format!("cannot listen on '{}' ({e}); give a path in a folder you can write", self.listen.display()))
-        })?;
+        let listener = listen(&self.listen)?;
         tracing::info!(
             "ready: virtual cluster of {} at {}",
             crate::cluster::in_words(&setup.cluster),
@@ -65,4 +63,26 @@ impl World {
         );
         Ok(serve(listener, world, self.speed, log)?)
     }
+}
+
+/// A socket of this user alone. What is at the path is removed only if it is a socket that nobody listens on.
+fn listen(path: &Path) -> Result<UnixListener> {
+    let name = path.display();
+    let cannot =
+        |e: io::Error| Failed(format!("cannot listen on '{name}' ({e}); give a path in a folder you can write"));
+    if let Ok(there) = std::fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() {
+            let hint = "give a path where nothing is, or remove what is there";
+            return Err(Hinted::new(format!("'{name}' exists and is not a socket"), hint).into());
+        }
+        if UnixStream::connect(path).is_ok() {
+            let hint = "stop it first, or give another path";
+            return Err(Hinted::new(format!("a virtual cluster listens on '{name}' already"), hint).failed().into());
+        }
+        std::fs::remove_file(path).map_err(cannot)?;
+    }
+    let listener = UnixListener::bind(path).map_err(cannot)?;
+    // Whoever connects before this is asked for its user as everybody is.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
+    Ok(listener)
 }

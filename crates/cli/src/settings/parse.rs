@@ -1,7 +1,7 @@
 //! How texts become values. Each either is one or gets a sentence that says what was expected.
 
 use crate::cluster::{Counts, counts};
-use crate::quantity::whole;
+use crate::quantity::{seconds, whole};
 use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::job::check_weight;
 use arles_core::library::suggestion;
@@ -42,6 +42,24 @@ pub(super) fn switched_off(text: &str) -> Result<bool, String> {
         "on" => Ok(false),
         "off" => Ok(true),
         other => Err(format!("'{other}' is neither on nor off; unused GPUs stay on or are switched off")),
+    }
+}
+
+/// How long a leader may be silent, in seconds.
+pub(super) fn lease(text: &str) -> Result<f64, String> {
+    match seconds(text)? {
+        seconds if (0.3..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("'{text}' cannot be a lease; expected 0.3 to 600 seconds, such as 3s")),
+    }
+}
+
+/// The address of a daemon, if one was given.
+pub(super) fn advertised(text: &str) -> Result<Option<String>, String> {
+    match given(text) {
+        Some(url) if !url.starts_with("http://") && !url.starts_with("https://") => {
+            Err(format!("'{url}' is not the address of a daemon; expected something like http://scheduler-1:7117"))
+        }
+        url => Ok(url.map(str::to_owned)),
     }
 }
 

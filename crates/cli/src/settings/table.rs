@@ -209,6 +209,15 @@ settings! {
     /// Address and port to listen on; port 0 takes any free one
     "serve.listen" = "127.0.0.1:7117", flag("listen", "ADDRESS", "", SERVE)
         => listen: SocketAddr = address;
+    /// Share the state folder with other daemons: one of them leads, and another takes over when it is gone
+    "serve.standby" = "false", flag("standby", "", "Standby", SERVE)
+        => standby: bool = truth;
+    /// Time without a sign of life after which the leader's place is taken
+    "serve.lease" = "3s", flag("lease", "TIME", "Standby", SERVE)
+        => lease_seconds: f64 = lease;
+    /// URL that clients reach this daemon at, if it is another than the address it listens on
+    "serve.advertise" = "", flag("advertise", "URL", "Standby", SERVE)
+        => advertise: Option<String> = advertised;
     /// Execution backend
     "serve.engine" = "virtual", flag("engine", "NAME", "Cluster", SERVE)
         => engine: &'static EngineEntry = engines::find;

@@ -7,9 +7,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const ARLES: &str = env!("CARGO_BIN_EXE_arles");
+pub(crate) const ARLES: &str = env!("CARGO_BIN_EXE_arles");
 
 /// A folder of its own, gone with it.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -153,6 +154,37 @@ impl Drop for Daemon {
     }
 }
 
+/// Where a daemon is, or several of which one leads.
+pub(crate) struct Door {
+    addresses: Vec<SocketAddr>,
+    at: AtomicUsize,
+}
+
+impl Door {
+    pub(crate) fn new(addresses: Vec<SocketAddr>) -> Self {
+        Self { addresses, at: AtomicUsize::new(0) }
+    }
+
+    /// One request to whoever answered last; if that one is away or unavailable, the next goes to another.
+    pub(crate) fn call(
+        &self,
+        method: &str,
+        path: &str,
+        key: Option<&str>,
+        body: Option<&str>,
+    ) -> io::Result<(u16, String)> {
+        let (at, many) = (self.at.load(Ordering::Relaxed), self.addresses.len());
+        let patience = Duration::from_secs(if many > 1 { 2 } else { 30 });
+        let answer = call_within(patience, self.addresses[at % many], method, path, key, body);
+        if answer.as_ref().map_or(true, |(status, _)| *status == 503) && many > 1 {
+            let _ = self.at.compare_exchange(at, at + 1, Ordering::Relaxed, Ordering::Relaxed);
+            answer?;
+            return Err(io::Error::other("not this one, or not now"));
+        }
+        answer
+    }
+}
+
 /// One request on a connection of its own: status and body.
 pub(crate) fn call(
     to: SocketAddr,
@@ -161,8 +193,20 @@ pub(crate) fn call(
     key: Option<&str>,
     body: Option<&str>,
 ) -> io::Result<(u16, String)> {
+    call_within(Duration::from_secs(30), to, method, path, key, body)
+}
+
+/// The same with another patience.
+pub(crate) fn call_within(
+    patience: Duration,
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    key: Option<&str>,
+    body: Option<&str>,
+) -> io::Result<(u16, String)> {
     let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_read_timeout(Some(patience))?;
     let mut out = &stream;
     let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
     let length = match body {
@@ -202,11 +246,11 @@ pub(crate) fn head_of(reader: &mut impl BufRead) -> io::Result<(u16, usize)> {
 }
 
 /// Every job the daemon knows, live and past, with its state.
-pub(crate) fn all_jobs(to: SocketAddr) -> BTreeMap<u64, String> {
+pub(crate) fn all_jobs(to: &Door) -> BTreeMap<u64, String> {
     let (mut jobs, mut cursor) = (BTreeMap::new(), String::new());
     loop {
         let path = format!("/v1/jobs?limit=1000&order=oldest{cursor}");
-        let (status, body) = patiently(|| call(to, "GET", &path, None, None));
+        let (status, body) = patiently(|| to.call("GET", &path, None, None));
         assert_eq!(status, 200, "{body}");
         let page: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         for job in page["jobs"].as_array().into_iter().flatten() {

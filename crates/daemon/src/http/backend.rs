@@ -15,6 +15,10 @@ pub type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What answers the server's requests: the desk, or a fake in tests.
 pub trait Backend: Clone + Send + Sync + 'static {
+    /// Why nothing but health is answered here, on a daemon that stands by.
+    fn standby(&self) -> Option<Refusal> {
+        None
+    }
     /// The caller that a secret belongs to.
     ///
     /// # Errors

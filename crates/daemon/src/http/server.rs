@@ -114,6 +114,12 @@ impl<B: Backend> Server<B> {
         name: &mut Option<String>,
     ) -> Result<HttpResponse, Refusal> {
         let (head, body) = request.into_parts();
+        // Before tokens: a daemon that stands by knows none.
+        if !matches!(head.uri.path(), "/healthz" | "/readyz")
+            && let Some(refusal) = self.backend.standby()
+        {
+            return Err(refusal);
+        }
         let (route, segment) = match routes::find(&head.method, head.uri.path()) {
             RouteMatch::Found(route, segment) => (route, segment),
             RouteMatch::WrongMethod(allowed) => {

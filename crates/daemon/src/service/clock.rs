@@ -4,6 +4,7 @@
 //! speed it starts at the system's time and diverges; a restart continues where it stopped.
 
 use arles_core::Time;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The scheduler's clock: a base time and a speed relative to the system clock.
@@ -14,11 +15,16 @@ pub struct Clock {
     speed: f64,
 }
 
+/// Names a shift of the wall's clock in seconds, for tests of what a wrong clock does.
+const SHIFT: &str = "ARLES_TEST_CLOCK_SHIFT";
+
 /// Current wall-clock time.
 #[must_use]
 pub fn wall() -> Time {
+    static SHIFTED: OnceLock<i64> = OnceLock::new();
+    let shift = *SHIFTED.get_or_init(|| std::env::var(SHIFT).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(since.as_micros() as u64)
+    Time((since.as_micros() as u64).saturating_add_signed(shift.saturating_mul(1_000_000)))
 }
 
 /// A journal whose last entry is so far ahead of the machine's clock was written with a wrong one, or this one is wrong.

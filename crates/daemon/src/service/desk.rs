@@ -299,6 +299,10 @@ impl Desk {
         if state != ServiceState::Ready {
             trouble.push(state.message().to_owned());
         }
+        // A leader that was held up finds out here at the latest.
+        if let Err(refusal) = self.shared.leads() {
+            trouble.push(refusal.message);
+        }
         if self.shared.gauges.engine_up.get() == 0 {
             trouble.push("the engine does not respond".to_owned());
         }

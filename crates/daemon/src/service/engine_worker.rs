@@ -97,6 +97,9 @@ impl EngineWorker {
             Err(error) => {
                 gauges.engine_up.set(0);
                 gauges.engine_errors.add(1);
+                if let Some(term) = self.shared.options.term.as_ref().filter(|_| self.engine.deposed()) {
+                    term.lose();
+                }
                 if !std::mem::replace(&mut self.disconnected, true) {
                     tracing::warn!(%error, "the engine does not respond; retrying");
                 }

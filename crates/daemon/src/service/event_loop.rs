@@ -7,7 +7,7 @@
 //! that readers are shown are refreshed less often the longer that takes.
 //!
 //! A batch is whatever has gathered while the last one was synced, so one sync serves many requests when there are many and one
-//! when there is one. If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
+//! when there is one. Where other daemons stand by, the sync is followed by a look whether this one still leads ([`crate::lease`]). If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
 //! restart is back at the last sync.
 
 use super::progress::PROGRESS_EVERY;
@@ -51,6 +51,9 @@ const SNAPSHOT_COST: Duration = Duration::from_millis(300);
 /// Told when the change is safe on disk and in the book, or why it is not made.
 pub(crate) type Reply = Box<dyn FnOnce(Result<(JobId, bool), Refusal>) + Send>;
 
+/// Reads the scheduler, and tells whoever asked.
+type Inspection = Box<dyn FnOnce(&StateMachine) + Send>;
+
 /// The other threads.
 pub(crate) struct Workers {
     pub(crate) engine: Sender<engine_worker::EngineTask>,
@@ -67,6 +70,8 @@ struct Batch {
     deeds: Vec<HistoryRow>,
     effects: Vec<Effects>,
     replies: Vec<(Reply, JobId, bool, Instant)>,
+    /// Asked beside the changes of this batch, and answered after them: an answer tells of them.
+    inspections: Vec<Inspection>,
     stop: bool,
 }
 
@@ -127,8 +132,14 @@ impl EventLoop {
         let run = move || {
             let done = self.run(&inbox, &workers);
             self.shared.lanes.close();
-            if let Err(error) = &done {
+            if let Err(error @ StoreError::Deposed(_)) = &done {
+                self.shared.set_state(ServiceState::Stopping);
+                tracing::warn!("{error}");
+            } else if let Err(error) = &done {
                 self.shared.set_state(ServiceState::Broken);
+                if let Some(term) = &self.shared.options.term {
+                    term.fall_silent();
+                }
                 crate::store::log_error(error);
                 tracing::error!(
                     "the journal cannot be written: no request is acknowledged any more, and the daemon exits"
@@ -140,6 +151,7 @@ impl EventLoop {
     }
 
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
+        self.check_term()?;
         // What the start brings comes before anything else: it says what time it is.
         while !self.slow_entries.is_empty() {
             self.commit_slow_entry(self.shared.clock.now(), workers)?;
@@ -243,7 +255,7 @@ impl EventLoop {
         self.shared.gauges.inbox.subtract(1);
         match request {
             LoopRequest::Change(change, by, reply) => self.change(now, change, &by, reply, batch),
-            LoopRequest::Inspect(ask) | LoopRequest::Copy(ask) => ask(&self.machine),
+            LoopRequest::Inspect(ask) | LoopRequest::Copy(ask) => batch.inspections.push(ask),
         }
     }
 
@@ -407,8 +419,12 @@ impl EventLoop {
         let maintenance = self.next_maintenance();
         if !batch.records.is_empty() || !rows.is_empty() || maintenance.is_some() {
             let began = Instant::now();
-            if let Err(error) = self.store.append(&batch.records, &rows, maintenance.as_ref()) {
-                let refusal = super::unavailable("journal", "the journal cannot be written");
+            let synced = self.store.append(&batch.records, &rows, maintenance.as_ref());
+            if let Err(error) = synced.and_then(|()| self.check_term()) {
+                let refusal = match &error {
+                    StoreError::Deposed(why) => super::unavailable("standby", why),
+                    _ => super::unavailable("journal", "the journal cannot be written"),
+                };
                 batch.replies.into_iter().for_each(|(reply, ..)| reply(Err(refusal.clone())));
                 return Err(error);
             }
@@ -426,7 +442,13 @@ impl EventLoop {
             self.shared.gauges.acknowledge.add(came.elapsed());
             reply(Ok((job, created)));
         }
+        batch.inspections.into_iter().for_each(|ask| ask(&self.machine));
         Ok(())
+    }
+
+    /// Whether anything may follow from what is synced.
+    fn check_term(&self) -> Result<(), StoreError> {
+        self.shared.options.term.as_ref().map_or(Ok(()), |term| term.check())
     }
 
     /// What follows from a maintenance step that is done.

@@ -6,6 +6,7 @@ use crate::settings::ServeSettings;
 use anyhow::{Context, Result};
 use arles_api::socket;
 use arles_daemon::http::{self, Certificate, Door, LocalSocket, Tls};
+use arles_daemon::lease::Term;
 use arles_daemon::service::Service;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,16 +40,27 @@ pub(super) fn options(settings: &ServeSettings) -> Result<http::Options> {
     Ok(options)
 }
 
-/// Opens the door. The lock of the state folder must be held, since its socket is replaced.
-pub(super) fn open(runtime: &Runtime, settings: &ServeSettings, options: http::Options) -> Result<Door> {
+/// Opens the door, on a listener that is open already or a new one. The lock of the state folder must be held or the lead taken, since its
+/// socket is replaced.
+pub(super) fn open(
+    runtime: &Runtime,
+    settings: &ServeSettings,
+    options: http::Options,
+    listener: Option<std::net::TcpListener>,
+) -> Result<Door> {
     restrict_folder(settings);
     runtime.block_on(async {
-        let listener = TcpListener::bind(settings.listen).await.map_err(|e| {
-            Failed(format!("cannot listen on {}: {e}; give another address with --listen", settings.listen))
-        })?;
+        let listener = match listener {
+            Some(listener) => TcpListener::from_std(listener)?,
+            None => TcpListener::bind(settings.listen).await.map_err(|e| cannot_listen(settings, &e))?,
+        };
         let local = LocalSocket::bind(&settings.state.join(socket::FILE)).map_err(|e| Failed(e.to_string()))?;
         Ok(Door::new(options, listener, Some(local))?)
     })
+}
+
+pub(super) fn cannot_listen(settings: &ServeSettings, e: &std::io::Error) -> Failed {
+    Failed(format!("cannot listen on {}: {e}; give another address with --listen", settings.listen))
 }
 
 /// What is in the state folder is nobody's business but its owner's.
@@ -101,12 +113,14 @@ pub(super) struct Watched<'d> {
     pub(super) service: &'d Service,
     pub(super) certificate: Option<&'d Arc<Certificate>>,
     pub(super) server: &'d mut tokio::task::JoinHandle<()>,
+    /// The term that this daemon leads in, where others stand by.
+    pub(super) term: Option<&'d Term>,
 }
 
 /// Waits for a signal, or for a part of the daemon to fail. SIGHUP reads the certificate anew. The service manager is told meanwhile that
 /// all is well, if it is.
 pub(super) async fn until_stopped(mut signals: Signals, parts: Watched<'_>, notifier: &mut Notifier) -> Ending {
-    let Watched { service, certificate, server } = parts;
+    let Watched { service, certificate, server, term } = parts;
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return Ending::asked("SIGTERM received; shutting down"),
@@ -114,6 +128,9 @@ pub(super) async fn until_stopped(mut signals: Signals, parts: Watched<'_>, noti
             _ = signals.hang_up.recv() => reload(certificate),
             _ = &mut *server => return Ending::failed("the HTTP server ended by itself; shutting down"),
             () = tokio::time::sleep(LOOK_EVERY) => {
+                if term.is_some_and(Term::is_lost) {
+                    return Ending::asked("another daemon leads; starting again as a standby");
+                }
                 if let Some(thread) = service.dead_thread() {
                     return Ending::failed(format!("the thread '{thread}' has died; shutting down"));
                 }

@@ -42,8 +42,9 @@ impl Desk {
         }
         let (mut token, secret) = fresh_token(&name, request.scope, request.tenant);
         token.expires = request.expires_seconds.map(|seconds| token.created + seconds.ceil() as i64);
-        let kept = self.token_store().put_token(&token);
-        if !kept.map_err(|error| not_written(&error))? {
+        let kept = self.token_store().put_token(&token).map_err(|error| not_written(&error))?;
+        self.shared.leads()?;
+        if !kept {
             return Err(Refusal::conflict(
                 "token-exists",
                 format!("a token named '{}' already exists", token.name),
@@ -69,6 +70,7 @@ impl Desk {
         let mut store = self.token_store();
         let token = find(&store, name)?;
         store.drop_token(name).map_err(|error| not_written(&error))?;
+        self.shared.leads()?;
         drop(store);
         self.shared.load_tokens().map_err(|error| not_written(&error))?;
         Ok(shown(token))
