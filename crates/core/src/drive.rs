@@ -109,7 +109,9 @@ pub fn reconcile(cluster: &Cluster, inventory: &[NodeSpec]) -> Vec<ClusterChange
     let differs = |spec: &NodeSpec| {
         there.get(spec.name.as_str()).is_none_or(|node| {
             let kind = &cluster.kind(node.kind).name;
-            (kind, node.gpus, node.cpus, node.memory_gib) != (&spec.kind.name, spec.gpus, spec.cpus, spec.memory_gib)
+            let rack = node.rack.map(|rack| &cluster.racks()[rack.index()]);
+            (kind, node.gpus, node.cpus, node.memory_gib, rack)
+                != (&spec.kind.name, spec.gpus, spec.cpus, spec.memory_gib, spec.rack.as_ref())
         })
     };
     let joins = found.values().filter(|spec| differs(spec)).map(|&spec| ClusterChange::Join(spec.clone()));

@@ -45,7 +45,7 @@ fn measure(name: &str, kinds: &[Kind], workloads: &[Workload]) {
         estimator.observe(&Observation {
             ask: new(partner),
             kind: KindId(last as u16),
-            spread: false,
+            spread: Spread::Packed,
             rate: pair.own,
             watts: 0.0,
             at: Time::ZERO,

@@ -82,7 +82,7 @@ fn seen(workload: usize, gang: u32, partner: Option<usize>, kind: usize, rate: f
     Observation {
         ask: ask(workload, gang, partner),
         kind: KindId(kind as u16),
-        spread: false,
+        spread: Spread::Packed,
         rate,
         watts: 0.0,
         at: Time::from_seconds(f64::from(second)),

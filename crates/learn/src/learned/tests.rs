@@ -41,7 +41,7 @@ fn observations() -> Vec<Observation> {
     let see = |ask: RateQuery, rate: f64, second: f64| Observation {
         ask,
         kind: KindId(2),
-        spread: false,
+        spread: Spread::Packed,
         rate,
         watts: 150.0,
         at: Time::from_seconds(second),
@@ -182,7 +182,7 @@ fn a_pair_tells_about_the_rate_alone_where_that_was_not_measured() {
     made.observe(&Observation {
         ask: ask(4, Some(1)),
         kind,
-        spread: false,
+        spread: Spread::Packed,
         rate: pair.own / 5.0,
         watts: 0.0,
         at,

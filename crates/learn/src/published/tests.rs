@@ -107,7 +107,7 @@ fn a_newcomer_is_about_what_its_family_says_and_a_measured_pair_moves_the_others
         let seen = |partner, rate| Observation {
             ask: ask(new, partner),
             kind: KindId(1),
-            spread: false,
+            spread: Spread::Packed,
             rate,
             watts: 0.0,
             at: Time::ZERO,

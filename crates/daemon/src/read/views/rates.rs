@@ -5,8 +5,8 @@ use crate::Refusal;
 use crate::read::book::Book;
 use crate::read::views::Page;
 use arles_api as api;
-use arles_core::KindId;
 use arles_core::estimate::{Estimate, RateQuery, Source};
+use arles_core::{KindId, Spread};
 use arles_learn::Catalog;
 
 impl View<'_> {
@@ -64,7 +64,8 @@ impl View<'_> {
                         .cell_key(ask, kind)
                         .and_then(|key| catalog.get(&key))
                         .filter(|cell| cell.source == Source::Measured);
-                    let first = book.sightings.get(&(*ask, kind, false)).and_then(|sighting| sighting.first_estimate);
+                    let first =
+                        book.sightings.get(&(*ask, kind, Spread::Packed)).and_then(|sighting| sighting.first_estimate);
                     cells.push(api::EstimateCell {
                         workload: name(ask.workload).to_owned(),
                         gang: ask.gang,
