@@ -8,7 +8,7 @@
 //! [`OrderReply::Pending`] mean that the answer will come as an input. Either way every input is stepped in the order in which the outputs
 //! before it asked for it, so the same site gives the same run.
 
-use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem};
+use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem, attainable};
 use crate::engine::OrderReply;
 use crate::estimate::{Estimator, Observation, RateQuery, RateRow};
 use crate::scheduler::{Event, Input, Order, Output, Scheduler};
@@ -126,7 +126,7 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// The policy's answer.
+    /// The policy's answer, on other kinds where whole gangs could not have it on those.
     ///
     /// # Errors
     /// As [`Policy::allocate`].
@@ -134,7 +134,8 @@ impl Solver {
         if self.current.as_ref().is_none_or(|(name, _)| *name != policy.name) {
             self.current = None;
         }
-        self.current.get_or_insert_with(|| (policy.name, (policy.make)())).1.allocate(problem)
+        let answer = self.current.get_or_insert_with(|| (policy.name, (policy.make)())).1.allocate(problem)?;
+        Ok(attainable(problem, answer, policy))
     }
 }
 
