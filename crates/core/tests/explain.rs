@@ -3,7 +3,7 @@
 mod common;
 
 use arles_core::scheduler::{JobPhase, NodeStatus, Verdict};
-use arles_core::{Input, JobId, KindId};
+use arles_core::{Input, JobId, KindId, Spread};
 use common::{Perfect, cluster, job};
 
 fn check(engine: &Perfect, id: u64, expect: &str) {

@@ -5,7 +5,7 @@
 
 use arles_core::engine::{Engine, LiveJob};
 use arles_core::scheduler::{Fence, Order, Start};
-use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, TenantId, Time, Work, WorkloadId};
+use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, Spread, TenantId, Time, Work, WorkloadId};
 use arles_engine::{Remote, Virtual, serve};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;

@@ -8,7 +8,7 @@
 //! of them, then like one of the library; the first thousand are measured once, the cluster gets another kind, the whole is forked.
 
 use arles_core::estimate::{Estimator, Observation, RateQuery, Source};
-use arles_core::{Kind, KindId, Library, Profile, Time, Workload, WorkloadId, model};
+use arles_core::{Kind, KindId, Library, Profile, Spread, Time, Workload, WorkloadId, model};
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
 use arles_learn::{Catalog, Key, Setting, Subject, find_estimator, learned};
 use std::time::Instant;
@@ -171,7 +171,7 @@ fn catalog(kinds: &[Kind], workloads: &[Workload]) -> Catalog {
     };
     for kind in kinds {
         for (i, w) in workloads.iter().enumerate() {
-            if let Some(alone) = model::alone(w, kind, 1, false) {
+            if let Some(alone) = model::alone(w, kind, 1, Spread::Packed) {
                 put(w, None, kind, alone.rate);
             }
             for p in 1..=PARTNERS / 2 {

@@ -21,7 +21,7 @@ pub mod labels;
 pub mod timestamp;
 
 use arles_core::estimate::{Observation, Source};
-use arles_core::{KindId, Profile, Time, Workload, WorkloadId};
+use arles_core::{KindId, Profile, Spread, Time, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -8,7 +8,7 @@ fn kind(name: &str) -> Kind {
 }
 
 fn spec(name: &str, of: &str, gpus: u32) -> NodeSpec {
-    NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None }
+    NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None, rack: None }
 }
 
 fn at(seconds: f64) -> Time {
