@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod agent;
 mod allocate;
 mod audit;
 mod backup;
@@ -14,6 +15,7 @@ mod estimate;
 mod estimators;
 mod explain;
 mod generate;
+mod gpus;
 mod hold;
 mod import;
 mod kinds;
@@ -78,6 +80,8 @@ commands! {
     hold::Hold,
     hold::Release,
     nodes::Nodes,
+    gpus::Gpus,
+    agent::Agent,
     top::Top,
     tenants::Tenants,
     policy::Policy,

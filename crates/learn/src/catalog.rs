@@ -21,7 +21,7 @@ pub mod labels;
 pub mod timestamp;
 
 use arles_core::estimate::{Observation, Source};
-use arles_core::{KindId, Profile, Spread, Time, Workload, WorkloadId};
+use arles_core::{KindId, Profile, Time, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -310,6 +310,7 @@ impl fmt::Display for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arles_core::Spread;
 
     fn key() -> Key {
         Key { workload: "lm-b5".into(), partner: None, kind: "v100".into(), gang: 1 }
