@@ -58,6 +58,23 @@ pub(crate) fn build(counts: &Counts, per_node: u32, described: &[Kind]) -> Resul
     Cluster::uniform(kinds, &counts, per_node).map_err(|e| e.to_string())
 }
 
+/// The same with `nodes` nodes of a kind to a rack, in order; none for 0. Racks are called v100-rack-00, v100-rack-01, ...
+pub(crate) fn in_racks(cluster: Cluster, nodes: u32) -> Result<Cluster, String> {
+    if nodes == 0 {
+        return Ok(cluster);
+    }
+    let mut seen = vec![0; cluster.kinds().len()];
+    let place = |(_, node): (_, &arles_core::Node)| {
+        let at = &mut seen[node.kind.index()];
+        let rack = format!("{}-rack-{:02}", cluster.kind(node.kind).name, *at / nodes);
+        *at += 1;
+        (node.name.clone(), rack)
+    };
+    let places: Vec<(String, String)> = cluster.present().map(place).collect();
+    let places = places.iter().map(|(node, rack)| (node.as_str(), rack.as_str()));
+    cluster.clone().with_racks(places).map_err(|e| e.to_string())
+}
+
 /// "36 × v100, 36 × p100 on 18 nodes".
 pub(crate) fn in_words(cluster: &Cluster) -> String {
     let parts: Vec<String> =
@@ -129,6 +146,10 @@ mod tests {
         assert_eq!(counts("v100:2, gpu:k80:1").unwrap(), [("v100".to_owned(), 2), ("k80".to_owned(), 1)]);
         let cluster = build(&counts("v100:5,k80:0,t4:1").unwrap(), 4, &[]).unwrap();
         assert_eq!(in_words(&cluster), "5 × v100, 1 × t4 on 3 nodes");
+        let racks = in_racks(build(&counts("v100:20,t4:1").unwrap(), 4, &[]).unwrap(), 2).unwrap();
+        let names: Vec<_> = racks.present().map(|(node, _)| racks.rack_of(node).unwrap()).collect();
+        let expected = ["v100-rack-00", "v100-rack-00", "v100-rack-01", "v100-rack-01", "v100-rack-02", "t4-rack-00"];
+        assert_eq!(names, expected);
         for wrong in ["", "v100", "v100:x", "v100:-1", "v101:3", "v100:0", "v100:1,Tesla-V100:1", "v100:4000000000"] {
             assert!(counts(wrong).is_err(), "{wrong}");
         }

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod agent;
 mod allocate;
 mod audit;
 mod backup;
@@ -15,6 +16,7 @@ mod estimate;
 mod estimators;
 mod explain;
 mod generate;
+mod gpus;
 mod hold;
 mod import;
 mod kinds;
@@ -83,6 +85,8 @@ commands! {
     hold::Hold,
     hold::Release,
     nodes::Nodes,
+    gpus::Gpus,
+    agent::Agent,
     top::Top,
     tenants::Tenants,
     policy::Policy,

@@ -7,7 +7,7 @@ use crate::settings::{Settings, find as find_in};
 use crate::setup::Setup;
 use anyhow::Result;
 use arles_core::engine::Engine;
-use arles_engine::{Local, LocalOptions, Nominal, Remote, Virtual};
+use arles_engine::{GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, Remote, Virtual};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(crate) static ENGINES: &[EngineEntry] = &[
     },
     EngineEntry {
         name: "local",
-        summary: "programs as processes of this machine, on the GPUs of --declare",
+        summary: "programs as processes of this machine, on its NVIDIA GPUs or those of --declare",
         make: local,
     },
 ];
@@ -58,15 +58,43 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
     if serve.open_loopback {
         environment.insert("ARLES_URL".to_owned(), format!("http://{}", serve.listen));
     }
+    let (meter, devices): (Box<dyn GpuMeter>, BTreeMap<String, Vec<String>>) = match &serve.declare {
+        Some(_) => {
+            tracing::warn!("GPUs were declared: energy is nominal, from the kinds' published power, and not measured");
+            (Box::new(Nominal), BTreeMap::new())
+        }
+        None => {
+            let nodes = found_gpus()?.kinds.into_iter().map(|(kind, cards)| (format!("{kind}-000"), cards));
+            (Box::new(nvidia()?), nodes.collect())
+        }
+    };
     let options = LocalOptions {
         state: serve.state.join("gangs"),
         logs: serve.state.join("logs"),
         grace_seconds: serve.grace_seconds,
-        devices: Vec::new(),
+        devices,
         environment,
         boot: arles_daemon::clock::wall().0,
     };
-    Ok(Box::new(Local::open(from.setup.cluster.clone(), options, Box::new(Nominal))?))
+    Ok(Box::new(Local::open(from.setup.cluster.clone(), options, meter)?))
+}
+
+fn nvidia() -> Result<Nvidia> {
+    let hint = "name GPUs with --declare, for instance --declare v100:2,k80:2; they need not be there";
+    Nvidia::open().map_err(|sentence| Hinted::new(format!("--engine local has no GPUs: {sentence}"), hint).into())
+}
+
+/// The cards of this machine by kind.
+pub(crate) fn found_gpus() -> Result<Inventory> {
+    let found = nvidia()?.inventory();
+    for name in &found.unknown {
+        tracing::warn!("'{name}' is a GPU that 'arles kinds' does not know; it is left out");
+    }
+    if found.kinds.is_empty() {
+        let hint = "describe the kind in a [[kind]] table and name its GPUs with --declare";
+        return Err(Hinted::new("--engine local found no GPU of a known kind", hint).into());
+    }
+    Ok(found)
 }
 
 /// Looks an engine up.

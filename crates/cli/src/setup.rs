@@ -34,6 +34,7 @@ pub(crate) struct Loaded {
 impl<'s> Setup<'s> {
     pub(crate) fn new(settings: &'s Settings) -> Result<Self> {
         let cluster = cluster::build(&settings.gpus, settings.gpus_per_node, &settings.kinds)
+            .and_then(|cluster| cluster::in_racks(cluster, settings.nodes_per_rack))
             .map_err(|e| anyhow!("--cluster: {e}"))?;
         let rates = settings.rates.as_deref().map(RateTable::from_file).transpose()?;
         let mut outages = settings.outages.clone();

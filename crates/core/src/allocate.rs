@@ -36,12 +36,14 @@ mod sum;
 mod table;
 mod tariff;
 mod throughput;
+mod whole;
 
 pub use arles_lp::Certificate;
 pub use entitle::Entitlement;
 pub use power::{PairPower, Power, UserPower};
 pub use queue::serve_in_order;
 pub use table::{Grouping, PolicyEntry, Promise, find_policy};
+pub(crate) use whole::attainable;
 
 /// All policies: fairness among tenants, fairness among jobs, other aims, queues.
 pub static POLICIES: &[PolicyEntry] = &[

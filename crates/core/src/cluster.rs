@@ -3,7 +3,7 @@
 //! Numbers are given out once. A node that leaves stays in the list, marked; its number and those of its GPUs never name another, so
 //! an old order, report or journal line can never be read as one about a newer machine.
 
-use crate::{GpuId, Kind, KindId, NodeId, Time};
+use crate::{GpuId, Kind, KindId, NodeId, RackId, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -29,6 +29,9 @@ pub struct Node {
     /// Host memory for jobs; `None` where nobody counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_gib: Option<f64>,
+    /// The rack it stands in, or whatever its network is fast within; nodes of no rack stand together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<RackId>,
     /// Whether it has left for good. Its number and those of its GPUs are never given to others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
@@ -49,6 +52,9 @@ pub struct NodeSpec {
     /// Host memory for jobs; `None` where nobody counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_gib: Option<f64>,
+    /// Name of the rack it stands in, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
 }
 
 /// A change of the cluster. Nodes are named, because whoever asks for a change knows names.
@@ -119,6 +125,9 @@ pub struct Cluster {
     kinds: Vec<Kind>,
     nodes: Vec<Node>,
     gpu_node: Vec<NodeId>,
+    /// Names of racks, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    racks: Vec<String>,
 }
 
 /// Why a list of nodes is no cluster.
@@ -132,11 +141,13 @@ pub enum ClusterError {
     DuplicateKind(String),
     /// A node's kind is not in the list of kinds.
     UnknownKind(String),
+    /// A node's rack is not in the list of racks.
+    UnknownRack(String),
     /// The GPUs of a node are not numbered after those of the node before.
     Misnumbered(String),
     /// A change names a node that is not there.
     UnknownNode(String),
-    /// A node or a kind has a name that cannot be used.
+    /// A node, a rack or a kind has a name that cannot be used.
     BadName(String),
     /// A node has no GPUs, or more than a node can have.
     BadCount(String, u32),
@@ -159,13 +170,14 @@ impl fmt::Display for ClusterError {
             Self::DuplicateNode(name) => write!(f, "two nodes are called '{name}'; every node needs a name of its own"),
             Self::DuplicateKind(name) => write!(f, "kind '{name}' is listed twice; add its counts up"),
             Self::UnknownKind(node) => write!(f, "node '{node}' has a kind that is not in the cluster's list of kinds"),
+            Self::UnknownRack(node) => write!(f, "node '{node}' has a rack that is not in the cluster's list of racks"),
             Self::Misnumbered(node) => write!(f, "the GPUs of node '{node}' are not numbered in order"),
             Self::UnknownNode(node) => {
                 write!(f, "there is no node '{node}'; see 'arles nodes' for those that there are")
             }
             Self::BadName(name) => write!(
                 f,
-                "'{name}' is no name for a node or a kind; use 1 to {} characters without blanks",
+                "'{name}' is no name for a node, a rack or a kind; use 1 to {} characters without blanks",
                 change::MAX_NAME
             ),
             Self::BadCount(node, gpus) => {
@@ -211,12 +223,21 @@ impl Cluster {
             }
             let first_gpu = GpuId(gpu_node.len() as u32);
             gpu_node.extend(std::iter::repeat_n(NodeId(checked.len() as u32), gpus as usize));
-            checked.push(Node { name, kind, first_gpu, gpus, cpus: None, memory_gib: None, removed: false });
+            checked.push(Node {
+                name,
+                kind,
+                first_gpu,
+                gpus,
+                cpus: None,
+                memory_gib: None,
+                rack: None,
+                removed: false,
+            });
         }
         if gpu_node.is_empty() {
             return Err(ClusterError::NoGpus);
         }
-        Ok(Self { kinds, nodes: checked, gpu_node })
+        Ok(Self { kinds, nodes: checked, gpu_node, racks: Vec::new() })
     }
 
     /// A cluster of equal nodes: `counts[j]` GPUs of kind `j`, at most `per_node` to a node.
@@ -233,6 +254,30 @@ impl Cluster {
             }
         }
         Self::new(kinds, nodes)
+    }
+
+    /// The same with nodes in racks: the rack of each node that is named, and nothing new of the others.
+    ///
+    /// # Errors
+    /// When a node is not there, or a name cannot be used.
+    pub fn with_racks<'n>(mut self, racks: impl IntoIterator<Item = (&'n str, &'n str)>) -> Result<Self, ClusterError> {
+        for (node, rack) in racks {
+            let id = self.find(node).ok_or_else(|| ClusterError::UnknownNode(node.to_owned()))?;
+            self.nodes[id.index()].rack = self.rack_or_new(Some(rack))?;
+        }
+        Ok(self)
+    }
+
+    /// Names of all racks, by id.
+    #[must_use]
+    pub fn racks(&self) -> &[String] {
+        &self.racks
+    }
+
+    /// Name of the rack that a node stands in, where that is known.
+    #[must_use]
+    pub fn rack_of(&self, node: NodeId) -> Option<&str> {
+        self.node(node).rack.and_then(|rack| self.racks.get(rack.index())).map(String::as_str)
     }
 
     /// All kinds, by id.

@@ -8,7 +8,7 @@
 //! [`OrderReply::Pending`] mean that the answer will come as an input. Either way every input is stepped in the order in which the outputs
 //! before it asked for it, so the same site gives the same run.
 
-use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem};
+use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem, attainable};
 use crate::engine::OrderReply;
 use crate::estimate::{Estimator, Observation, RateQuery, RateRow};
 use crate::scheduler::{Event, Input, Order, Output, Scheduler};
@@ -109,7 +109,9 @@ pub fn reconcile(cluster: &Cluster, inventory: &[NodeSpec]) -> Vec<ClusterChange
     let differs = |spec: &NodeSpec| {
         there.get(spec.name.as_str()).is_none_or(|node| {
             let kind = &cluster.kind(node.kind).name;
-            (kind, node.gpus, node.cpus, node.memory_gib) != (&spec.kind.name, spec.gpus, spec.cpus, spec.memory_gib)
+            let rack = node.rack.map(|rack| &cluster.racks()[rack.index()]);
+            (kind, node.gpus, node.cpus, node.memory_gib, rack)
+                != (&spec.kind.name, spec.gpus, spec.cpus, spec.memory_gib, spec.rack.as_ref())
         })
     };
     let joins = found.values().filter(|spec| differs(spec)).map(|&spec| ClusterChange::Join(spec.clone()));
@@ -124,7 +126,7 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// The policy's answer.
+    /// The policy's answer, on other kinds where whole gangs could not have it on those.
     ///
     /// # Errors
     /// As [`Policy::allocate`].
@@ -132,7 +134,8 @@ impl Solver {
         if self.current.as_ref().is_none_or(|(name, _)| *name != policy.name) {
             self.current = None;
         }
-        self.current.get_or_insert_with(|| (policy.name, (policy.make)())).1.allocate(problem)
+        let answer = self.current.get_or_insert_with(|| (policy.name, (policy.make)())).1.allocate(problem)?;
+        Ok(attainable(problem, answer, policy))
     }
 }
 

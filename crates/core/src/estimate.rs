@@ -4,7 +4,7 @@
 //! a workload it knows nothing of, the driver answers with an input, and better rows may arrive at any time.
 //! So the loop never waits for a network, and a journal of inputs replays without one.
 
-use crate::{JobId, Kind, KindId, Profile, Time, WorkloadId};
+use crate::{JobId, Kind, KindId, Profile, Spread, Time, WorkloadId};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,9 @@ pub struct Estimate {
     pub rate: f64,
     /// The same when the gang spans more nodes than it needs to.
     pub spread_rate: f64,
+    /// The same when it spans more racks than it needs to; 0 where nobody said, and then it is as on many nodes of one rack.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub racks_rate: f64,
     /// The partner's rate beside this workload; 0 when alone.
     pub partner_rate: f64,
     /// Power of one GPU of the gang, idle power included.
@@ -50,6 +53,23 @@ pub struct Estimate {
     pub standard_error: f64,
     /// Where it comes from.
     pub source: Source,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(rate: &f64) -> bool {
+    *rate == 0.0
+}
+
+impl Estimate {
+    /// Steps per second of the whole gang at a level of spread.
+    #[must_use]
+    pub fn rate_at(&self, spread: Spread) -> f64 {
+        match spread {
+            Spread::Packed => self.rate,
+            Spread::Racks if self.racks_rate > 0.0 => self.racks_rate,
+            Spread::Nodes | Spread::Racks => self.spread_rate,
+        }
+    }
 }
 
 /// The answer to an [`RateQuery`]: one estimate for every kind, `None` where the workload does not fit.
@@ -68,8 +88,8 @@ pub struct Observation {
     pub ask: RateQuery,
     /// The kind of all GPUs of the gang.
     pub kind: KindId,
-    /// Whether the gang spanned more nodes than it needed to.
-    pub spread: bool,
+    /// How far apart the gang was, beyond what it needed.
+    pub spread: Spread,
     /// Measured steps per second of the whole gang.
     pub rate: f64,
     /// Measured power of one GPU; 0 where nobody measured it.
@@ -132,6 +152,9 @@ impl Estimates {
                 }
                 if !(e.spread_rate > 0.0 && e.spread_rate <= e.rate) {
                     e.spread_rate = e.rate;
+                }
+                if !(e.racks_rate > 0.0 && e.racks_rate <= e.spread_rate) {
+                    e.racks_rate = 0.0;
                 }
                 if !e.partner_rate.is_finite() {
                     e.partner_rate = 0.0;

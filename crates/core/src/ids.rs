@@ -42,6 +42,10 @@ id!(
     GpuId(u32), "gpu-"
 );
 id!(
+    /// A rack of this cluster, or whatever its network is fast within.
+    RackId(u32), "rack-"
+);
+id!(
     /// Who is owed a share.
     TenantId(u32), "tenant-"
 );

@@ -25,15 +25,17 @@ pub mod place;
 pub mod program;
 pub mod quota;
 pub mod scheduler;
+pub mod spread;
 pub mod workload;
 
 pub use cluster::{Applied, Cluster, ClusterChange, ClusterError, Node, NodeSpec};
 pub use fingerprint::Fingerprint;
-pub use ids::{GpuId, JobId, KindId, NodeId, Round, TenantId, Time, WorkloadId};
+pub use ids::{GpuId, JobId, KindId, NodeId, RackId, Round, TenantId, Time, WorkloadId};
 pub use job::{ArrayTask, Dependency, JobSpec, Needs, Outcome, Tenant, Work};
 pub use kind::Kind;
 pub use library::Library;
 pub use program::{Program, Script};
 pub use quota::{Month, Quota};
 pub use scheduler::{Input, Output, Scheduler};
+pub use spread::Spread;
 pub use workload::{Mode, Precision, Profile, Workload};

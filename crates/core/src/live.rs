@@ -4,7 +4,7 @@
 
 use crate::allocate::{ClassId, Grouping};
 use crate::scheduler::Fence;
-use crate::{GpuId, JobId, JobSpec, KindId, TenantId, Time, WorkloadId};
+use crate::{GpuId, JobId, JobSpec, KindId, Spread, TenantId, Time, Work, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -12,14 +12,17 @@ mod roster;
 
 pub(crate) use roster::Roster;
 
+/// The least that a job is taken to need of which nobody knows when it ends.
+const UNKNOWN_LENGTH_SECONDS: f64 = 3600.0;
+
 /// GPUs held, or about to be held, by one job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Gang {
     pub(crate) fence: Fence,
     pub(crate) kind: KindId,
     pub(crate) gpus: Vec<GpuId>,
-    /// Spans more nodes than it needs to.
-    pub(crate) spread: bool,
+    /// How far apart it is, beyond what it needs.
+    pub(crate) spread: Spread,
     /// Its rate over the job's best.
     pub(crate) speed: f64,
     /// When it became known that it runs. Until then its start may still be on its way, whatever surveys show.
@@ -148,6 +151,22 @@ impl Job {
     /// Seconds that its gangs have run, as far as they were counted.
     pub(crate) fn run_seconds(&self) -> f64 {
         self.attained_gpu_seconds / f64::from(self.spec.gang.max(1))
+    }
+
+    /// Steps that it has done and has left: what is known to be safe, and what the time that it has run should have given if that is
+    /// more. `best_rate` is its class's on its fastest kind.
+    pub(crate) fn progress(&self, best_rate: f64) -> (f64, f64) {
+        let all = match self.spec.work {
+            Work::Steps(steps) => steps,
+            Work::Period(seconds) => seconds * self.spec.floor.unwrap_or(best_rate),
+            // Whoever has run for an hour without ending will, for all anybody knows, run for another.
+            Work::Open(expected) => {
+                let likely = expected.unwrap_or(0.0).max(2.0 * self.served_seconds).max(UNKNOWN_LENGTH_SECONDS);
+                likely * best_rate
+            }
+        };
+        let so_far = self.steps_done.max(self.served_seconds * best_rate).min(all);
+        (so_far, all - so_far)
     }
 
     /// Takes in that so many steps are safe. They never become fewer, and what is no number says nothing.
@@ -305,8 +324,8 @@ pub(crate) struct Class {
     pub(crate) gang: u32,
     /// Rate of one gang alone on as few nodes as possible, by kind; 0 where it does not fit or may not go.
     pub(crate) rates: Vec<f64>,
-    /// The same when spread over more nodes.
-    pub(crate) spread_rates: Vec<f64>,
+    /// The same at every level of spread, the packed one included.
+    pub(crate) spread_rates: Vec<[f64; Spread::ALL.len()]>,
     /// The rates as the placer may see them: all 1 for a policy that is blind to speed.
     pub(crate) seen_rates: Vec<f64>,
     /// Kinds in the order of these rates, fastest first.
@@ -315,9 +334,13 @@ pub(crate) struct Class {
 
 impl Class {
     /// Rate on a kind over the best rate.
-    pub(crate) fn speed(&self, kind: KindId, spread: bool) -> f64 {
-        let rates = if spread { &self.spread_rates } else { &self.rates };
-        rates[kind.index()] / self.best_rate().max(f64::MIN_POSITIVE)
+    pub(crate) fn speed(&self, kind: KindId, spread: Spread) -> f64 {
+        self.rate(kind, spread) / self.best_rate().max(f64::MIN_POSITIVE)
+    }
+
+    /// Rate of one gang alone on a kind.
+    pub(crate) fn rate(&self, kind: KindId, spread: Spread) -> f64 {
+        self.spread_rates[kind.index()][spread.index()]
     }
 
     pub(crate) fn best_rate(&self) -> f64 {

@@ -15,7 +15,7 @@
 //! least time of a kernel, whatever its size: this is why small steps cannot fill a large GPU. `busy = gpu/step`.
 //!
 //! **A gang** of g exchanges its gradients (S bytes) in a ring and then steps together:
-//! `rate = g / (step + 2(g−1)/g·S/link)`, where the link is that inside a node or, spread, the network.
+//! `rate = g / (step + 2(g−1)/g·S/link)`, where the link is that inside a node or, spread, the network, which is half as fast between racks.
 //!
 //! **Two jobs on one GPU** take turns on it. Mean-value analysis of a closed queue with two customers gives
 //! for each the time it finds the other being served; a job of long kernels holds the GPU longer per turn:
@@ -34,7 +34,7 @@
 mod fit;
 mod step;
 
-use crate::{Kind, Workload};
+use crate::{Kind, Spread, Workload};
 pub use fit::{Errors, Fit, Measured, Memory, fit};
 use serde::Serialize;
 use step::Step;
@@ -48,6 +48,9 @@ const HOST_CONTENTION: f64 = 0.2;
 const LINK_EFFICIENCY: f64 = 0.25;
 /// GPUs that a node holds as a rule; larger gangs cross the network even when they are not spread.
 const NODE_GPUS: u32 = 8;
+/// Share of what the network carries inside a rack that it carries between racks: as a rule there are half as many uplinks as
+/// downlinks. Measured on nobody's cluster yet.
+const RACK_UPLINK: f64 = 0.5;
 /// ρ: share of the power range that a resident process costs, however idle it is.
 const RESIDENT_POWER: f64 = 0.04;
 /// σ: share of the power range that steady full work costs.
@@ -77,10 +80,10 @@ pub struct Together {
     pub busy: f64,
 }
 
-/// How `w` runs on a gang of `gang` GPUs of kind `k`, with nobody else on them. `spread` says that the gang spans more
-/// nodes than it needs. `None` when `w` does not fit in the memory of one GPU, or the gang is empty.
+/// How `w` runs on a gang of `gang` GPUs of kind `k`, with nobody else on them. `spread` says how far apart they are, beyond what
+/// the gang needs. `None` when `w` does not fit in the memory of one GPU, or the gang is empty.
 #[must_use]
-pub fn alone(w: &Workload, k: &Kind, gang: u32, spread: bool) -> Option<Performance> {
+pub fn alone(w: &Workload, k: &Kind, gang: u32, spread: Spread) -> Option<Performance> {
     if w.memory_gib > k.memory_gib || gang == 0 {
         return None;
     }
@@ -128,10 +131,14 @@ fn contended(one: &Step, other: &Step) -> f64 {
 }
 
 /// Time to sum the gradients of a gang in a ring: every GPU sends and receives 2(g−1)/g of them.
-fn exchange_seconds(w: &Workload, k: &Kind, gang: u32, spread: bool) -> f64 {
+fn exchange_seconds(w: &Workload, k: &Kind, gang: u32, spread: Spread) -> f64 {
     let link = LINK_EFFICIENCY * k.link_gbps;
-    let crosses = gang > 1 && (spread || gang > NODE_GPUS);
-    let gbps = if crosses { link.min(network_gbps(k)) } else { link };
+    let crosses = gang > 1 && (spread.apart() || gang > NODE_GPUS);
+    let gbps = match spread {
+        _ if !crosses => link,
+        Spread::Racks => link.min(RACK_UPLINK * network_gbps(k)),
+        Spread::Packed | Spread::Nodes => link.min(network_gbps(k)),
+    };
     let g = f64::from(gang);
     2.0 * (g - 1.0) / g * w.synced_bytes / (gbps * 1e9)
 }

@@ -8,7 +8,7 @@
 
 use crate::host::HostRoom;
 use crate::live::{Classes, Jobs, Seats, Slot};
-use crate::{Cluster, GpuId, KindId, Time};
+use crate::{Cluster, GpuId, KindId, Spread, Time};
 use std::fmt;
 
 mod matching;
@@ -78,7 +78,7 @@ pub(crate) struct Seat {
     pub(crate) job: Slot,
     pub(crate) kind: KindId,
     pub(crate) gpus: Vec<GpuId>,
-    pub(crate) spread: bool,
+    pub(crate) spread: Spread,
 }
 
 /// Where every job of a round is to run, not yet checked: jobs that stay where they are, and jobs that move or start.

@@ -18,7 +18,7 @@ use crate::host::Shapes;
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
 use crate::quota::{Month, Quota};
-use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, TenantId, Time, Work, WorkloadId};
+use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Spread, Tenant, TenantId, Time, Work, WorkloadId};
 use admission::Array;
 use nodes::NodeState;
 use serde::{Deserialize, Serialize};
@@ -367,7 +367,7 @@ impl Scheduler {
             jobs: Roster::default(),
             gang: spec.gang,
             rates: vec![0.0; kinds],
-            spread_rates: vec![0.0; kinds],
+            spread_rates: vec![[0.0; Spread::ALL.len()]; kinds],
             seen_rates: vec![0.0; kinds],
             fastest_first: (0..kinds as u16).map(KindId).collect(),
         };
@@ -412,7 +412,7 @@ impl Scheduler {
                 && self.shapes.enough(id, spec.gang, &spec.needs);
             let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
             class.rates[j] = cell.map_or(0.0, |c| c.rate);
-            class.spread_rates[j] = cell.map_or(0.0, |c| c.spread_rate);
+            class.spread_rates[j] = Spread::ALL.map(|spread| cell.map_or(0.0, |c| c.rate_at(spread)));
             let blind = self.policy.ignores_speeds;
             class.seen_rates[j] = if blind { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
         }

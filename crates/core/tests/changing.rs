@@ -131,7 +131,7 @@ impl World {
             let rate = f64::from(ask.gang) * (1.0 + j as f64 / 2.0);
             let partner_rate = if ask.partner.is_some() { 0.7 } else { 0.0 };
             let (spread_rate, watts, standard_error, source) = (0.8 * rate, 200.0, 0.0, Source::Measured);
-            Some(Estimate { rate, spread_rate, partner_rate, watts, standard_error, source })
+            Some(Estimate { rate, spread_rate, racks_rate: 0.0, partner_rate, watts, standard_error, source })
         };
         RateRow { ask, cells: (0..self.scheduler.cluster().kinds().len()).map(cell).collect() }
     }
@@ -261,7 +261,14 @@ impl World {
             Deed::Join { name, kind: of, gpus, cpus, memory } => {
                 let (cpus, memory_gib) = (cpus.map(f64::from), memory.map(f64::from));
                 let name = self.name(name);
-                self.change(ClusterChange::Join(NodeSpec { name, kind: kind(KINDS[of]), gpus, cpus, memory_gib }))
+                self.change(ClusterChange::Join(NodeSpec {
+                    name,
+                    kind: kind(KINDS[of]),
+                    gpus,
+                    cpus,
+                    memory_gib,
+                    rack: None,
+                }))
             }
             Deed::Other { name, what, number } => {
                 let (node, why) = (self.name(name), "why not".to_owned());
@@ -294,7 +301,7 @@ proptest! {
         for deed in &deeds {
             world.take(deed)?;
         }
-        let last = NodeSpec { name: "last".into(), kind: kind("v100"), gpus: 8, cpus: Some(400.0), memory_gib: Some(400.0) };
+        let last = NodeSpec { name: "last".into(), kind: kind("v100"), gpus: 8, cpus: Some(400.0), memory_gib: Some(400.0), rack: None };
         world.change(ClusterChange::Join(last))?;
         for _ in 0..100 {
             while !world.stops.is_empty() {
@@ -316,7 +323,8 @@ fn a_job_waits_for_cpus_and_says_so() {
     let mut world = World::new(0);
     for name in ["v100-000", "v100-001", "v100-002", "p100-000", "p100-001"] {
         let of = &name[..4];
-        let spec = NodeSpec { name: name.into(), kind: kind(of), gpus: 2, cpus: Some(8.0), memory_gib: None };
+        let spec =
+            NodeSpec { name: name.into(), kind: kind(of), gpus: 2, cpus: Some(8.0), memory_gib: None, rack: None };
         world.change(ClusterChange::Join(spec)).expect("safe");
     }
     let submit = |world: &mut World, id: u64, gang: u32, cpus_per_gpu: f64| {
@@ -356,7 +364,8 @@ fn kinds_with_too_little_memory_are_not_for_a_job() {
     world.round().expect("safe");
     world.round().expect("safe");
     assert!(world.running.is_empty());
-    let a100 = NodeSpec { name: "big".into(), kind: kind("a100-80gb"), gpus: 1, cpus: None, memory_gib: None };
+    let a100 =
+        NodeSpec { name: "big".into(), kind: kind("a100-80gb"), gpus: 1, cpus: None, memory_gib: None, rack: None };
     world.change(ClusterChange::Join(a100)).expect("safe");
     world.round().expect("safe");
     world.round().expect("safe");

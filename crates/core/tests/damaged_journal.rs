@@ -37,6 +37,7 @@ fn row(ask: RateQuery) -> RateRow {
     let cell = |rate| Estimate {
         rate,
         spread_rate: rate,
+        racks_rate: 0.0,
         partner_rate: 0.0,
         watts: 200.0,
         standard_error: 0.0,

@@ -3,7 +3,7 @@
 mod common;
 
 use arles_core::scheduler::{JobPhase, NodeStatus, Verdict};
-use arles_core::{Input, JobId, KindId};
+use arles_core::{Input, JobId, KindId, Spread};
 use common::{Perfect, cluster, job};
 
 fn check(engine: &Perfect, id: u64, expect: &str) {
@@ -73,7 +73,7 @@ fn a_glance_at_jobs_and_nodes() {
     engine.round();
     let one = engine.scheduler.job_status(JobId(1)).expect("it is live");
     let held = one.gang.expect("it runs");
-    assert_eq!((one.phase, held.kind, held.gpus.len(), held.spread), (JobPhase::Running, KindId(0), 3, false));
+    assert_eq!((one.phase, held.kind, held.gpus.len(), held.spread), (JobPhase::Running, KindId(0), 3, Spread::Packed));
     assert_eq!((one.rate, one.failures, one.spec.id), (7.5, 0, JobId(1)));
     assert!(one.first_started.is_some());
     let two = engine.scheduler.job_status(JobId(2)).expect("it is live");

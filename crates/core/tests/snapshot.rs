@@ -192,9 +192,14 @@ impl Twins {
         let kind = Library::builtin().kind(["v100", "t4", "p100", "k80"][number as usize]).expect("in the library");
         let (kind, why) = (kind.clone(), "why not".to_owned());
         match which {
-            0 | 1 => {
-                ClusterChange::Join(NodeSpec { name: node, kind, gpus: 2, cpus: Some(4.0), memory_gib: Some(3.0) })
-            }
+            0 | 1 => ClusterChange::Join(NodeSpec {
+                name: node,
+                kind,
+                gpus: 2,
+                cpus: Some(4.0),
+                memory_gib: Some(3.0),
+                rack: None,
+            }),
             2 => ClusterChange::Remove { node, why },
             3 => ClusterChange::Drain { node, why, deadline: None },
             4 => ClusterChange::Drain { node, why, deadline: Some(self.clock.after(150.0)) },
@@ -260,6 +265,7 @@ fn row(ask: &RateQuery, kinds: u32) -> RateRow {
         Some(Estimate {
             rate,
             spread_rate: rate * 0.8,
+            racks_rate: 0.0,
             partner_rate: ask.partner.map_or(0.0, |p| f64::from(p.0 + 1) / 3.0),
             watts: 100.1 + 50.0 * f64::from(j),
             // What is no number must not break a snapshot.

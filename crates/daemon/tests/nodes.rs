@@ -120,6 +120,7 @@ fn a_restart_sees_the_same_cluster() {
         gpus: 2,
         cpus: None,
         memory_gib: None,
+        rack: None,
     };
     block(desk.add_node(&who, t4.clone())).expect("added");
     block(desk.add_node(&who, api::NodeRequest { gpus: 3, ..t4 })).expect("changed");
@@ -166,6 +167,7 @@ fn a_changed_configuration_changes_only_what_it_says() {
         gpus: 1,
         cpus: None,
         memory_gib: None,
+        rack: None,
     };
     block(desk.add_node(&who, node)).expect("added");
     let done = block(desk.follow_configuration(&cluster(&[("v100", 8)]))).expect("followed");

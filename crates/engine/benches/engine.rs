@@ -5,7 +5,7 @@
 
 use arles_core::engine::{Engine, LiveJob};
 use arles_core::scheduler::{Fence, Order, Start};
-use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, TenantId, Time, Work, WorkloadId};
+use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, Spread, TenantId, Time, Work, WorkloadId};
 use arles_engine::{Remote, Virtual, serve};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
@@ -44,7 +44,7 @@ fn measure(enrolled: u64, gpus: u32) {
         for g in 0..count {
             let gpu = GpuId(g as u32);
             let (job, fence, kind) = (JobId(g * stride), Fence(g + 1), cluster.kind_of(gpu));
-            let start = Start { job, fence, kind, gpus: vec![gpu], spread: false, lease_seconds: 240.0 };
+            let start = Start { job, fence, kind, gpus: vec![gpu], spread: Spread::Packed, lease_seconds: 240.0 };
             engine.apply(Time::ZERO, &Order::Start(start)).expect("in this process");
         }
     });

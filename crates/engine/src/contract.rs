@@ -15,7 +15,7 @@ mod programs;
 
 use arles_core::engine::{Engine, EngineReport, LiveJob, OrderReply};
 use arles_core::scheduler::{Fence, GangEvent, GangReport, GangState, ObservedGang, Order, Start};
-use arles_core::{Cluster, ClusterChange, GpuId, JobId, KindId, Time, Work, WorkloadId};
+use arles_core::{Cluster, ClusterChange, GpuId, JobId, KindId, Spread, Time, Work, WorkloadId};
 pub use ledger::Ledger;
 use nodes::{
     gangs_of_a_removed_node_are_gone, orders_on_a_node_that_joined_are_done,
@@ -211,7 +211,7 @@ pub fn start(job: u64, fence: u64, gpus: &[u32], lease_seconds: f64) -> Order {
     let gpus: Vec<GpuId> = gpus.iter().map(|&g| GpuId(g)).collect();
     let first_kind = GPUS[0].0 + GPUS[1].0;
     let kind = KindId(u16::from(gpus.first().is_some_and(|g| g.0 >= first_kind)));
-    Order::Start(Start { job: JobId(job), fence: Fence(fence), kind, gpus, spread: false, lease_seconds })
+    Order::Start(Start { job: JobId(job), fence: Fence(fence), kind, gpus, spread: Spread::Packed, lease_seconds })
 }
 
 /// An order to stop a gang.

@@ -14,7 +14,9 @@ mod serve;
 mod virtual_cluster;
 mod wire;
 
-pub use local::{GpuMeter, GpuReading, Local, LocalOptions, Nominal};
+pub use local::{
+    Card, CardUser, GpuMeter, GpuReading, Inventory, Local, LocalOptions, Nominal, Nvidia, Recorded, RecordedReading,
+};
 pub use log::{LogEvent, LogLine};
 pub use remote::Remote;
 pub use serve::serve;

@@ -14,9 +14,11 @@
 //! Must never: signal a process that it did not start, start two programs of one job, or give a GPU to two jobs that may not share it.
 
 mod meter;
+mod nvidia;
 mod process;
 
-pub use meter::{GpuMeter, GpuReading, Nominal};
+pub use meter::{GpuMeter, GpuReading, Nominal, Recorded, RecordedReading};
+pub use nvidia::{Card, CardUser, Inventory, Nvidia};
 
 use arles_core::engine::{
     Engine, EngineError, EngineReport, JobMeter, KindMeter, LiveJob, Mandate, Meters, OrderReply,
@@ -47,8 +49,8 @@ pub struct LocalOptions {
     pub logs: PathBuf,
     /// Seconds between SIGTERM and SIGKILL.
     pub grace_seconds: f64,
-    /// Names of devices by GPU number as `CUDA_VISIBLE_DEVICES` takes them; GPUs beyond the list are numbered.
-    pub devices: Vec<String>,
+    /// Names of a node's devices, by its name, as `CUDA_VISIBLE_DEVICES` takes them; others are numbered.
+    pub devices: BTreeMap<String, Vec<String>>,
     /// Told to every program on top of its own environment: where the daemon listens, say.
     pub environment: BTreeMap<String, String>,
     /// Another number whenever counters begin anew.
@@ -124,6 +126,8 @@ pub struct Local {
     /// Held as long as this engine may act.
     lock: Option<File>,
     cluster: Cluster,
+    /// Names of devices by GPU number.
+    devices: Vec<String>,
     meter: Box<dyn GpuMeter>,
     jobs: BTreeMap<JobId, LocalJob>,
     /// Jobs that are over, and jobs that were never made known and got orders nevertheless.
@@ -155,6 +159,7 @@ impl Local {
             kinds: vec![KindMeter::default(); cluster.kinds().len()],
             watts: vec![0.0; cluster.gpus()],
             counters: vec![None; cluster.gpus()],
+            devices: devices(&cluster, &options),
             cluster,
             meter,
             jobs: BTreeMap::new(),
@@ -238,7 +243,7 @@ impl Local {
                 let (at, kind) = (gpu as usize, self.cluster.kind(node.kind));
                 let held = &holders[at];
                 // A device that cannot be read is counted as it was: a gap in the account would be charged to nobody.
-                let reading = self.meter.read(gpu, kind, !held.is_empty()).ok();
+                let reading = self.meter.read(&self.devices[at], kind, !held.is_empty()).ok();
                 let watts = reading.map_or(f64::from(self.watts[at]), |reading| reading.watts);
                 self.watts[at] = watts as f32;
                 let counter = reading.and_then(|reading| reading.joules);
@@ -428,8 +433,7 @@ impl Local {
 
     fn environment(&self, start: &Start) -> BTreeMap<String, String> {
         let job = &self.jobs[&start.job];
-        let device = |gpu: &GpuId| self.options.devices.get(gpu.index()).cloned().unwrap_or_else(|| gpu.0.to_string());
-        let devices: Vec<String> = start.gpus.iter().map(device).collect();
+        let devices: Vec<&str> = start.gpus.iter().map(|gpu| self.devices[gpu.index()].as_str()).collect();
         let mut environment = self.options.environment.clone();
         environment.insert("CUDA_VISIBLE_DEVICES".into(), devices.join(","));
         environment.insert("ARLES_JOB".into(), start.job.0.to_string());
@@ -550,6 +554,15 @@ impl Local {
     }
 }
 
+/// Names of devices by GPU number: those of nodes that were named, and numbers of the others.
+fn devices(cluster: &Cluster, options: &LocalOptions) -> Vec<String> {
+    let name = |(node, gpu): (&arles_core::Node, u32)| {
+        let named = options.devices.get(&node.name).and_then(|devices| devices.get((gpu - node.first_gpu.0) as usize));
+        named.cloned().unwrap_or_else(|| gpu.to_string())
+    };
+    cluster.nodes().iter().flat_map(|node| node.gpu_range().map(move |gpu| (node, gpu))).map(name).collect()
+}
+
 /// An exit code in words.
 fn in_words(code: i32) -> String {
     match code {
@@ -571,6 +584,7 @@ impl Engine for Local {
         self.kinds.resize(cluster.kinds().len(), KindMeter::default());
         self.watts.resize(cluster.gpus(), 0.0);
         self.counters.resize(cluster.gpus(), None);
+        self.devices = devices(cluster, &self.options);
         self.cluster = cluster.clone();
         let left = |gpu: &GpuId| self.cluster.node(self.cluster.node_of(*gpu)).removed;
         let gone = |job: &LocalJob| job.running().is_some_and(|gang| gang.process.record.gpus.iter().any(left));

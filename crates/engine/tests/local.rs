@@ -45,7 +45,7 @@ fn options(folder: &Path) -> LocalOptions {
         state: folder.join("gangs"),
         logs: folder.join("logs"),
         grace_seconds: 5.0,
-        devices: Vec::new(),
+        devices: BTreeMap::new(),
         environment: BTreeMap::new(),
         boot: 1,
     }
@@ -183,7 +183,10 @@ fn a_program_sees_its_gpus_and_its_job() {
     let folder = folder();
     let mut engine = Local::open(
         cluster(),
-        LocalOptions { devices: vec!["GPU-aaa".into(), "GPU-bbb".into()], ..options(&folder) },
+        LocalOptions {
+            devices: BTreeMap::from([(cluster().nodes()[0].name.clone(), vec!["GPU-aaa".into(), "GPU-bbb".into()])]),
+            ..options(&folder)
+        },
         Box::new(Nominal),
     )
     .expect("the folder can be used");

@@ -8,7 +8,7 @@
 //! of them, then like one of the library; the first thousand are measured once, the cluster gets another kind, the whole is forked.
 
 use arles_core::estimate::{Estimator, Observation, RateQuery, Source};
-use arles_core::{Kind, KindId, Library, Profile, Time, Workload, WorkloadId, model};
+use arles_core::{Kind, KindId, Library, Profile, Spread, Time, Workload, WorkloadId, model};
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
 use arles_learn::{Catalog, Key, Setting, Subject, find_estimator, learned};
 use std::time::Instant;
@@ -77,7 +77,15 @@ fn additions(library: &Library, kinds: &[Kind]) {
             let observe = timed(MEASURED, |i| {
                 let kind = KindId((i % KINDS.len()) as u16);
                 let (rate, at) = (1.0 + i as f64, Time::from_seconds(i as f64));
-                made.observe(&Observation { ask: ask(i), kind, spread: false, rate, watts: 0.0, at, job: None });
+                made.observe(&Observation {
+                    ask: ask(i),
+                    kind,
+                    spread: Spread::Packed,
+                    rate,
+                    watts: 0.0,
+                    at,
+                    job: None,
+                });
             });
             let row = timed(ADDED, |i| assert!(made.estimate(&ask(i)).cells.iter().all(Option::is_some)));
             let kind = timed(1, |_| made.add_kind(library.kind("a40").expect("a kind of the library")));
@@ -112,7 +120,7 @@ fn measure(made: &mut dyn Estimator, n: usize) -> (f64, f64) {
             made.observe(&Observation {
                 ask: RateQuery { workload: id(i * 13), gang: 1, partner },
                 kind: KindId((i % KINDS.len()) as u16),
-                spread: false,
+                spread: Spread::Packed,
                 rate: 5.0,
                 watts: 150.0,
                 at: Time::from_seconds(i as f64),
@@ -163,7 +171,7 @@ fn catalog(kinds: &[Kind], workloads: &[Workload]) -> Catalog {
     };
     for kind in kinds {
         for (i, w) in workloads.iter().enumerate() {
-            if let Some(alone) = model::alone(w, kind, 1, false) {
+            if let Some(alone) = model::alone(w, kind, 1, Spread::Packed) {
                 put(w, None, kind, alone.rate);
             }
             for p in 1..=PARTNERS / 2 {

@@ -3,7 +3,7 @@
 //! `cargo bench -p arles-learn --bench published [-- WORKLOADS]` (default 26,100). Rates are the performance model's.
 
 use arles_core::estimate::{Observation, RateQuery, Source};
-use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
+use arles_core::{Kind, KindId, Library, Spread, Time, Workload, WorkloadId, model};
 use arles_learn::{Catalog, Cell, Key, Setting, Subject, find_estimator};
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ fn measure(name: &str, kinds: &[Kind], workloads: &[Workload]) {
         estimator.observe(&Observation {
             ask: new(partner),
             kind: KindId(last as u16),
-            spread: false,
+            spread: Spread::Packed,
             rate: pair.own,
             watts: 0.0,
             at: Time::ZERO,
@@ -73,7 +73,7 @@ fn measured(kinds: &[Kind], workloads: &[Workload]) -> Catalog {
                 let key = Key { workload, partner, kind: k.name.clone(), gang: 1 };
                 catalog.put(key, cell).expect("the model's rates are numbers");
             };
-            put(None, model::alone(w, k, 1, false).map_or(0.0, |p| p.rate));
+            put(None, model::alone(w, k, 1, Spread::Packed).map_or(0.0, |p| p.rate));
             for p in workloads {
                 put(Some(p), model::beside(w, p, k).map_or(0.0, |t| t.own));
             }

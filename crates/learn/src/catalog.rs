@@ -101,7 +101,7 @@ impl Key {
         workload: impl Fn(WorkloadId) -> Option<&'n str>,
         kind: impl Fn(KindId) -> Option<&'n str>,
     ) -> Option<Self> {
-        if o.spread && o.ask.gang > 1 {
+        if o.spread.apart() && o.ask.gang > 1 {
             return None;
         }
         let partner = match o.ask.partner {
@@ -310,6 +310,7 @@ impl fmt::Display for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arles_core::Spread;
 
     fn key() -> Key {
         Key { workload: "lm-b5".into(), partner: None, kind: "v100".into(), gang: 1 }
@@ -336,7 +337,7 @@ mod tests {
         let o = Observation {
             ask: arles_core::estimate::RateQuery { workload: WorkloadId(1), gang: 1, partner: Some(WorkloadId(0)) },
             kind: KindId(0),
-            spread: false,
+            spread: Spread::Packed,
             rate: 3.0,
             watts: 0.0,
             at: Time::from_seconds(7.0),
@@ -353,8 +354,8 @@ mod tests {
         assert_eq!(catalog.observe(key, &Observation { rate: f64::NAN, ..o }), None);
         let alone = |gang| arles_core::estimate::RateQuery { workload: WorkloadId(0), gang, partner: None };
         assert!(of(&Observation { kind: KindId(1), ..o }).is_none());
-        assert!(of(&Observation { ask: alone(4), spread: true, ..o }).is_none());
-        assert!(of(&Observation { ask: alone(1), spread: true, ..o }).is_some());
+        assert!(of(&Observation { ask: alone(4), spread: Spread::Nodes, ..o }).is_none());
+        assert!(of(&Observation { ask: alone(1), spread: Spread::Nodes, ..o }).is_some());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! `host_seconds` is *not* here: nobody knows it before running, and the library's figures for published workloads were
 //! set with their published rates in mind.
 
-use arles_core::{Kind, Library, Mode, Precision, Workload, model};
+use arles_core::{Kind, Library, Mode, Precision, Spread, Workload, model};
 use std::sync::LazyLock;
 
 /// Dimensions of Ψ.
@@ -38,7 +38,7 @@ static YARDSTICK: LazyLock<Kind> = LazyLock::new(|| {
 pub(crate) fn psi(w: &Workload) -> Psi {
     let batch = f64::from(w.batch.max(1));
     let ln = |x: f64| x.max(1e-3).ln();
-    let gpu_seconds = model::alone(w, &YARDSTICK, 1, false).map_or(1e-2, |p| p.busy / p.rate);
+    let gpu_seconds = model::alone(w, &YARDSTICK, 1, Spread::Packed).map_or(1e-2, |p| p.busy / p.rate);
     let mut psi = [0.0; PSI];
     psi[0] = (ln(w.params) - 17.0) / SPREAD;
     psi[1] = (ln(w.flops_per_step / batch) - 22.0) / SPREAD;

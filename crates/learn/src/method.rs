@@ -19,7 +19,7 @@ use crate::catalog::MEASUREMENT_ERROR;
 use crate::evidence::{CellIndex, Evidence};
 use crate::watts;
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{Kind, Profile, WorkloadId, model};
+use arles_core::{Kind, Profile, Spread, WorkloadId, model};
 
 /// A predicted rate with its standard error.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -105,14 +105,15 @@ impl<M: Method> MethodEstimator<M> {
             return None;
         }
         let watts = watts::alone(&self.evidence, workload, kind, gang);
-        let spread = spread_factor(&self.evidence, workload, kind, gang);
+        let [spread, racks] = spread_factors(&self.evidence, workload, kind, gang);
         if let Some(cell) = self.evidence.measured(&CellIndex { workload, partner: None, kind, gang }) {
             let (rate, watts) = (cell.rate, cell.watts.unwrap_or(watts));
-            let spread_rate = rate * spread;
+            let (spread_rate, racks_rate) = (rate * spread, rate * racks);
             let standard_error = cell.standard_error;
             return Some(Estimate {
                 rate,
                 spread_rate,
+                racks_rate,
                 partner_rate: 0.0,
                 watts,
                 standard_error,
@@ -126,6 +127,7 @@ impl<M: Method> MethodEstimator<M> {
         Some(Estimate {
             rate,
             spread_rate: rate * spread,
+            racks_rate: rate * racks,
             partner_rate: 0.0,
             watts,
             standard_error,
@@ -158,7 +160,7 @@ impl<M: Method> MethodEstimator<M> {
             |one, two| self.evidence.measured(&CellIndex { workload: one, partner: Some(two), kind, gang: 1 });
         let seen = measured(workload, other).and_then(|c| c.watts).or(measured(other, workload).and_then(|c| c.watts));
         let watts = seen.unwrap_or_else(|| watts::beside(&self.evidence, workload, other, kind));
-        Some(Estimate { rate, spread_rate: rate, partner_rate, watts, standard_error, source })
+        Some(Estimate { rate, spread_rate: rate, racks_rate: 0.0, partner_rate, watts, standard_error, source })
     }
 }
 
@@ -252,7 +254,10 @@ fn scaling(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> (f64
 pub(crate) fn modelled_scaling(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> f64 {
     let without_memory_limit = evidence.without_memory_limit(kind);
     let of = |g| {
-        evidence.workloads()[workload].features.as_ref().and_then(|w| model::alone(w, without_memory_limit, g, false))
+        evidence.workloads()[workload]
+            .features
+            .as_ref()
+            .and_then(|w| model::alone(w, without_memory_limit, g, Spread::Packed))
     };
     match (of(1), of(gang)) {
         (Some(one), Some(all)) => (all.rate / one.rate).ln(),
@@ -260,18 +265,21 @@ pub(crate) fn modelled_scaling(evidence: &Evidence, workload: usize, kind: usize
     }
 }
 
-/// What is left of a gang's rate when it is spread.
-fn spread_factor(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> f64 {
+/// What is left of a gang's rate when it is spread over nodes, and over racks. (One GPU is never spread, and a rate of 0 over racks says
+/// that there is nothing to say.)
+fn spread_factors(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> [f64; 2] {
     if gang < 2 {
-        return 1.0;
+        return [1.0, 0.0];
     }
     let without_memory_limit = evidence.without_memory_limit(kind);
     let of = |s| {
         evidence.workloads()[workload].features.as_ref().and_then(|w| model::alone(w, without_memory_limit, gang, s))
     };
-    match (of(false), of(true)) {
-        (Some(packed), Some(spread)) => (spread.rate / packed.rate).clamp(1e-3, 1.0),
-        _ => 0.8,
+    match Spread::ALL.map(of) {
+        [Some(packed), Some(nodes), Some(racks)] => {
+            [nodes, racks].map(|spread| (spread.rate / packed.rate).clamp(1e-3, 1.0))
+        }
+        _ => [0.8, 0.7],
     }
 }
 

@@ -5,7 +5,7 @@ use crate::method::{Method, MethodEstimator, Prediction};
 use crate::residual::UNKNOWN_RELATIVE_RATE;
 use crate::table::{EstimatorError, Setting};
 use arles_core::estimate::Estimator;
-use arles_core::model;
+use arles_core::{Spread, model};
 
 /// Makes the estimator for a setting.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
@@ -34,7 +34,7 @@ impl Method for Modelled {
 /// ln steps/s alone, by the model; `None` without features.
 pub(crate) fn alone(evidence: &Evidence, workload: usize, kind: usize) -> Option<f64> {
     let w = evidence.workloads()[workload].features.as_ref()?;
-    model::alone(w, evidence.without_memory_limit(kind), 1, false).map(|p| p.rate.ln())
+    model::alone(w, evidence.without_memory_limit(kind), 1, Spread::Packed).map(|p| p.rate.ln())
 }
 
 /// ln of what a partner leaves, by the model; `None` without features of both.

@@ -11,7 +11,7 @@
 //! stated; nothing here refuses. Utilisation seen in a run sets how much of a step no GPU shortens.
 
 use crate::evidence::median;
-use arles_core::{Kind, Library, Mode, Precision, Profile, Workload, model};
+use arles_core::{Kind, Library, Mode, Precision, Profile, Spread, Workload, model};
 
 /// Workloads of the library that are averaged.
 const NEAREST: usize = 5;
@@ -159,7 +159,7 @@ impl<'p> Stated<'p> {
 
 fn step_seconds(w: &Workload, kind: &Kind) -> Option<f64> {
     let kind = Kind { memory_gib: f64::INFINITY, ..kind.clone() };
-    model::alone(w, &kind, 1, false).map(|p| 1.0 / p.rate)
+    model::alone(w, &kind, 1, Spread::Packed).map(|p| 1.0 / p.rate)
 }
 
 /// What two profiles say together: the newer one first.

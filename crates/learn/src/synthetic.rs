@@ -8,7 +8,7 @@
 use crate::catalog::{Catalog, Cell, Key};
 use crate::rng::Rng;
 use arles_core::estimate::Source;
-use arles_core::{Kind, Library, Time, Workload, model};
+use arles_core::{Kind, Library, Spread, Time, Workload, model};
 
 /// At most so many workloads: whole families, drawn by the seed.
 const MOST: usize = 24;
@@ -34,7 +34,7 @@ pub fn catalog(kinds: &[Kind], library: &Library, seed: u64) -> Catalog {
     };
     for kind in kinds {
         for one in &real {
-            if let Some(alone) = model::alone(one, kind, 1, false) {
+            if let Some(alone) = model::alone(one, kind, 1, Spread::Packed) {
                 put(one, None, kind, alone.rate, alone.watts);
             }
             for two in &real {

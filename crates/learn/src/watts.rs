@@ -8,7 +8,7 @@
 //! ¼ for like ones on the same kind. The 1 below the line is the model's own weight. Clamped to what the kind can draw.
 
 use crate::evidence::Evidence;
-use arles_core::model;
+use arles_core::{Spread, model};
 
 /// Where nothing is known of a workload: this part of the power range.
 const UNKNOWN_ACTIVITY: f64 = 0.7;
@@ -43,7 +43,8 @@ fn unknown(evidence: &Evidence, kind: usize) -> f64 {
 
 fn modelled_alone(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> f64 {
     let spec = evidence.without_memory_limit(kind);
-    let modelled = evidence.workloads()[workload].features.as_ref().and_then(|w| model::alone(w, spec, gang, false));
+    let modelled =
+        evidence.workloads()[workload].features.as_ref().and_then(|w| model::alone(w, spec, gang, Spread::Packed));
     modelled.map_or_else(|| unknown(evidence, kind), |p| p.watts - spec.idle_watts)
 }
 

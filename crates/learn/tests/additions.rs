@@ -1,7 +1,7 @@
 //! Kinds and workloads that come while an estimator is at work, and workloads of which little or nothing is known.
 
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{Kind, KindId, Library, Profile, Time, Workload, WorkloadId, model};
+use arles_core::{Kind, KindId, Library, Profile, Spread, Time, Workload, WorkloadId, model};
 use arles_learn::catalog::MEASUREMENT_ERROR;
 use arles_learn::{Catalog, Cell, Key, Setting, Subject, find_estimator, learned};
 use proptest::prelude::*;
@@ -37,7 +37,13 @@ fn catalog(names: &[&str]) -> Catalog {
     let mut catalog = Catalog::default();
     for kind in kinds() {
         for one in names {
-            put(&mut catalog, one, None, &kind.name, 0.8 * model::alone(workload(one), &kind, 1, false).unwrap().rate);
+            put(
+                &mut catalog,
+                one,
+                None,
+                &kind.name,
+                0.8 * model::alone(workload(one), &kind, 1, Spread::Packed).unwrap().rate,
+            );
             for two in names {
                 if let Some(pair) = model::beside(workload(one), workload(two), &kind) {
                     put(&mut catalog, one, Some(two), &kind.name, 0.75 * pair.own);
@@ -82,7 +88,7 @@ fn seen(workload: usize, gang: u32, partner: Option<usize>, kind: usize, rate: f
     Observation {
         ask: ask(workload, gang, partner),
         kind: KindId(kind as u16),
-        spread: false,
+        spread: Spread::Packed,
         rate,
         watts: 0.0,
         at: Time::from_seconds(f64::from(second)),

@@ -162,6 +162,7 @@ fn row(ask: &RateQuery) -> RateRow {
         Some(Estimate {
             rate: rate * factor * f64::from(ask.gang),
             spread_rate: 0.8 * rate * factor * f64::from(ask.gang),
+            racks_rate: 0.0,
             partner_rate: if ask.partner.is_some() { rate * 0.55 } else { 0.0 },
             watts: 200.0,
             standard_error: 0.1,

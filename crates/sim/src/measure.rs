@@ -9,7 +9,7 @@ use crate::truth::Truth;
 use crate::world::World;
 use arles_core::drive::Refiner;
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow};
-use arles_core::{Kind, KindId, Time};
+use arles_core::{Kind, KindId, Spread, Time};
 use arles_report::record::LearningSample;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub struct Sampler {
     noise: Noise,
     rng: Rng,
     /// Rounds in which a cell could have been measured.
-    rounds: BTreeMap<(RateQuery, KindId, bool), u64>,
+    rounds: BTreeMap<(RateQuery, KindId, Spread), u64>,
 }
 
 impl Sampler {
@@ -47,7 +47,7 @@ impl Sampler {
 
     /// Measures what has run undisturbed since `since`, each cell once, and only after 1, 2, 4, 8, … rounds.
     pub fn look(&mut self, now: Time, since: Time, world: &World) -> Vec<Observation> {
-        let mut seen: BTreeSet<(RateQuery, KindId, bool)> = BTreeSet::new();
+        let mut seen: BTreeSet<(RateQuery, KindId, Spread)> = BTreeSet::new();
         let mut found = Vec::new();
         for gang in world.steady_gangs(since) {
             let cell = (gang.ask, gang.kind, gang.spread);

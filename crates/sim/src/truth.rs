@@ -8,7 +8,7 @@ mod deviation;
 
 use crate::rates::RateTable;
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{Fingerprint, Kind, KindId, Library, Mode, Profile, Workload, WorkloadId, model};
+use arles_core::{Fingerprint, Kind, KindId, Library, Mode, Profile, Spread, Workload, WorkloadId, model};
 pub use deviation::Deviation;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,8 +22,8 @@ pub struct Pace {
     pub watts: f64,
 }
 
-/// Paces of one workload at one gang size, by kind: packed and spread; `None` where it does not fit.
-pub type PaceRow = Arc<[Option<[Pace; 2]>]>;
+/// Paces of one workload at one gang size, by kind: at every level of spread; `None` where it does not fit.
+pub type PaceRow = Arc<[Option<[Pace; Spread::ALL.len()]>]>;
 
 /// How two jobs run on one GPU.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -160,19 +160,26 @@ impl Truth {
     pub fn alone(&self, workload: WorkloadId, gang: u32) -> PaceRow {
         let mut rows = self.rows.lock().expect("no thread panics here");
         Arc::clone(rows.entry((workload, gang)).or_insert_with(|| {
-            let cell = |j: usize| Some([self.pace(workload, gang, j, false)?, self.pace(workload, gang, j, true)?]);
+            let cell = |j: usize| {
+                let [packed, nodes, racks] = Spread::ALL.map(|spread| self.pace(workload, gang, j, spread));
+                Some([packed?, nodes?, racks?])
+            };
             (0..self.kinds.len()).map(cell).collect()
         }))
     }
 
-    fn pace(&self, workload: WorkloadId, gang: u32, j: usize, spread: bool) -> Option<Pace> {
+    fn pace(&self, workload: WorkloadId, gang: u32, j: usize, spread: Spread) -> Option<Pace> {
         let (entry, kind) = (self.entry(workload), &self.kinds[j]);
         let modelled = entry.workload.as_ref().and_then(|w| model::alone(w, kind, gang, spread));
         let off = &self.deviation;
         let (rate, watts) = match &self.measured {
             None => modelled.map(|p| (off.rate(p.rate, &entry.name, kind), p.watts))?,
             Some(m) => {
-                let rate = m.table.solo(entry.row, m.columns[j], gang, spread)?;
+                let mut rate = m.table.solo(entry.row, m.columns[j], gang, spread.apart())?;
+                // No table tells racks apart; what they cost on top is the model's.
+                if let (Spread::Racks, Some(racks), Some(w)) = (spread, modelled, &entry.workload) {
+                    rate *= model::alone(w, kind, gang, Spread::Nodes).map_or(1.0, |nodes| racks.rate / nodes.rate);
+                }
                 (rate, modelled.map_or_else(|| default_watts(kind), |p| p.watts))
             }
         };
@@ -206,7 +213,7 @@ impl Truth {
     fn beside(&self, rate: f64, entry: &Entry, partner: &Entry, kind: &Kind) -> Option<f64> {
         let workload = entry.workload.as_ref()?;
         // What fits beside another fits alone.
-        let alone = || model::alone(workload, kind, 1, false).map_or(rate, |p| p.rate);
+        let alone = || model::alone(workload, kind, 1, Spread::Packed).map_or(rate, |p| p.rate);
         Some(self.deviation.beside(rate, alone, &entry.name, &partner.name, kind))
     }
 
@@ -311,9 +318,10 @@ pub struct Oracle(pub Arc<Truth>);
 
 impl Estimator for Oracle {
     fn estimate(&self, ask: &RateQuery) -> RateRow {
-        let exact = |rate, spread_rate, partner_rate, watts| Estimate {
+        let exact = |rate, [spread_rate, racks_rate]: [f64; 2], partner_rate, watts| Estimate {
             rate,
             spread_rate,
+            racks_rate,
             partner_rate,
             watts,
             standard_error: 0.0,
@@ -325,12 +333,13 @@ impl Estimator for Oracle {
         let cells = match ask.partner {
             None => {
                 let row = self.0.alone(ask.workload, ask.gang);
-                row.iter().map(|cell| cell.map(|[p, s]| exact(p.rate, s.rate, 0.0, p.watts))).collect()
+                let apart = |n: Pace, r: Pace| [n.rate, if ask.gang > 1 { r.rate } else { 0.0 }];
+                row.iter().map(|cell| cell.map(|[p, n, r]| exact(p.rate, apart(n, r), 0.0, p.watts))).collect()
             }
             Some(partner) => (0..self.0.kinds.len())
                 .map(|j| {
                     let pair = self.0.together(ask.workload, partner, KindId(j as u16))?;
-                    Some(exact(pair.first_rate, pair.first_rate, pair.second_rate, pair.watts))
+                    Some(exact(pair.first_rate, [pair.first_rate, 0.0], pair.second_rate, pair.watts))
                 })
                 .collect(),
         };

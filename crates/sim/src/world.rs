@@ -9,7 +9,7 @@ use arles_core::meter::{self, Charge, Draw, Resident};
 use arles_core::scheduler::{
     Fence, GangEvent, GangReport, GangState, ObservedGang, ObservedNode, Order, Start, Survey,
 };
-use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Time, WorkloadId};
+use arles_core::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Spread, Time, WorkloadId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ struct Running {
     fence: Fence,
     kind: KindId,
     gpus: Vec<GpuId>,
-    spread: bool,
+    spread: Spread,
     partner: Option<JobId>,
     /// When loading and restoring is over.
     productive_from: Time,
@@ -408,7 +408,7 @@ impl World {
             // Each of the two stands for its part of the GPU's active power.
             Some(pair) => (pair.first_rate, (pair.watts - idle).max(0.0) / 2.0),
             None => {
-                let pace = sim_job.paces[gang.kind.index()].expect("it fits")[usize::from(gang.spread)];
+                let pace = sim_job.paces[gang.kind.index()].expect("it fits")[gang.spread.index()];
                 (pace.rate, (pace.watts - idle).max(0.0) * gang.gpus.len() as f64)
             }
         };

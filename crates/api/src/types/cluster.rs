@@ -33,6 +33,9 @@ pub struct Node {
     /// Host memory in GiB that jobs there asked for.
     #[serde(default)]
     pub busy_memory_gib: f64,
+    /// Rack it stands in, if that is known.
+    #[serde(default)]
+    pub rack: Option<String>,
     /// Why the node is drained, if it is.
     #[serde(default)]
     pub drain: Option<Drain>,

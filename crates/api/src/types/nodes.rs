@@ -52,6 +52,10 @@ pub struct NodeRequest {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e7))]
     pub memory_gib: Option<f64>,
+    /// Rack it stands in, or switch or NVLink domain: gangs are kept within one where they can be.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 200))]
+    pub rack: Option<String>,
 }
 
 /// The kind that a node's GPUs really are.

@@ -52,7 +52,8 @@ The same as CSV, where 'gpus' is the line of counts (or give --gpus v100:2,k80:2
 
 Rates are steps a second on one GPU of each kind, 0 where it does not fit. All else is optional: tenant (users of one tenant \
 share its weight equally), weight (1), gpus_max (most GPUs at once), gang (GPUs of one job, 1), jobs (how many), floor (steps a \
-second promised to the user), steps_left, and hourly_cost of a kind (1). Energy-aware policies (gogh, energy-greedy) take what a GPU draws from its kind's
+second promised to the user), steps_left, and hourly_cost of a kind (1). In JSON, what is known of two single-GPU jobs on one GPU, for \
+policies that share GPUs: \"pairs\": [{\"users\": [\"ann\", \"bob\"], \"kind\": \"v100\", \"rates\": [3, 1.5]}]. Energy-aware policies (gogh, energy-greedy) take what a GPU draws from its kind's
 specification; theirs is a cost, so their objective is below 0.
 
 Exit codes: 0 done; 1 the work failed; 2 wrong usage or input.";

@@ -87,7 +87,7 @@ struct Figures {
 
 impl From<CoreEstimate> for Figures {
     fn from(e: CoreEstimate) -> Self {
-        let CoreEstimate { rate, spread_rate, partner_rate, watts, standard_error, source } = e;
+        let CoreEstimate { rate, spread_rate, partner_rate, watts, standard_error, source, .. } = e;
         Self { rate, spread_rate, partner_rate, watts, standard_error, source }
     }
 }

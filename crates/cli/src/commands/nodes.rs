@@ -74,6 +74,7 @@ fn by_node(nodes: &[Node]) -> Table {
         Column::hidden("gpus"),
         optional(nodes.iter().any(|node| node.cpus.is_some()), "cpus", "cpus"),
         optional(nodes.iter().any(|node| node.memory_gib.is_some()), "memory", "memory_gib"),
+        optional(nodes.iter().any(|node| node.rack.is_some()), "rack", "rack"),
         remark,
     ]);
     let used = |busy: f64, all: Option<f64>, unit: &str| match all {
@@ -96,6 +97,7 @@ fn by_node(nodes: &[Node]) -> Table {
             node.gpus.into(),
             used(node.busy_cpus, node.cpus, ""),
             used(node.busy_memory_gib, node.memory_gib, " G"),
+            harmless(node.rack.as_deref().unwrap_or("-")).into(),
             harmless(&why(node)).into(),
         ]);
     }

@@ -5,7 +5,7 @@ use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity;
 use anyhow::{Result, anyhow};
 use arles_core::scheduler::{Event, Order, Verdict};
-use arles_core::{Output, Scheduler, Time};
+use arles_core::{Output, Scheduler, Spread, Time};
 use arles_daemon::views::Archive;
 use arles_sim::journal;
 use clap::Args;
@@ -184,7 +184,11 @@ fn line(at: Time, output: &Output) -> Option<EventRow> {
         Output::Solve(_) | Output::Estimate(_) | Output::Cluster(_) => return None,
         Output::Order(Order::Start(start)) => {
             let gpus: Vec<String> = start.gpus.iter().map(|gpu| gpu.0.to_string()).collect();
-            let spread = if start.spread { ", spread" } else { "" };
+            let spread = match start.spread {
+                Spread::Packed => "",
+                Spread::Nodes => ", spread",
+                Spread::Racks => ", over racks",
+            };
             ("start", start.job.to_string(), format!("GPU {}{spread}", gpus.join(" ")))
         }
         Output::Order(Order::Stop { job, .. }) => ("stop", job.to_string(), String::new()),

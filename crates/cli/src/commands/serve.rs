@@ -121,13 +121,13 @@ fn start(
     Ok((service, configured, token))
 }
 
-/// The GPUs that were declared of this machine, a node for each kind.
+/// The GPUs of this machine, found or declared, a node for each kind.
 fn this_machine(settings: &Settings) -> Result<Cluster> {
-    let Some(counts) = &settings.serve.declare else {
-        let hint = "name them with --declare, for instance --declare v100:2,k80:2; they need not be there";
-        return Err(Hinted::new("--engine local has no GPUs", hint).into());
+    let counts = match &settings.serve.declare {
+        Some(counts) => counts.clone(),
+        None => engines::found_gpus()?.kinds.iter().map(|(kind, cards)| (kind.clone(), cards.len() as u32)).collect(),
     };
-    cluster::build(counts, u32::MAX, &settings.kinds).map_err(|e| anyhow!("--declare: {e}"))
+    cluster::build(&counts, u32::MAX, &settings.kinds).map_err(|e| anyhow!("--declare: {e}"))
 }
 
 /// The journal's beginning; of a new journal it is what the settings say.

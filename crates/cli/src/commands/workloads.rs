@@ -5,7 +5,7 @@ use crate::output::{self, Cell, Column, OutputFlag, Table};
 use crate::quantity::{percent, shown};
 use anyhow::Result;
 use arles_core::model::{self, Performance};
-use arles_core::{Kind, Library, Mode, Precision, Workload};
+use arles_core::{Kind, Library, Mode, Precision, Spread, Workload};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -41,7 +41,7 @@ impl Workloads {
         let library = Library::builtin();
         let kind = self.kind.as_deref().map(|name| library.kind(name)).transpose()?;
         let row = |workload| {
-            let performance = kind.map(|kind| model::alone(workload, kind, self.gang, false));
+            let performance = kind.map(|kind| model::alone(workload, kind, self.gang, Spread::Packed));
             WorkloadRow { workload, performance }
         };
         if let Some(name) = &self.name {

@@ -85,6 +85,9 @@ settings! {
     /// Most GPUs on one node. Nodes are called v100-000, v100-001, ...
     "cluster.gpus-per-node" = "4", flag("gpus-per-node", "N", "Cluster", RUN | SERVE | WORLD)
         => gpus_per_node: u32 = |text| whole(text, 1);
+    /// Nodes of a kind that stand in one rack, counted in order; gangs are kept within one where they can be. 0 for a cluster without racks
+    "cluster.nodes-per-rack" = "0", flag("nodes-per-rack", "N", "Cluster", RUN | SERVE | WORLD)
+        => nodes_per_rack: u32 = |text| whole(text, 0);
 
     /// Policies, separated by commas, or all; 'arles policies' lists them
     "simulation.policies" = "all", flag("policy", "NAMES", "Scheduling", RUN)

@@ -1,7 +1,7 @@
 //! Changes of a cluster, checked before anything is changed: after an error it is what it was.
 
 use super::{Cluster, ClusterChange, ClusterError, Node, NodeSpec};
-use crate::{GpuId, Kind, KindId, NodeId};
+use crate::{GpuId, Kind, KindId, NodeId, RackId};
 use std::collections::BTreeSet;
 
 /// Longest name of a node or a kind: that of a host in the domain name system.
@@ -59,19 +59,21 @@ impl Cluster {
     }
 
     fn join(&mut self, spec: &NodeSpec) -> Result<Applied, ClusterError> {
-        let NodeSpec { name, kind, gpus, cpus, memory_gib } = spec;
+        let NodeSpec { name, kind, gpus, cpus, memory_gib, rack } = spec;
         check_name(name)?;
         if !(1..=MAX_GPUS_PER_NODE).contains(gpus) {
             return Err(ClusterError::BadCount(name.clone(), *gpus));
         }
         check_amounts(name, *cpus, *memory_gib)?;
+        rack.as_deref().map_or(Ok(()), check_name)?;
         let there = self.find(name);
         if let Some(id) = there {
             let node = self.node(id);
             if node.gpus == *gpus && self.kind(node.kind).name == kind.name {
+                let rack = self.rack_or_new(rack.as_deref())?;
                 let node = &mut self.nodes[id.index()];
-                let changed = (node.cpus, node.memory_gib) != (*cpus, *memory_gib);
-                (node.cpus, node.memory_gib) = (*cpus, *memory_gib);
+                let changed = (node.cpus, node.memory_gib, node.rack) != (*cpus, *memory_gib, rack);
+                (node.cpus, node.memory_gib, node.rack) = (*cpus, *memory_gib, rack);
                 return Ok(Applied { node: id, replaced: None, joined: false, new_kind: false, changed });
             }
         }
@@ -80,13 +82,14 @@ impl Cluster {
             return Err(ClusterError::Full);
         }
         let (kind, new_kind) = self.kind_or_new(kind)?;
+        let rack = self.rack_or_new(rack.as_deref())?;
         if let Some(old) = there {
             self.nodes[old.index()].removed = true;
         }
         self.gpu_node.extend(std::iter::repeat_n(NodeId(id), *gpus as usize));
         let (name, first_gpu) = (name.clone(), GpuId(first_gpu));
         let (cpus, memory_gib) = (*cpus, *memory_gib);
-        self.nodes.push(Node { name, kind, first_gpu, gpus: *gpus, cpus, memory_gib, removed: false });
+        self.nodes.push(Node { name, kind, first_gpu, gpus: *gpus, cpus, memory_gib, rack, removed: false });
         Ok(Applied { node: NodeId(id), replaced: there, joined: true, new_kind, changed: true })
     }
 
@@ -101,6 +104,18 @@ impl Cluster {
         }
         self.kinds.push(kind.clone());
         Ok((KindId(self.kinds.len() as u16 - 1), true))
+    }
+
+    /// The rack of this name, or one more.
+    pub(super) fn rack_or_new(&mut self, rack: Option<&str>) -> Result<Option<RackId>, ClusterError> {
+        let Some(name) = rack else { return Ok(None) };
+        check_name(name)?;
+        let known = self.racks.iter().position(|known| known == name);
+        let at = known.unwrap_or_else(|| {
+            self.racks.push(name.to_owned());
+            self.racks.len() - 1
+        });
+        u32::try_from(at).map(|at| Some(RackId(at))).map_err(|_| ClusterError::Full)
     }
 
     /// Checks a cluster that was read: everything that [`Cluster::new`] and [`Cluster::apply`] make sure of.
@@ -122,6 +137,9 @@ impl Cluster {
                 return Err(ClusterError::DuplicateNode(node.name.clone()));
             }
             check_amounts(&node.name, node.cpus, node.memory_gib)?;
+            if node.rack.is_some_and(|rack| rack.index() >= self.racks.len()) {
+                return Err(ClusterError::UnknownRack(node.name.clone()));
+            }
             let next = numbered + node.gpus as usize;
             let whose = self.gpu_node.get(numbered..next);
             if node.first_gpu.index() != numbered || whose.is_none_or(|ids| ids.iter().any(|&id| id != NodeId(n))) {

@@ -5,7 +5,7 @@ use crate::{KindId, Library, WorkloadId};
 
 fn spec(name: &str, of: &str, gpus: u32) -> NodeSpec {
     let kind = Library::builtin().kind(of).expect("in the library").clone();
-    NodeSpec { name: name.into(), kind, gpus, cpus: Some(64.0), memory_gib: None }
+    NodeSpec { name: name.into(), kind, gpus, cpus: Some(64.0), memory_gib: None, rack: None }
 }
 
 fn said(changes: &[ClusterChange]) -> Vec<String> {

@@ -10,8 +10,8 @@
 //! An error is |model/measured − 1|. A measured rate of 0 means "does not fit" and counts in [`Memory`] only.
 
 use super::{alone, beside};
-use crate::Library;
 use crate::library::UnknownName;
+use crate::{Library, Spread};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -100,7 +100,8 @@ pub fn fit(library: &Library, baseline: &str, cells: &[Measured]) -> Result<Fit,
         let (w, k) = (library.workload(&cell.workload)?, library.kind(&cell.kind)?);
         let model = match &cell.partner {
             Some(partner) => beside(w, library.workload(partner)?, k).map(|together| together.own),
-            None => alone(w, k, cell.gang, cell.spread).map(|performance| performance.rate),
+            None => alone(w, k, cell.gang, if cell.spread { Spread::Nodes } else { Spread::Packed })
+                .map(|performance| performance.rate),
         };
         memory.count(cell.rate > 0.0, model.is_some());
         let (Some(model), true) = (model, cell.rate > 0.0) else { continue };
@@ -217,7 +218,7 @@ mod tests {
             for name in WORKLOADS {
                 let w = library.workload(name).unwrap();
                 for gang in [1, 4] {
-                    cells.push(cell(name, kind, gang, None, alone(w, k, gang, false).unwrap().rate));
+                    cells.push(cell(name, kind, gang, None, alone(w, k, gang, Spread::Packed).unwrap().rate));
                 }
                 for partner in WORKLOADS {
                     let together = beside(w, library.workload(partner).unwrap(), k);

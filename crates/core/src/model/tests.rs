@@ -39,17 +39,17 @@ proptest! {
     fn a_better_kind_is_faster_and_the_roofline_holds(
         w in workload(), k in kind(), compute in 1.0..4.0f64, bandwidth in 1.0..4.0f64
     ) {
-        let rate = alone(&w, &k, 1, false).unwrap().rate;
+        let rate = alone(&w, &k, 1, Spread::Packed).unwrap().rate;
         let better = faster(&k, compute, bandwidth);
-        prop_assert!(alone(&w, &better, 1, false).unwrap().rate >= rate);
+        prop_assert!(alone(&w, &better, 1, Spread::Packed).unwrap().rate >= rate);
         prop_assert!(rate > 0.0 && rate <= roofline(&w, &k));
     }
 
     #[test]
     fn more_gpus_of_a_gang_never_do_more_than_as_many_alone(w in workload(), k in kind(), gang in 1..64u32) {
-        let one = alone(&w, &k, 1, false).unwrap().rate;
-        let packed = alone(&w, &k, gang, false).unwrap();
-        let spread = alone(&w, &k, gang, true).unwrap();
+        let one = alone(&w, &k, 1, Spread::Packed).unwrap().rate;
+        let packed = alone(&w, &k, gang, Spread::Packed).unwrap();
+        let spread = alone(&w, &k, gang, Spread::Nodes).unwrap();
         prop_assert!(packed.rate <= f64::from(gang) * one * (1.0 + 1e-12));
         prop_assert!(spread.rate <= packed.rate, "spreading must not be faster");
         prop_assert!(within_limits(&k, packed.watts, packed.busy) && within_limits(&k, spread.watts, spread.busy));
@@ -59,8 +59,8 @@ proptest! {
     fn sharing_slows_both_and_does_not_depend_on_who_is_named_first(a in workload(), b in workload(), k in kind()) {
         let together = beside(&a, &b, &k).unwrap();
         let swapped = beside(&b, &a, &k).unwrap();
-        prop_assert!(together.own <= alone(&a, &k, 1, false).unwrap().rate);
-        prop_assert!(together.partner <= alone(&b, &k, 1, false).unwrap().rate);
+        prop_assert!(together.own <= alone(&a, &k, 1, Spread::Packed).unwrap().rate);
+        prop_assert!(together.partner <= alone(&b, &k, 1, Spread::Packed).unwrap().rate);
         prop_assert_eq!((together.own, together.partner), (swapped.partner, swapped.own));
         prop_assert_eq!((together.watts, together.busy), (swapped.watts, swapped.busy));
         prop_assert!(within_limits(&k, together.watts, together.busy));
@@ -76,7 +76,7 @@ fn by_name(workload: &str, kind: &str) -> (&'static Workload, &'static Kind) {
 fn what_is_too_large_does_not_run() {
     let check = |name: &str, kind: &str, expect: bool| {
         let (w, k) = by_name(name, kind);
-        assert_eq!(alone(w, k, 1, false).is_some(), expect, "{name} on {kind}");
+        assert_eq!(alone(w, k, 1, Spread::Packed).is_some(), expect, "{name} on {kind}");
     };
     check("llama3-8b-serve-b1", "t4", false);
     check("llama3-8b-serve-b1", "l4", true);
@@ -86,14 +86,14 @@ fn what_is_too_large_does_not_run() {
     assert!(beside(w, w, k).is_none(), "two do not fit");
     assert!(beside(w, w, &Kind { memory_gib: 100.0, ..k.clone() }).is_some());
     assert!(beside(w, w, &Kind { memory_gib: 100.0, max_jobs: 1, ..k.clone() }).is_none());
-    assert!(alone(w, k, 0, false).is_none());
+    assert!(alone(w, k, 0, Spread::Packed).is_none());
 }
 
 #[test]
 fn every_workload_fits_some_kind() {
     let library = Library::builtin();
     for w in library.workloads() {
-        assert!(library.kinds().iter().any(|k| alone(w, k, 1, false).is_some()), "{}", w.name);
+        assert!(library.kinds().iter().any(|k| alone(w, k, 1, Spread::Packed).is_some()), "{}", w.name);
     }
 }
 
@@ -102,7 +102,7 @@ fn waiting_jobs_share_well_and_busy_ones_do_not() {
     let total = |name: &str| {
         let (w, k) = by_name(name, "h200");
         let together = beside(w, w, k).unwrap();
-        (together.own + together.partner) / alone(w, k, 1, false).unwrap().rate
+        (together.own + together.partner) / alone(w, k, 1, Spread::Packed).unwrap().rate
     };
     assert!(total("recommendation-b512") > 1.1, "{}", total("recommendation-b512"));
     assert!(total("transformer-b16") > 1.0, "{}", total("transformer-b16"));
@@ -114,7 +114,7 @@ fn small_steps_gain_little_from_a_large_gpu() {
     let speedup = |name: &str| {
         let rate = |kind: &str| {
             let (w, k) = by_name(name, kind);
-            alone(w, k, 1, false).unwrap().rate
+            alone(w, k, 1, Spread::Packed).unwrap().rate
         };
         rate("h100") / rate("v100")
     };

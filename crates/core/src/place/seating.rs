@@ -1,21 +1,21 @@
 //! Which GPUs: running gangs stay where they are, the others get as few nodes as possible, larger gangs first.
 //!
-//! A gang that needs GPUs takes the node with the least room that holds all of it (best fit, so that large holes stay
-//! large). If there is none it may evict smaller gangs from a node, when what it would lose by being spread outweighs their
-//! restarts; else it is spread over the nodes with most room. A running gang that is spread is moved onto one node once there
-//! is room and the gain pays for its restart.
+//! Where a gang goes, and whom it may evict so that it need not be apart, is in `gather.rs`.
 //!
 //! Where nodes count CPUs and memory, a node has room for a gang only if it has these too, so a job with a quota may find no seat. Then its
 //! quota is refunded and its GPUs go to whoever fits on them.
 
-use super::quota::HORIZON_SECONDS;
+mod gather;
+
 use super::rounding::service;
 use super::{Plan, Seat, View};
 use crate::host::HostRoom;
 use crate::live::{Class, Slot};
-use crate::{GpuId, KindId, Needs, NodeId};
+use crate::{GpuId, KindId, Needs, NodeId, Spread};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+use gather::Sizes;
 
 /// Room on the nodes while a round is being planned.
 #[derive(Clone, Default)]
@@ -30,6 +30,8 @@ pub(super) struct Seating {
     position: Vec<u32>,
     /// The job that was kept on each GPU, so that a larger gang can evict it.
     kept: Vec<Slot>,
+    /// What the nodes of each kind could hold.
+    sizes: Vec<Sizes>,
     /// CPUs and memory left.
     pub(super) host: HostRoom,
     /// Jobs (alone or two that were to share a GPU) for which no node had enough CPUs and memory.
@@ -66,19 +68,18 @@ impl Seating {
                 _ => unplaced.push(Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind }),
             }
         }
-        if unplaced.is_empty() && apart.is_empty() && !self.any_spread(view, &plan) {
+        if unplaced.is_empty() && apart.is_empty() && !self.any_apart(view, &plan) {
             return plan;
         }
         self.fill_by_room(view);
         for (a, b, kind) in apart {
             self.seat_pair(view, a, b, kind, &mut plan);
         }
-        self.consolidate(view, &mut plan);
+        self.consolidate(view, &mut plan, &mut unplaced);
         while let Some(next) = unplaced.pop() {
-            let (gpus, spread) = self.find(view, next, &mut plan, &mut unplaced);
-            match gpus.len() == next.gang as usize {
-                true => plan.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread }),
-                false => self.unseated.push((next.slot.0, None, next.kind)),
+            match self.find(view, next, &mut plan, &mut unplaced) {
+                Some((gpus, spread)) => plan.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread }),
+                None => self.unseated.push((next.slot.0, None, next.kind)),
             }
         }
         assert!(self.unseated.is_empty() || self.host.counts(), "only CPUs and memory can be short");
@@ -103,6 +104,7 @@ impl Seating {
     }
 
     fn fill_by_room(&mut self, view: &View<'_>) {
+        self.measure(view);
         self.by_room.resize_with(view.cluster.kinds().len(), Vec::new);
         self.position.resize(view.cluster.nodes().len(), 0);
         for nodes in self.by_room.iter_mut().flatten() {
@@ -152,7 +154,7 @@ impl Seating {
             if self.free[gpu.index()] && self.take_host_pair(view, stays, joins, gpu) {
                 self.take(view, gpu);
                 plan.keep.push(stays);
-                plan.seats.push(Seat { job: joins, kind, gpus: vec![gpu], spread: false });
+                plan.seats.push(Seat { job: joins, kind, gpus: vec![gpu], spread: Spread::Packed });
                 return;
             }
         }
@@ -164,8 +166,8 @@ impl Seating {
         };
         match self.fit_one_node(view, kind, 1, &both) {
             Some(gpus) => {
-                plan.seats.push(Seat { job: a, kind, gpus: gpus.clone(), spread: false });
-                plan.seats.push(Seat { job: b, kind, gpus, spread: false });
+                plan.seats.push(Seat { job: a, kind, gpus: gpus.clone(), spread: Spread::Packed });
+                plan.seats.push(Seat { job: b, kind, gpus, spread: Spread::Packed });
             }
             None => self.unseated.push((a, Some(b), kind)),
         }
@@ -221,43 +223,18 @@ impl Seating {
     }
 
     /// The node with least room that holds `gang` GPUs of a job with these needs.
-    fn fit_one_node(&mut self, view: &View<'_>, kind: KindId, gang: u32, needs: &Needs) -> Option<Vec<GpuId>> {
+    fn one_node(&self, kind: KindId, gang: u32, needs: &Needs) -> Option<NodeId> {
         let by_room = &self.by_room[kind.index()];
         let enough = |node: &&NodeId| self.host.gpus(**node, needs) >= gang;
-        let node = *by_room.iter().skip(gang as usize).find_map(|nodes| nodes.iter().rev().find(enough))?;
+        by_room.iter().skip(gang as usize).find_map(|nodes| nodes.iter().rev().find(enough)).copied()
+    }
+
+    fn fit_one_node(&mut self, view: &View<'_>, kind: KindId, gang: u32, needs: &Needs) -> Option<Vec<GpuId>> {
+        let node = self.one_node(kind, gang, needs)?;
         let mut gpus = Vec::with_capacity(gang as usize);
         self.take_from(view, node, gang, &mut gpus);
         self.host.take(node, needs, gang);
         Some(gpus)
-    }
-
-    /// GPUs on several nodes of a kind, most room first; none if there are not enough.
-    fn fit_many_nodes(&mut self, view: &View<'_>, kind: KindId, gang: u32, needs: &Needs) -> Vec<GpuId> {
-        let mut gpus = Vec::with_capacity(gang as usize);
-        if self.host.counts() && !needs.only_gpus() {
-            let nodes = self.by_room[kind.index()].iter().skip(1).flatten();
-            let room = |&node: &NodeId| (self.room[node.index()].min(self.host.gpus(node, needs)), node);
-            let mut nodes: Vec<(u32, NodeId)> = nodes.map(room).collect();
-            nodes.sort_unstable_by_key(|&(room, node)| (Reverse(room), node));
-            if nodes.iter().map(|&(room, _)| u64::from(room)).sum::<u64>() < u64::from(gang) {
-                return gpus;
-            }
-            for (room, node) in nodes {
-                let count = room.min(gang - gpus.len() as u32);
-                if count > 0 {
-                    self.take_from(view, node, count, &mut gpus);
-                    self.host.take(node, needs, count);
-                }
-            }
-            return gpus;
-        }
-        while gpus.len() < gang as usize {
-            let by_room = &self.by_room[kind.index()];
-            let Some(&node) = by_room.iter().skip(1).rev().find_map(|nodes| nodes.last()) else { break };
-            let count = self.room[node.index()].min(gang - gpus.len() as u32);
-            self.take_from(view, node, count, &mut gpus);
-        }
-        gpus
     }
 
     /// Gives GPUs that are still free to whoever fits on them, least service first: those whose quota they were do not. A frugal policy
@@ -284,146 +261,11 @@ impl Seating {
             let (class, needs) = (class_of(view, job), needs_of(view, job));
             let fits = class.fastest_first.iter().copied().filter(|kind| class.rates[kind.index()] > 0.0);
             for kind in fits {
-                let one = self.fit_one_node(view, kind, class.gang, needs);
-                let free: u32 = self.by_room[kind.index()].iter().zip(0..).map(|(n, room)| n.len() as u32 * room).sum();
-                let gpus = match one {
-                    Some(gpus) => gpus,
-                    None if free < class.gang => continue,
-                    None => self.fit_many_nodes(view, kind, class.gang, needs),
-                };
-                if gpus.len() == class.gang as usize {
-                    let spread = spans_too_many(view, kind, &gpus);
-                    plan.seats.push(Seat { job, kind, gpus, spread });
+                if let Some(fit) = self.fit(view, kind, class.gang, needs) {
+                    let gpus = self.take_fit(view, &fit, needs);
+                    plan.seats.push(Seat { job, kind, gpus, spread: fit.spread });
                     break;
                 }
-            }
-        }
-    }
-
-    /// GPUs for a gang, and whether they are on more nodes than it needs.
-    fn find(
-        &mut self,
-        view: &View<'_>,
-        who: Unplaced,
-        plan: &mut Plan,
-        unplaced: &mut BinaryHeap<Unplaced>,
-    ) -> (Vec<GpuId>, bool) {
-        let Unplaced { gang, kind, slot } = who;
-        let needs = needs_of(view, slot.0);
-        if let Some(gpus) = self.fit_one_node(view, kind, gang, needs) {
-            return (gpus, false);
-        }
-        if gang > 1
-            && self.evict_smaller(view, who, plan, unplaced)
-            && let Some(gpus) = self.fit_one_node(view, kind, gang, needs)
-        {
-            return (gpus, false);
-        }
-        let gpus = self.fit_many_nodes(view, kind, gang, needs);
-        let spread = spans_too_many(view, kind, &gpus);
-        (gpus, spread)
-    }
-
-    /// Makes room for a gang on one node by evicting smaller gangs, if that pays.
-    fn evict_smaller(
-        &mut self,
-        view: &View<'_>,
-        who: Unplaced,
-        plan: &mut Plan,
-        unplaced: &mut BinaryHeap<Unplaced>,
-    ) -> bool {
-        let Unplaced { gang, slot, kind } = who;
-        let class = class_of(view, slot.0);
-        let (packed, spread) = (class.rates[kind.index()], class.spread_rates[kind.index()]);
-        let gain = (1.0 - spread / packed) * f64::from(gang) * HORIZON_SECONDS;
-        if gain <= 0.0 {
-            return false;
-        }
-        let mut best: Option<(f64, NodeId)> = None;
-        for (n, node) in view.cluster.nodes().iter().enumerate() {
-            if node.kind != kind || node.gpus < gang {
-                continue;
-            }
-            if let Some(cost) = self.cost_of_room(view, NodeId(n as u32), gang, needs_of(view, slot.0))
-                && cost < gain
-                && best.is_none_or(|(least, _)| cost < least)
-            {
-                best = Some((cost, NodeId(n as u32)));
-            }
-        }
-        let Some((_, node)) = best else { return false };
-        for (_, victim) in self.victims(view, node, gang, needs_of(view, slot.0)) {
-            let held = view.jobs.get(victim).phase.held().expect("kept gangs are held");
-            self.give_host_back(view, victim, &held.gpus);
-            for &gpu in &held.gpus {
-                self.free[gpu.index()] = true;
-                self.kept[gpu.index()] = NONE;
-            }
-            self.set_room(view, node, self.room[node.index()] + held.gpus.len() as u32);
-            let at = plan.keep.iter().position(|&k| k == victim).expect("victims were kept");
-            plan.keep.swap_remove(at);
-            unplaced.push(Unplaced { gang: held.gpus.len() as u32, slot: Reverse(victim), kind });
-        }
-        true
-    }
-
-    /// Smaller gangs wholly on `node`, cheapest first, whose eviction makes room for `gang` GPUs.
-    fn victims(&self, view: &View<'_>, node: NodeId, gang: u32, needs: &Needs) -> Vec<(f64, Slot)> {
-        let range = view.cluster.node(node).gpu_range();
-        let mut movable: Vec<(f64, Slot)> = Vec::new();
-        for gpu in range.clone() {
-            let victim = self.kept[gpu as usize];
-            if victim == NONE || movable.iter().any(|&(_, v)| v == victim) {
-                continue;
-            }
-            let job = view.jobs.get(victim);
-            let held = job.phase.held().expect("kept gangs are held");
-            if job.spec.gang < gang && held.gpus.iter().all(|g| range.contains(&g.0)) {
-                movable.push((job.spec.restart_seconds * f64::from(job.spec.gang), victim));
-            }
-        }
-        movable.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut room = self.room[node.index()];
-        let needed = movable.iter().enumerate().position(|(at, &(_, v))| {
-            room += view.jobs.get(v).spec.gang;
-            let leaving = movable[..=at].iter().map(|&(_, v)| (needs_of(view, v), view.jobs.get(v).spec.gang));
-            room >= gang && (!self.host.counts() || self.host.gpus_without(node, needs, leaving) >= gang)
-        });
-        movable.truncate(needed.map_or(0, |n| n + 1));
-        movable
-    }
-
-    fn cost_of_room(&self, view: &View<'_>, node: NodeId, gang: u32, needs: &Needs) -> Option<f64> {
-        let victims = self.victims(view, node, gang, needs);
-        (!victims.is_empty()).then(|| victims.iter().map(|v| v.0).sum())
-    }
-
-    fn any_spread(&self, view: &View<'_>, plan: &Plan) -> bool {
-        plan.keep.iter().any(|&slot| view.jobs.get(slot).phase.held().is_some_and(|g| g.spread))
-    }
-
-    /// Moves running gangs that are spread onto one node where there is room and the gain pays.
-    fn consolidate(&mut self, view: &View<'_>, plan: &mut Plan) {
-        let spread = |slot: &Slot| view.jobs.get(*slot).phase.held().is_some_and(|g| g.spread);
-        let candidates: Vec<Slot> = plan.keep.iter().copied().filter(spread).collect();
-        for slot in candidates {
-            let job = view.jobs.get(slot);
-            let gang = job.phase.held().expect("kept gangs are held");
-            let class = class_of(view, slot);
-            let gain = class.rates[gang.kind.index()] / class.spread_rates[gang.kind.index()] - 1.0;
-            if gain * HORIZON_SECONDS <= job.spec.restart_seconds {
-                continue;
-            }
-            if let Some(gpus) = self.fit_one_node(view, gang.kind, job.spec.gang, &job.spec.needs) {
-                self.give_host_back(view, slot, &gang.gpus);
-                for &gpu in &gang.gpus {
-                    let node = view.cluster.node_of(gpu);
-                    self.free[gpu.index()] = true;
-                    self.kept[gpu.index()] = NONE;
-                    self.set_room(view, node, self.room[node.index()] + 1);
-                }
-                plan.keep.retain(|&k| k != slot);
-                plan.seats.push(Seat { job: slot, kind: gang.kind, gpus, spread: false });
             }
         }
     }
@@ -435,14 +277,4 @@ fn needs_of<'a>(view: &View<'a>, slot: Slot) -> &'a Needs {
 
 fn class_of<'a>(view: &View<'a>, slot: Slot) -> &'a Class {
     &view.classes[&view.jobs.get(slot).class]
-}
-
-/// Whether a gang spans more nodes than the largest nodes of its kind would need.
-pub(crate) fn spans_too_many(view: &View<'_>, kind: KindId, gpus: &[GpuId]) -> bool {
-    let nodes = view.cluster.nodes().iter().filter(|n| n.kind == kind && !n.removed);
-    let largest = nodes.map(|n| n.gpus).max().unwrap_or(1);
-    let mut nodes: Vec<NodeId> = gpus.iter().map(|&g| view.cluster.node_of(g)).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes.len() > gpus.len().div_ceil(largest.max(1) as usize)
 }

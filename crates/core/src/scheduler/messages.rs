@@ -3,7 +3,7 @@
 use crate::allocate::{AllocateError, Allocation, Problem};
 use crate::estimate::{RateQuery, RateRow};
 use crate::quota::Quota;
-use crate::{Cluster, ClusterChange, GpuId, JobId, JobSpec, KindId, NodeId, Round, Tenant, TenantId, Time};
+use crate::{Cluster, ClusterChange, GpuId, JobId, JobSpec, KindId, NodeId, Round, Spread, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -172,8 +172,8 @@ pub struct Start {
     pub kind: KindId,
     /// As many as the job's gang has.
     pub gpus: Vec<GpuId>,
-    /// Whether it spans more nodes than it needs to.
-    pub spread: bool,
+    /// How far apart it is, beyond what it needs.
+    pub spread: Spread,
     /// The gang must end itself when its node has not been asked after for this long.
     pub lease_seconds: f64,
 }

@@ -87,7 +87,7 @@ impl Scheduler {
         }
         for class in self.classes.values_mut() {
             class.rates.resize(kinds, 0.0);
-            class.spread_rates.resize(kinds, 0.0);
+            class.spread_rates.resize(kinds, [0.0; Spread::ALL.len()]);
             class.seen_rates.resize(kinds, 0.0);
             class.fastest_first.extend((class.fastest_first.len()..kinds).map(|j| KindId(j as u16)));
         }

@@ -7,9 +7,6 @@ use crate::live::Job;
 use crate::{GpuId, KindId, Work, WorkloadId};
 use std::collections::BTreeSet;
 
-/// The least that a job is taken to need of which nobody knows when it ends.
-const UNKNOWN_LENGTH_SECONDS: f64 = 3600.0;
-
 impl Scheduler {
     /// The problem as it stands: classes with estimates, usable GPUs.
     pub(super) fn problem(&self) -> Problem {
@@ -133,20 +130,10 @@ impl Scheduler {
     }
 }
 
-/// Steps that jobs of one class have done and have left: what is known to be safe, and what the time that they have run
-/// should have given if that is more. `best_rate` is the class's on its fastest kind.
+/// Steps that jobs of one class have done and have left. `best_rate` is the class's on its fastest kind.
 fn progress<'j>(jobs: impl Iterator<Item = &'j Job>, best_rate: f64) -> (f64, f64) {
     jobs.fold((0.0, 0.0), |(done, left), job| {
-        let all = match job.spec.work {
-            Work::Steps(steps) => steps,
-            Work::Period(seconds) => seconds * job.spec.floor.unwrap_or(best_rate),
-            // Whoever has run for an hour without ending will, for all anybody knows, run for another.
-            Work::Open(expected) => {
-                let likely = expected.unwrap_or(0.0).max(2.0 * job.served_seconds).max(UNKNOWN_LENGTH_SECONDS);
-                likely * best_rate
-            }
-        };
-        let so_far = job.steps_done.max(job.served_seconds * best_rate).min(all);
-        (done + so_far, left + (all - so_far))
+        let (so_far, to_do) = job.progress(best_rate);
+        (done + so_far, left + to_do)
     })
 }

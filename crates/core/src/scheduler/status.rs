@@ -26,7 +26,7 @@ pub struct HeldGpus<'a> {
     /// As many as the job's gang has.
     pub gpus: &'a [GpuId],
     /// Whether it spans more nodes than it needs to.
-    pub spread: bool,
+    pub spread: Spread,
 }
 
 /// A live job at a glance.
@@ -87,8 +87,7 @@ impl Scheduler {
         };
         let class = &self.classes[&job.class];
         let rate = match &job.phase {
-            Phase::Running(gang) if gang.spread => class.spread_rates[gang.kind.index()],
-            Phase::Running(gang) => class.rates[gang.kind.index()],
+            Phase::Running(gang) => class.rate(gang.kind, gang.spread),
             _ => 0.0,
         };
         let (uncounted, speed) = match &job.phase {

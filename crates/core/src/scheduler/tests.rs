@@ -50,6 +50,7 @@ impl Bench {
         let cell = Estimate {
             rate: 1.0,
             spread_rate: 1.0,
+            racks_rate: 0.0,
             partner_rate: 0.0,
             watts: 100.0,
             standard_error: 0.0,
@@ -137,7 +138,7 @@ fn seen(start: &Start) -> ObservedGang {
 fn a_job_that_ends_while_it_moves_is_not_waited_for() {
     let mut bench = Bench::new(&[2]);
     let (one, two) = (bench.running(1, 1), bench.running(2, 1));
-    let seat = |job: Slot, gpus: &[GpuId]| Seat { job, kind: KindId(0), gpus: gpus.to_vec(), spread: false };
+    let seat = |job: Slot, gpus: &[GpuId]| Seat { job, kind: KindId(0), gpus: gpus.to_vec(), spread: Spread::Packed };
     let swap = Plan { keep: Vec::new(), seats: vec![seat(0, &two.gpus), seat(1, &one.gpus)] };
     let swap = Placement::check(swap, &bench.scheduler.view(&[true, true])).expect("two whole gangs");
     let mut out = Vec::new();
@@ -322,7 +323,7 @@ fn nothing_starts_beside_a_stranger_that_came_after_the_plan() {
     let mut bench = Bench::new(&[1]);
     let one = bench.running(1, 1);
     bench.submit(2, 1);
-    let seat = Seat { job: 1, kind: KindId(0), gpus: one.gpus.clone(), spread: false };
+    let seat = Seat { job: 1, kind: KindId(0), gpus: one.gpus.clone(), spread: Spread::Packed };
     let mut out = Vec::new();
     let plan = Plan { keep: Vec::new(), seats: vec![seat] };
     let placement = Placement::check(plan, &bench.scheduler.view(&[true])).expect("a whole gang");

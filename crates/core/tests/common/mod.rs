@@ -86,6 +86,7 @@ impl Perfect {
             (rate > 0.0).then(|| Estimate {
                 rate: rate * factor,
                 spread_rate: rate * factor * 0.8,
+                racks_rate: 0.0,
                 partner_rate: ask.partner.map_or(0.0, |p| self.rates[p.index()][j] * factor),
                 watts: 200.0,
                 standard_error: 0.0,

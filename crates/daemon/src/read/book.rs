@@ -27,7 +27,7 @@ use crate::store::entry::{Entry, JournalHeader};
 use arles_api::{self as api, JobState};
 use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
 use arles_core::scheduler::{Event, NodeStatus, Order, Reason, TenantUse};
-use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Round, Tenant, Time};
+use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Round, Spread, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub(crate) fn edit<'a>(jobs: &'a mut Jobs, job: &JobId) -> Option<&'a mut Record
 pub(crate) type Reasons = BTreeMap<(u32, &'static str), u64>;
 
 /// Key of a measured cell.
-pub(crate) type CellKey = (RateQuery, KindId, bool);
+pub(crate) type CellKey = (RateQuery, KindId, Spread);
 
 /// Everything that readers may want to know; the module's head says how it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use crate::service::threads::Thread;
 use crate::service::{ServiceState, Shared};
 use arles_api::JobState;
 use arles_core::estimate::{RateQuery, Source};
-use arles_core::{GpuId, KindId, NodeId, Time};
+use arles_core::{GpuId, KindId, NodeId, Spread, Time};
 use arles_learn::{Catalog, Cell, Key};
 use std::fmt::{Display, Write};
 use std::path::Path;
@@ -271,7 +271,7 @@ fn estimates(page: &mut Page, book: &Book, catalog: &Catalog) {
             None => None,
         };
         let ask = RateQuery { workload: *workloads.get(key.workload.as_str())?, gang: key.gang, partner };
-        let guess = book.guess(&ask, *kinds.get(key.kind.as_str())?, false)?;
+        let guess = book.guess(&ask, *kinds.get(key.kind.as_str())?, Spread::Packed)?;
         (cell.source == Source::Measured && cell.rate > 0.0).then(|| (guess / cell.rate - 1.0).abs())
     };
     let now = catalog.cells().filter_map(error);

@@ -232,7 +232,7 @@ impl CatalogKeeper {
 fn take_in_old(disk: &mut Disk, book: &Book, journal: &str, seq: u64) -> Result<(), DiskError> {
     let mut batch = disk.begin()?;
     for ((ask, kind, spread), old) in &book.old_measured {
-        let key = book.cell_key(ask, *kind).filter(|_| !(*spread && ask.gang > 1));
+        let key = book.cell_key(ask, *kind).filter(|_| !(spread.apart() && ask.gang > 1));
         let Some(key) = key.filter(|key| batch.catalog().get(key).is_none_or(|known| known.source < Source::Measured))
         else {
             continue;

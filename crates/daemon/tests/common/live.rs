@@ -56,7 +56,7 @@ impl Estimator for Doubtful {
     }
 
     fn observe(&mut self, seen: &Observation) -> Vec<RateQuery> {
-        if seen.spread {
+        if seen.spread.apart() {
             return Vec::new();
         }
         // It believes a measurement in part, so that its errors become less and not nothing.

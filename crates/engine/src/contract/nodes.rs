@@ -8,7 +8,14 @@ use arles_core::{ClusterChange, GpuId, JobId, NodeId, NodeSpec};
 /// A further node of the bed's first kind, with two GPUs.
 fn joins(t: &Trial<'_>) -> ClusterChange {
     let kind = t.bed.cluster().kinds()[0].clone();
-    ClusterChange::Join(NodeSpec { name: "contract-joined".into(), kind, gpus: 2, cpus: None, memory_gib: None })
+    ClusterChange::Join(NodeSpec {
+        name: "contract-joined".into(),
+        kind,
+        gpus: 2,
+        cpus: None,
+        memory_gib: None,
+        rack: None,
+    })
 }
 
 pub(super) fn told_twice_what_the_cluster_is_it_is_told_once(t: &mut Trial<'_>) {

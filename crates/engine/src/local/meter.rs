@@ -4,27 +4,44 @@
 //! device has one, else the power at the later reading times the seconds between.
 
 use arles_core::Kind;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// One GPU at one moment.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+/// One GPU at one moment. What a device does not say is `None`.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct GpuReading {
     /// Present draw.
     pub watts: f64,
     /// Energy since some moment that stays the same, where the device counts it.
     pub joules: Option<f64>,
-    /// Part of the last second in which the GPU had something to do, where the device says.
+    /// Part of the last second in which the GPU had something to do.
     pub utilisation: Option<f64>,
-    /// Device memory in use, where the device says.
+    /// Part of the last second in which device memory was read or written.
+    pub memory_utilisation: Option<f64>,
+    /// Device memory in use.
     pub memory_gib: Option<f64>,
+    /// Temperature of the chip.
+    pub celsius: Option<f64>,
+    /// Clock of the multiprocessors.
+    pub clock_mhz: Option<f64>,
+    /// The power limit in force.
+    pub limit_watts: Option<f64>,
+    /// Whether the limit holds the clock back now.
+    pub power_capped: bool,
+    /// Whether heat or the power supply holds the clock back now: the card is slower than its kind.
+    pub slowed_down: bool,
+    /// Memory errors since the driver was loaded that could not be corrected.
+    pub ecc_errors: Option<u64>,
 }
 
 /// Meters of this machine's GPUs.
 pub trait GpuMeter: Send {
-    /// Reads GPU number `device` of this machine. `busy` is whether a job holds it.
+    /// Reads a GPU by its name as `CUDA_VISIBLE_DEVICES` takes it. `busy` is whether a job holds it.
     ///
     /// # Errors
     /// A sentence, when the device cannot be read; what runs on it goes on.
-    fn read(&mut self, device: u32, kind: &Kind, busy: bool) -> Result<GpuReading, String>;
+    fn read(&mut self, device: &str, kind: &Kind, busy: bool) -> Result<GpuReading, String>;
 
     /// Whether figures are measured; otherwise they are nominal, and everything that shows them says so.
     fn measures(&self) -> bool;
@@ -34,11 +51,82 @@ pub trait GpuMeter: Send {
 pub struct Nominal;
 
 impl GpuMeter for Nominal {
-    fn read(&mut self, _: u32, kind: &Kind, busy: bool) -> Result<GpuReading, String> {
+    fn read(&mut self, _: &str, kind: &Kind, busy: bool) -> Result<GpuReading, String> {
         Ok(GpuReading { watts: if busy { kind.max_watts } else { kind.idle_watts }, ..GpuReading::default() })
     }
 
     fn measures(&self) -> bool {
         false
+    }
+}
+
+/// A line of a recorded session: what one GPU said at one reading, or why it said nothing.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RecordedReading {
+    /// Name of the GPU.
+    pub gpu: String,
+    /// What it said.
+    pub said: Result<GpuReading, String>,
+}
+
+/// Readings that a real machine gave earlier, one after another for each GPU: for tests where there is no GPU. The last one is said for ever.
+pub struct Recorded {
+    readings: BTreeMap<String, Vec<Result<GpuReading, String>>>,
+    at: BTreeMap<String, usize>,
+}
+
+impl Recorded {
+    /// A session, a JSON object to a line, as `arles agent --record` writes it.
+    ///
+    /// # Errors
+    /// A sentence about the first line that is none.
+    pub fn read_lines(text: &str) -> Result<Self, String> {
+        let mut readings: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let RecordedReading { gpu, said } = serde_json::from_str(line)
+                .map_err(|error| format!("line {}: this is no reading of a GPU: {error}", number + 1))?;
+            readings.entry(gpu).or_default().push(said);
+        }
+        Ok(Self { readings, at: BTreeMap::new() })
+    }
+}
+
+impl GpuMeter for Recorded {
+    fn read(&mut self, device: &str, _: &Kind, _: bool) -> Result<GpuReading, String> {
+        let readings = self.readings.get(device).ok_or_else(|| format!("nothing was recorded of GPU {device}"))?;
+        let at = self.at.entry(device.to_owned()).or_insert(0);
+        let said = readings[(*at).min(readings.len() - 1)].clone();
+        *at += 1;
+        said
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arles_core::Library;
+
+    #[test]
+    fn a_session_is_read_back() {
+        let reading = GpuReading { watts: 76.5, joules: Some(12.25), utilisation: Some(0.5), ..GpuReading::default() };
+        let lines: String = [Ok(reading), Err("GPU 0 has fallen off the bus".to_owned())]
+            .map(|said| {
+                serde_json::to_string(&RecordedReading { gpu: "GPU-a".into(), said }).expect("plain data") + "\n"
+            })
+            .concat();
+        let mut session = Recorded::read_lines(&lines).expect("a session");
+        let kind = Library::builtin().kind("h200").expect("in the library");
+        assert_eq!(session.read("GPU-a", kind, true), Ok(reading));
+        assert!(
+            session.read("GPU-a", kind, true).is_err() && session.read("GPU-a", kind, true).is_err(),
+            "the last for ever"
+        );
+        assert!(session.read("GPU-b", kind, true).is_err_and(|said| said.contains("GPU-b")));
+        let wrong = Recorded::read_lines("{\"gpu\": \"GPU-a\"}").err().expect("no reading");
+        assert!(wrong.starts_with("line 1"), "{wrong}");
     }
 }

@@ -12,7 +12,7 @@
 //! mark in its environment.
 
 use arles_core::scheduler::Fence;
-use arles_core::{GpuId, JobId, KindId, Program, Time};
+use arles_core::{GpuId, JobId, KindId, Program, Spread, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -31,7 +31,7 @@ pub(super) struct Record {
     pub(super) fence: Fence,
     pub(super) kind: KindId,
     pub(super) gpus: Vec<GpuId>,
-    pub(super) spread: bool,
+    pub(super) spread: Spread,
     pub(super) started: Time,
     /// `None` until it is known to have been started.
     pub(super) process: Option<Identity>,

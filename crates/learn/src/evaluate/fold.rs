@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::rng::Rng;
 use crate::table::{EstimatorError, Setting};
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery};
-use arles_core::{KindId, Time, WorkloadId};
+use arles_core::{KindId, Spread, Time, WorkloadId};
 
 /// A 90 % interval is so many standard errors wide, to either side.
 const NINETY: f64 = 1.645;
@@ -93,7 +93,7 @@ impl Evaluation<'_> {
             estimator.observe(&Observation {
                 ask: ask(subject, partner),
                 kind: KindId(kind as u16),
-                spread: false,
+                spread: Spread::Packed,
                 rate,
                 // There is no power in tables of rates.
                 watts: 0.0,

@@ -4,7 +4,7 @@ use super::*;
 use crate::catalog::{Cell, MEASUREMENT_ERROR};
 use crate::table::{ESTIMATORS, Setting, find_estimator};
 use arles_core::estimate::RateQuery;
-use arles_core::{Time, WorkloadId, model};
+use arles_core::{Spread, Time, WorkloadId, model};
 
 const WORKLOADS: [&str; 7] =
     ["lm-b10", "lm-b20", "lm-b40", "resnet18-b32", "resnet18-b64", "transformer-b32", "transformer-b64"];
@@ -24,7 +24,7 @@ pub(crate) fn small() -> (Catalog, Vec<Kind>) {
     };
     for kind in &kinds {
         for w in &workloads {
-            put(&w.name, None, &kind.name, model::alone(w, kind, 1, false).unwrap().rate);
+            put(&w.name, None, &kind.name, model::alone(w, kind, 1, Spread::Packed).unwrap().rate);
             for p in &workloads {
                 put(&w.name, Some(&p.name), &kind.name, model::beside(w, p, kind).map_or(0.0, |t| t.own));
             }

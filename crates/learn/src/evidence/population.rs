@@ -22,7 +22,7 @@
 //! Everything is kept as sums over pairs of kinds: an observation costs a few steps for each, however many workloads there are, in
 //! any order. A cell that nobody measured adds nothing, and a kind that nobody measured moves no other.
 
-use arles_core::{Kind, Library, Workload, model};
+use arles_core::{Kind, Library, Spread, Workload, model};
 use std::sync::LazyLock;
 
 /// σ: standard error of the model's ratio of two kinds, in ln.
@@ -42,7 +42,7 @@ static YARDSTICK: LazyLock<Kind> = LazyLock::new(|| {
 
 /// ln rate on the yardstick of all workloads of the library, and the median.
 static LIBRARY: LazyLock<(Vec<(&'static Workload, f64)>, f64)> = LazyLock::new(|| {
-    let of = |w: &'static Workload| Some((w, model::alone(w, &YARDSTICK, 1, false)?.rate.ln()));
+    let of = |w: &'static Workload| Some((w, model::alone(w, &YARDSTICK, 1, Spread::Packed)?.rate.ln()));
     let rates: Vec<(&Workload, f64)> = Library::builtin().workloads().iter().filter_map(of).collect();
     let middle = median(rates.iter().map(|(_, ln)| *ln).collect()).unwrap_or(0.0);
     (rates, middle)
@@ -63,7 +63,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 /// m of a kind.
 fn modelled(kind: &Kind) -> f64 {
     let kind = boundless(kind);
-    let ratio = |(w, ln): &(&Workload, f64)| model::alone(w, &kind, 1, false).map_or(f64::NAN, |p| p.rate.ln() - ln);
+    let ratio =
+        |(w, ln): &(&Workload, f64)| model::alone(w, &kind, 1, Spread::Packed).map_or(f64::NAN, |p| p.rate.ln() - ln);
     median(LIBRARY.0.iter().map(ratio).collect()).unwrap_or(0.0)
 }
 

@@ -5,7 +5,7 @@ use crate::catalog::Catalog;
 use crate::evaluate::{tests_small, without_host_time};
 use crate::table::Subject;
 use arles_core::estimate::{Observation, RateQuery, RateRow};
-use arles_core::{Kind, KindId, Time, WorkloadId, model};
+use arles_core::{Kind, KindId, Spread, Time, WorkloadId, model};
 
 const NEWCOMER: &str = "lm-b80";
 const PARTNERS: [&str; 3] = ["resnet18-b32", "lm-b10", "transformer-b64"];
@@ -41,13 +41,13 @@ fn observations() -> Vec<Observation> {
     let see = |ask: RateQuery, rate: f64, second: f64| Observation {
         ask,
         kind: KindId(2),
-        spread: false,
+        spread: Spread::Packed,
         rate,
         watts: 150.0,
         at: Time::from_seconds(second),
         job: None,
     };
-    let mut seen = vec![see(ask(0, None), model::alone(w(NEWCOMER), v100, 1, false).unwrap().rate, 1.0)];
+    let mut seen = vec![see(ask(0, None), model::alone(w(NEWCOMER), v100, 1, Spread::Packed).unwrap().rate, 1.0)];
     for p in 0..2 {
         let pair = model::beside(w(NEWCOMER), w(PARTNERS[p]), v100).unwrap();
         seen.push(see(ask(0, Some(p + 1)), 0.9 * pair.own, 2.0));
@@ -141,7 +141,7 @@ fn an_empty_catalog_is_the_model_and_nothing_known_is_still_a_number() {
     let made = make(&setting(&catalog, &kinds, &workloads)).unwrap();
     let features = workloads[0].features.as_ref().unwrap();
     let row = made.estimate(&ask(0, None)).cells[0].unwrap();
-    assert!((row.rate / model::alone(features, &kinds[0], 1, false).unwrap().rate - 1.0).abs() < 1e-9);
+    assert!((row.rate / model::alone(features, &kinds[0], 1, Spread::Packed).unwrap().rate - 1.0).abs() < 1e-9);
     let pair = made.estimate(&ask(0, Some(1))).cells[0].unwrap();
     let modelled = model::beside(features, workloads[1].features.as_ref().unwrap(), &kinds[0]).unwrap();
     assert!((pair.rate / modelled.own - 1.0).abs() < 1e-9, "{pair:?} {modelled:?}");
@@ -182,7 +182,7 @@ fn a_pair_tells_about_the_rate_alone_where_that_was_not_measured() {
     made.observe(&Observation {
         ask: ask(4, Some(1)),
         kind,
-        spread: false,
+        spread: Spread::Packed,
         rate: pair.own / 5.0,
         watts: 0.0,
         at,

@@ -4,7 +4,7 @@ use super::{forward, recurrent};
 use crate::catalog::{Catalog, Cell, Key};
 use crate::table::{EstimatorError, Setting, Subject};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{Kind, KindId, Library, Time, Workload, WorkloadId, model};
+use arles_core::{Kind, KindId, Library, Spread, Time, Workload, WorkloadId, model};
 
 type Make = fn(&Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError>;
 const BOTH: [Make; 2] = [recurrent, forward];
@@ -36,7 +36,7 @@ fn catalog(of: &[Workload]) -> Catalog {
     for k in &kinds() {
         for w in of {
             catalog.describe(w.clone());
-            put(&mut catalog, w, None, k, model::alone(w, k, 1, false).map_or(0.0, |p| p.rate));
+            put(&mut catalog, w, None, k, model::alone(w, k, 1, Spread::Packed).map_or(0.0, |p| p.rate));
             for p in of {
                 put(&mut catalog, w, Some(p), k, model::beside(w, p, k).map_or(0.0, |t| t.own));
             }
@@ -96,18 +96,18 @@ fn a_newcomer_is_about_what_its_family_says_and_a_measured_pair_moves_the_others
             let truth = model::beside(&all[new], &all[partner], kind).unwrap();
             let (pair, alone) = (before.estimate(&ask(new, Some(partner))), before.estimate(&ask(new, None)));
             let (pair, alone) = (pair.cells[1].unwrap(), alone.cells[1].unwrap());
-            let relative = truth.own / model::alone(&all[new], kind, 1, false).unwrap().rate;
+            let relative = truth.own / model::alone(&all[new], kind, 1, Spread::Packed).unwrap().rate;
             let off = (pair.rate / alone.rate / relative).ln().abs();
             assert!(off < 0.25, "{off}");
             assert!((pair.partner_rate / truth.partner).ln().abs() < 0.25);
             assert_eq!(pair.source, Source::Initial);
         }
         let mut after = before.fork();
-        let alone = model::alone(&all[new], kind, 1, false).unwrap().rate;
+        let alone = model::alone(&all[new], kind, 1, Spread::Packed).unwrap().rate;
         let seen = |partner, rate| Observation {
             ask: ask(new, partner),
             kind: KindId(1),
-            spread: false,
+            spread: Spread::Packed,
             rate,
             watts: 0.0,
             at: Time::ZERO,

@@ -53,7 +53,7 @@ impl Run<'_> {
             }
             Operation::Resize => {
                 let [cpus, memory_gib] = amounts(node.gpus, &mut self.change_rng);
-                let spec = NodeSpec { name: node.name, kind, gpus: node.gpus, cpus, memory_gib };
+                let spec = NodeSpec { name: node.name, kind, gpus: node.gpus, cpus, memory_gib, rack: None };
                 self.ask(Fault::NodeResized, ClusterChange::Join(spec));
             }
             Operation::Remove if self.world.cluster().present().count() > FEWEST_NODES => {
@@ -156,7 +156,7 @@ impl Run<'_> {
         let kind = self.some_kind();
         let gpus = [1, 2, 4, 8][self.change_rng.below(4) as usize];
         let [cpus, memory_gib] = amounts(gpus, &mut self.change_rng);
-        NodeSpec { name, kind, gpus, cpus, memory_gib }
+        NodeSpec { name, kind, gpus, cpus, memory_gib, rack: None }
     }
 
     /// A kind that the cluster has, or any of the library's.

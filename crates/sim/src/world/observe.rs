@@ -1,6 +1,7 @@
 //! Looking at the world: surveys, totals, and the independent view that checkers use.
 
 use super::*;
+use arles_core::Spread;
 use arles_core::estimate::RateQuery;
 
 /// Exit code of a program that was killed by a signal it cannot catch.
@@ -16,7 +17,7 @@ pub struct SteadyGang {
     /// The kind that it runs on.
     pub kind: KindId,
     /// Whether it spans more nodes than it needs to.
-    pub spread: bool,
+    pub spread: Spread,
     /// Steps per second of the whole gang.
     pub rate: f64,
     /// Draw of one GPU, a partner's part included.

@@ -29,7 +29,7 @@ fn world(world_options: WorldOptions) -> World {
 
 fn start(fence: u64) -> Order {
     let (job, fence, gpus) = (JobId(1), Fence(fence), vec![GpuId(0)]);
-    Order::Start(Start { job, fence, kind: KindId(0), gpus, spread: false, lease_seconds: 240.0 })
+    Order::Start(Start { job, fence, kind: KindId(0), gpus, spread: Spread::Packed, lease_seconds: 240.0 })
 }
 
 fn stop(fence: u64) -> Order {

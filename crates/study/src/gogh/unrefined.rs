@@ -2,14 +2,14 @@
 //! Beside the estimator that it holds, it shows what correcting other cells is worth.
 
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
-use arles_core::{Kind, KindId, Profile, WorkloadId};
+use arles_core::{Kind, KindId, Profile, Spread, WorkloadId};
 use std::collections::BTreeMap;
 
 /// Standard error of a cell that was measured.
 const MEASURED_STANDARD_ERROR: f64 = 0.03;
 
 /// Whose rate: workload, gang, partner, kind, spread.
-type Cell = (WorkloadId, u32, Option<WorkloadId>, KindId, bool);
+type Cell = (WorkloadId, u32, Option<WorkloadId>, KindId, Spread);
 
 /// The first estimates of an estimator, for good.
 pub struct Unrefined {
@@ -31,14 +31,14 @@ impl Unrefined {
             (cell.watts, cell.standard_error, cell.source) = (watts, MEASURED_STANDARD_ERROR, Source::Measured);
         };
         let (mut rate, mut spread_rate, mut partner_rate) = (cell.rate, cell.spread_rate, cell.partner_rate);
-        if let Some((r, watts)) = of(ask.workload, ask.partner, false) {
+        if let Some((r, watts)) = of(ask.workload, ask.partner, Spread::Packed) {
             seen(r, watts, &mut rate);
             spread_rate *= rate / cell.rate;
         }
-        if let Some((r, watts)) = of(ask.workload, ask.partner, true) {
+        if let Some((r, watts)) = of(ask.workload, ask.partner, Spread::Nodes) {
             seen(r, watts, &mut spread_rate);
         }
-        if let Some((r, watts)) = ask.partner.and_then(|partner| of(partner, Some(ask.workload), false)) {
+        if let Some((r, watts)) = ask.partner.and_then(|partner| of(partner, Some(ask.workload), Spread::Packed)) {
             seen(r, watts, &mut partner_rate);
         }
         (cell.rate, cell.spread_rate, cell.partner_rate) = (rate, spread_rate, partner_rate);
@@ -97,7 +97,7 @@ mod tests {
         let changed = estimator.observe(&Observation {
             ask: mirror,
             kind,
-            spread: false,
+            spread: Spread::Packed,
             rate: 7.0,
             watts: 99.0,
             at: Time::ZERO,

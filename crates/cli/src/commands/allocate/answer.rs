@@ -21,8 +21,11 @@ pub(super) struct Answer {
     tenants: Vec<String>,
     /// Each user's part of all claims.
     entitlements: Vec<f64>,
-    /// GPUs that each user holds of each kind, on average over time.
+    /// GPUs that each user holds of each kind, on average over time; of a shared one, the part that is its rate there over its rate alone.
     shares: Vec<Vec<f64>>,
+    /// GPUs that two users share, where the policy and the question have pairs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shared_gpus: Vec<SharedGpus>,
     /// Σ rate · share, by user.
     utilities: Vec<f64>,
     /// Utility over claim · mean rate of the cluster's GPUs: what max-min-fairness makes as equal as it can.
@@ -50,6 +53,13 @@ pub(super) struct Answer {
     pub(super) solve_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explanations: Option<Vec<Explanation>>,
+}
+
+#[derive(Serialize)]
+struct SharedGpus {
+    users: [String; 2],
+    kind: String,
+    gpus: f64,
 }
 
 /// The objective lies between these.
@@ -85,7 +95,7 @@ pub(super) const INDIFFERENT: f64 = 1e-5;
 
 impl Answer {
     pub(super) fn new(policy: &'static PolicyEntry, question: &Question, solved: &Solved) -> Self {
-        let (n, k, audit) = (question.users.len(), question.kinds.len(), &solved.audit);
+        let (n, audit) = (question.users.len(), &solved.audit);
         let name = |l: usize| question.users[l].name.clone();
         let all: f64 = question.kinds.iter().map(|kind| f64::from(kind.count)).sum();
         let normalised = |l: usize| {
@@ -96,6 +106,11 @@ impl Answer {
         let matrix = || (0..n).map(|l| audit.envy_row(l).collect()).collect();
         let worst = |e: Envy| Worst { user: name(e.envier), of: name(e.envied), ratio: e.ratio };
         let pareto = audit.pareto(Budget::default());
+        let shared = |&(users, kind, gpus): &([usize; 2], usize, f64)| SharedGpus {
+            users: users.map(name),
+            kind: question.kinds[kind].name.clone(),
+            gpus,
+        };
         Self {
             policy: policy.name,
             kinds: question.kinds.iter().map(|kind| kind.name.clone()).collect(),
@@ -110,7 +125,8 @@ impl Answer {
             jain_index: audit.jain(),
             total_over_equal_division: audit.total_over_equal(),
             pareto: Gap { gap: pareto.gap(), bound: pareto.most() },
-            capacity_used: (0..k).map(|j| solved.shares.iter().map(|row| row[j]).sum()).collect(),
+            capacity_used: solved.used.clone(),
+            shared_gpus: solved.shared.iter().map(shared).collect(),
             shares: solved.shares.clone(),
             prices: Some(solved.prices.clone()).filter(|prices| !prices.is_empty()),
             objective: solved.objective,
@@ -306,6 +322,9 @@ impl Answer {
                 line += &format!(", with GPUs counted in parts of 1/{}", solved.objective_parts);
             }
             lines.push(line);
+        }
+        for SharedGpus { users: [a, b], kind, gpus } in &self.shared_gpus {
+            lines.push(format!("shared: {a} and {b} on {} {kind}", shown(*gpus, 4)));
         }
         lines.extend(self.solve_seconds.map(|seconds| format!("solved in {} ms", shown(seconds * 1e3, 3))));
         lines

@@ -14,6 +14,17 @@ use std::collections::BTreeMap;
 pub(super) struct Question {
     pub(super) kinds: Vec<Kind>,
     pub(super) users: Vec<User>,
+    /// What is known of two users' jobs on one GPU.
+    pub(super) pairs: Vec<Pair>,
+}
+
+/// Jobs of two users (or two of one) on one GPU, by index.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) users: [usize; 2],
+    pub(super) kind: usize,
+    /// Steps a second of each.
+    pub(super) rates: [f64; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -80,9 +91,9 @@ impl Question {
             return Err(format!("there is nothing in it; {}", csv::EXPECTED));
         }
         let counts = counts.map(read_counts).transpose()?;
-        let (kinds, given) = match spelling {
+        let (kinds, given, pairs) = match spelling {
             Spelling::Json => json::read(text, counts.as_deref())?,
-            Spelling::Csv => csv::read(text, counts.as_deref())?,
+            Spelling::Csv => csv::read(text, counts.as_deref()).map(|(kinds, given)| (kinds, given, Vec::new()))?,
         };
         one_each("kind", kinds.iter().map(|kind| kind.name.as_str()), |name| known_as(name).to_owned())?;
         one_each("user", given.iter().map(|user| user.name.as_str()), str::to_owned)?;
@@ -92,7 +103,7 @@ impl Question {
             let (weight, siblings) = weights[&user.tenant];
             (user.weight, user.siblings) = (weight, siblings);
         }
-        let question = Self { kinds, users };
+        let question = Self { kinds, users, pairs };
         question.check()?;
         Ok(question)
     }
@@ -122,6 +133,35 @@ impl Question {
                 return Err(format!(
                     "gpus_max of user '{name}' is {most}, less than one gang of {gang}; give at least {gang}"
                 ));
+            }
+        }
+        self.check_pairs()
+    }
+
+    fn check_pairs(&self) -> Read<()> {
+        for (i, Pair { users, kind, rates }) in self.pairs.iter().enumerate() {
+            let same = |other: &Pair| {
+                let sorted = |[a, b]: [usize; 2]| [a.min(b), a.max(b)];
+                other.kind == *kind && sorted(other.users) == sorted(*users)
+            };
+            if self.pairs[..i].iter().any(same) {
+                return Err(format!("pairs[{i}] is given twice; give every two users once on each kind"));
+            }
+            for (&user, rate) in users.iter().zip(rates) {
+                let (user, kind) = (&self.users[user], (&self.kinds[*kind].name, *kind));
+                if user.gang > 1 {
+                    return Err(format!(
+                        "pairs[{i}]: user '{}' runs gangs of {} GPUs; only jobs of one GPU can share it",
+                        user.name, user.gang
+                    ));
+                }
+                let alone = user.rates[kind.1];
+                if *rate > alone {
+                    return Err(format!(
+                        "pairs[{i}]: user '{}' has rate {rate} on a shared {}; expected at most its rate alone, {alone}",
+                        user.name, kind.0
+                    ));
+                }
             }
         }
         Ok(())

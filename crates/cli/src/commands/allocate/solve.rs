@@ -13,17 +13,22 @@ use super::question::{self, Question, STEPS_LEFT};
 use crate::fault::Failed;
 use anyhow::{Result, anyhow};
 use arles_core::allocate::{
-    Allocation, Certificate, ClassId, Entitlement, Grouping, Members, PolicyEntry, Power, Problem, ProblemError,
-    Promise, User,
+    Allocation, Certificate, ClassId, Entitlement, Grouping, Members, PairRates, PolicyEntry, Power, Problem,
+    ProblemError, Promise, User,
 };
 use arles_core::audit::Audit;
-use arles_core::{JobId, Library, Round, TenantId, Time, WorkloadId};
+use arles_core::{JobId, KindId, Library, Round, TenantId, Time, WorkloadId};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// A policy's answer, with GPUs counted whole.
 pub(super) struct Solved {
-    /// GPUs by user and kind.
+    /// GPUs by user and kind; of a shared one, the part that is its rate there over its rate alone.
     pub(super) shares: Vec<Vec<f64>>,
+    /// Shared GPUs: the two users, the kind, and how many.
+    pub(super) shared: Vec<([usize; 2], usize, f64)>,
+    /// GPUs in use by kind, shared ones once.
+    pub(super) used: Vec<f64>,
     /// Steps a second, by user.
     pub(super) utilities: Vec<f64>,
     /// Of the same, with GPUs counted in parts: only its ratios are of use.
@@ -61,16 +66,21 @@ pub(super) fn solve(policy: &'static PolicyEntry, question: &Question) -> Result
     let start = Instant::now();
     let allocation = case.allocate()?;
     let seconds = start.elapsed().as_secs_f64();
-    let x = case.holdings(&allocation);
+    let Holdings { x, used, shared } = case.holdings(&allocation);
     let shares: Vec<Vec<f64>> =
         x.chunks(question.kinds.len()).map(|row| row.iter().map(|x| x / scale).collect()).collect();
     let worth = |(user, row): (&question::User, &Vec<f64>)| user.rates.iter().zip(row).map(|(r, x)| r * x).sum();
     let utilities: Vec<f64> = question.users.iter().zip(&shares).map(worth).collect();
-    let audit = Audit::of_holdings(&case.problem, policy.entitlement, x)?;
+    let audit = match case.single {
+        None => Audit::of(&case.problem, policy.entitlement, &allocation),
+        Some(_) => Audit::of_holdings(&case.problem, policy.entitlement, x)?,
+    };
     let units = Units::new(policy, question, scale, &utilities);
     let bounds = |c: Certificate| Certificate { lower: c.lower / units.objective, upper: c.upper / units.objective };
     Ok(Solved {
         shares,
+        shared: shared.into_iter().map(|((users, kind), gpus)| (users, kind, gpus / scale)).collect(),
+        used: used.iter().map(|gpus| gpus / scale).collect(),
         utilities,
         audit,
         objective: allocation.objective().map(|value| value / units.objective),
@@ -114,6 +124,15 @@ impl Units {
     }
 }
 
+/// Who holds what, in parts of GPUs.
+struct Holdings {
+    /// By user and kind.
+    x: Vec<f64>,
+    used: Vec<f64>,
+    /// By the two users and the kind.
+    shared: BTreeMap<([usize; 2], usize), f64>,
+}
+
 /// A question as a policy sees it.
 struct Case {
     policy: &'static PolicyEntry,
@@ -140,6 +159,7 @@ impl Case {
         let costs: Vec<f64> = question.kinds.iter().map(|kind| kind.hourly_cost / scale).collect();
         let problem = |users: Vec<User>, rates: Vec<f64>| {
             let problem = Problem::new(Round(0), capacity.clone(), users, rates)?.with_costs(costs.clone())?;
+            let problem = if policy.pairs { problem.with_pairs(pairs(question, scale))? } else { problem };
             if policy.energy_aware { with_power(problem, question) } else { Ok(problem) }
         };
         let single = match policy.grouping {
@@ -159,18 +179,51 @@ impl Case {
         Ok(answer.map_err(|e| Failed(format!("{} found no answer: {e}", self.policy.name)))?)
     }
 
-    /// Parts of GPUs by user and kind.
-    fn holdings(&self, allocation: &Allocation) -> Vec<f64> {
+    /// Parts of GPUs by user and kind, and those that two users share.
+    fn holdings(&self, allocation: &Allocation) -> Holdings {
         let k = self.problem.kinds();
-        let mut x = vec![0.0; self.problem.users.len() * k];
+        let (x, used) = (vec![0.0; self.problem.users.len() * k], vec![0.0; k]);
+        let mut held = Holdings { x, used, shared: BTreeMap::new() };
+        let whose = |user: u32| self.single.as_ref().map_or(user as usize, |(_, of)| of[user as usize]);
         for grant in allocation.grants() {
-            // The question has no pairs, so no policy can grant one.
-            let (Members::One(user) | Members::Two(user, _)) = grant.members;
-            let l = self.single.as_ref().map_or(user as usize, |(_, of)| of[user as usize]);
-            x[l * k + grant.kind.index()] += grant.gangs * f64::from(self.problem.users[l].gang);
+            let j = grant.kind.index();
+            match grant.members {
+                Members::One(user) => {
+                    let l = whose(user);
+                    let gpus = grant.gangs * f64::from(self.problem.users[l].gang);
+                    held.x[l * k + j] += gpus;
+                    held.used[j] += gpus;
+                }
+                Members::Two(a, b) => {
+                    let users = [whose(a), whose(b)];
+                    let [first, second] = users.map(|l| self.problem.users[l].workload);
+                    let (one, two) = self.problem.together(first, second, grant.kind).unwrap_or_default();
+                    for (l, rate) in users.into_iter().zip([one, two]) {
+                        held.x[l * k + j] += grant.gangs * rate / self.problem.rates(l)[j];
+                    }
+                    held.used[j] += grant.gangs;
+                    *held.shared.entry((users, j)).or_default() += grant.gangs;
+                }
+            }
         }
-        x
+        held
     }
+}
+
+/// The pairs of a question, for policies that put two jobs on one GPU.
+fn pairs(question: &Question, scale: f64) -> Vec<PairRates> {
+    let pair = |pair: &question::Pair| {
+        let ([a, b], [rate_a, rate_b]) = (pair.users, pair.rates);
+        let ((a, rate_a), (b, rate_b)) = if a <= b { ((a, rate_a), (b, rate_b)) } else { ((b, rate_b), (a, rate_a)) };
+        PairRates {
+            a: WorkloadId(a as u32),
+            b: WorkloadId(b as u32),
+            kind: KindId(pair.kind as u16),
+            rate_a: rate_a / scale,
+            rate_b: rate_b / scale,
+        }
+    };
+    question.pairs.iter().map(pair).collect()
 }
 
 /// The problem with power by the kinds' specifications: a GPU at work draws its most, and 1 W where the library does not

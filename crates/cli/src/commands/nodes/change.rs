@@ -80,6 +80,9 @@ pub(super) struct Add {
     /// Host memory for jobs, such as 256G [default: not counted]
     #[arg(long, value_name = "SIZE", value_parser = quantity::gib)]
     memory: Option<f64>,
+    /// Rack it stands in, or switch or NVLink domain: gangs are kept within one where they can be
+    #[arg(long, value_name = "NAME")]
+    rack: Option<String>,
     /// Configuration file that describes the kind, where the library lacks it
     #[arg(long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
@@ -145,6 +148,7 @@ impl Action {
                     gpus: *gpus,
                     cpus: add.cpus,
                     memory_gib: add.memory,
+                    rack: add.rack.clone(),
                 };
                 let ask = |client: &Client, _: &str| client.post("/v1/nodes", &request, None);
                 let text = |node: &api::Node| format!("{} added: {} × {}", node.name, node.gpus, node.kind);

@@ -9,7 +9,7 @@ fn kind(name: &str) -> Kind {
 }
 
 fn spec(name: &str, of: &str, gpus: u32) -> NodeSpec {
-    NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None }
+    NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None, rack: None }
 }
 
 fn cluster() -> Cluster {
@@ -106,7 +106,7 @@ fn any_change() -> impl Strategy<Value = ClusterChange> {
     let amount = || prop::option::of(0.0..100.0);
     prop_oneof![
         4 => (name(), kinds(), 0..6u32, amount(), amount()).prop_map(|(name, kind, gpus, cpus, memory_gib)| {
-            ClusterChange::Join(NodeSpec { name, kind, gpus, cpus, memory_gib })
+            ClusterChange::Join(NodeSpec { name, kind, gpus, cpus, memory_gib, rack: None })
         }),
         2 => name().prop_map(|node| ClusterChange::Remove { node, why: "old".into() }),
         1 => name().prop_map(|node| ClusterChange::Drain { node, why: "old".into(), deadline: Some(Time(7)) }),

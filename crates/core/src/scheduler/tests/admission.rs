@@ -19,6 +19,7 @@ impl Bench {
                 let cell = Estimate {
                     rate,
                     spread_rate: rate,
+                    racks_rate: 0.0,
                     partner_rate: 0.0,
                     watts: 100.0,
                     standard_error: 0.0,

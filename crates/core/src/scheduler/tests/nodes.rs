@@ -8,7 +8,7 @@ fn kind(name: &str) -> crate::Kind {
 }
 
 fn join(name: &str, of: &str, gpus: u32) -> ClusterChange {
-    ClusterChange::Join(NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None })
+    ClusterChange::Join(NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None, rack: None })
 }
 
 fn drain(name: &str, deadline: Option<Time>) -> ClusterChange {
@@ -72,6 +72,7 @@ fn a_new_kind_is_asked_for_before_anybody_goes_there() {
     let cell = Estimate {
         rate: 9.0,
         spread_rate: 9.0,
+        racks_rate: 0.0,
         partner_rate: 0.0,
         watts: 100.0,
         standard_error: 0.0,

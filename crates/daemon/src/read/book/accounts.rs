@@ -5,7 +5,7 @@ use crate::store::HistoryRow;
 use arles_core::engine::{JobMeter, KindMeter, Meters};
 use arles_core::estimate::{Observation, RateQuery};
 use arles_core::meter::Charge;
-use arles_core::{KindId, Time};
+use arles_core::{KindId, Spread, Time};
 use serde::{Deserialize, Serialize};
 
 /// Time between two samples of the counters, by the scheduler's clock.
@@ -194,13 +194,13 @@ impl Book {
     }
 
     /// What is estimated now of a cell that an engine may measure. (A pair is asked for with the lesser workload first.)
-    pub(crate) fn guess(&self, ask: &RateQuery, kind: KindId, spread: bool) -> Option<f64> {
+    pub(crate) fn guess(&self, ask: &RateQuery, kind: KindId, spread: Spread) -> Option<f64> {
         match ask.partner {
             Some(partner) if partner < ask.workload => {
                 let turned = RateQuery { workload: partner, gang: ask.gang, partner: Some(ask.workload) };
                 self.estimate(&turned, kind).map(|estimate| estimate.partner_rate)
             }
-            _ => self.estimate(ask, kind).map(|e| if spread { e.spread_rate } else { e.rate }),
+            _ => self.estimate(ask, kind).map(|e| e.rate_at(spread)),
         }
     }
 }

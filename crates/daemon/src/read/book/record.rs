@@ -8,7 +8,7 @@ use arles_api::JobState;
 use arles_core::engine::JobMeter;
 use arles_core::meter::Charge;
 use arles_core::scheduler::Reason;
-use arles_core::{JobId, JobSpec, KindId, Time, Work};
+use arles_core::{JobId, JobSpec, KindId, Spread, Time, Work};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct HeldGpus {
     pub(crate) kind: KindId,
     pub(crate) gpus: Vec<u32>,
-    pub(crate) spread: bool,
+    pub(crate) spread: Spread,
 }
 
 /// A job. Serialised in snapshots, and in the history when it is over.

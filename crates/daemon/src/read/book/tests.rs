@@ -102,7 +102,7 @@ fn a_snapshot_from_before_the_catalog_still_says_what_was_measured() {
     old.as_object_mut().expect("fields").remove("sightings");
     let mut book: Book = serde_json::from_value(old).expect("a book");
     book.keep_old_sightings();
-    let key = (RateQuery { workload: WorkloadId(0), gang: 1, partner: None }, KindId(0), false);
+    let key = (RateQuery { workload: WorkloadId(0), gang: 1, partner: None }, KindId(0), Spread::Packed);
     assert_eq!(book.sightings[&key], Sighting { first_estimate: Some(12.0), at: Time(7) });
     assert_eq!((book.old_measured[&key].mean_rate, book.old_measured[&key].times), (10.0, 4));
     assert!(serde_json::to_value(&book).expect("plain data").get("measured").is_none());

@@ -186,6 +186,7 @@ fn node(book: &Book, i: usize, asked_for: &[(f64, f64)]) -> api::Node {
         busy_cpus: asked_for[i].0,
         memory_gib: node.memory_gib,
         busy_memory_gib: asked_for[i].1,
+        rack: cluster.rack_of(NodeId(i as u32)).map(str::to_owned),
         drain,
         lost_gpus: status.map_or_else(Vec::new, |status| status.lost_gpus.clone()),
     }

@@ -257,7 +257,7 @@ impl View<'_> {
             kind: cluster.kind(held.kind).name.clone(),
             gpus: held.gpus.clone(),
             nodes,
-            spread: held.spread,
+            spread: held.spread.apart(),
             shared: other.is_some(),
             partner: other.filter(visible),
         })

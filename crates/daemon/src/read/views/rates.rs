@@ -6,8 +6,8 @@ use crate::read::book::{Book, OwnCell};
 use crate::read::views::Page;
 use crate::service::SharedEstimates;
 use arles_api as api;
-use arles_core::KindId;
 use arles_core::estimate::{Estimate, RateQuery, Source};
+use arles_core::{KindId, Spread};
 use arles_learn::Catalog;
 
 impl View<'_> {
@@ -80,7 +80,8 @@ impl View<'_> {
                             (own.map(|m| m.rate), own.and_then(|m| m.watts), own.map_or(0, |m| u64::from(m.times)))
                         }
                     };
-                    let first = book.sightings.get(&(*ask, kind, false)).and_then(|sighting| sighting.first_estimate);
+                    let first =
+                        book.sightings.get(&(*ask, kind, Spread::Packed)).and_then(|sighting| sighting.first_estimate);
                     cells.push(api::EstimateCell {
                         workload: name(ask.workload).to_owned(),
                         gang: ask.gang,
@@ -140,6 +141,6 @@ fn source(source: Source, may_tell: bool) -> &'static str {
 
 /// What was measured of a cell on a tenant's own runs, gangs close together before spread ones.
 fn own_cell<'b>(book: &'b Book, ask: &RateQuery, kind: KindId, tenant: u32) -> Option<&'b OwnCell> {
-    let of = |spread: bool| book.own_measured.get(&((*ask, kind, spread), tenant));
-    of(false).or_else(|| of(true))
+    let of = |spread: Spread| book.own_measured.get(&((*ask, kind, spread), tenant));
+    of(Spread::Packed).or_else(|| of(Spread::Nodes))
 }

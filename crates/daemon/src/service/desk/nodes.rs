@@ -70,7 +70,7 @@ impl Desk {
             return Err(Refusal::conflict("nodes", message, "begin a new journal with 'arles serve --state'"));
         }
         let (cpus, memory_gib) = (request.cpus, request.memory_gib);
-        let spec = NodeSpec { name: name.clone(), kind, gpus: request.gpus, cpus, memory_gib };
+        let spec = NodeSpec { name: name.clone(), kind, gpus: request.gpus, cpus, memory_gib, rack: request.rack };
         self.change_nodes(who, ClusterChange::Join(spec)).await?;
         self.node(who, &name)
     }
@@ -186,7 +186,11 @@ impl Desk {
 /// What turns one configured cluster into another. Nodes join before others leave, so that there are always some.
 fn differences(last: &Cluster, now: &Cluster) -> Vec<ClusterChange> {
     let same = |a: &Node, b: &Node| {
-        a.gpus == b.gpus && last.kind(a.kind) == now.kind(b.kind) && (a.cpus, a.memory_gib) == (b.cpus, b.memory_gib)
+        let racks = (a.rack.map(|rack| &last.racks()[rack.index()]), b.rack.map(|rack| &now.racks()[rack.index()]));
+        a.gpus == b.gpus
+            && last.kind(a.kind) == now.kind(b.kind)
+            && (a.cpus, a.memory_gib) == (b.cpus, b.memory_gib)
+            && racks.0 == racks.1
     };
     let named = |cluster: &Cluster| -> BTreeMap<String, Node> {
         cluster.present().map(|(_, node)| (node.name.clone(), node.clone())).collect()
@@ -200,6 +204,7 @@ fn differences(last: &Cluster, now: &Cluster) -> Vec<ClusterChange> {
             gpus: node.gpus,
             cpus: node.cpus,
             memory_gib: node.memory_gib,
+            rack: node.rack.map(|rack| now.racks()[rack.index()].clone()),
         })
     };
     let gone = last.present().filter(|(_, node)| !after.contains_key(&node.name));

@@ -125,6 +125,7 @@ impl Desk {
         let hash = access::hash(&secret);
         store.rotate_token(&old, &hash, now, expires, until).map_err(|error| not_written(&error))?;
         drop(store);
+        self.shared.leads()?;
         self.shared.load_tokens().map_err(|error| not_written(&error))?;
         Ok(api::Token { secret: Some(secret), ..shown(StoredToken { hash, expires, rotated: Some(now), ..old }) })
     }

@@ -115,7 +115,7 @@ impl<'p> Ledger<'p> {
             }
             None => {
                 let row = world.truth().alone(workload(job), gang.gpus.len() as u32);
-                let pace = row[kind.index()].expect("it runs there")[usize::from(start.spread)];
+                let pace = row[kind.index()].expect("it runs there")[start.spread.index()];
                 (pace.watts - idle_watts).max(0.0) * gang.gpus.len() as f64
             }
         }

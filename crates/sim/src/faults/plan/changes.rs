@@ -44,7 +44,7 @@ pub(super) fn are_drawn(root: &Rng) -> bool {
 pub(super) fn add_nodes(cluster: &mut Cluster, nodes: u64, rng: &mut Rng) {
     for n in 0..nodes {
         let kind = cluster.kinds()[rng.below(cluster.kinds().len() as u64) as usize].clone();
-        let spec = NodeSpec { name: format!("k{n}"), kind, gpus: 4, cpus: None, memory_gib: None };
+        let spec = NodeSpec { name: format!("k{n}"), kind, gpus: 4, cpus: None, memory_gib: None, rack: None };
         cluster.apply(&ClusterChange::Join(spec)).expect("a new node of a kind that is there");
     }
 }
@@ -59,7 +59,14 @@ pub(super) fn size_hosts(cluster: &mut Cluster, rng: &mut Rng) {
 
 fn host(cluster: &Cluster, node: &arles_core::Node, rng: &mut Rng) -> NodeSpec {
     let [cpus, memory_gib] = amounts(node.gpus, rng);
-    NodeSpec { name: node.name.clone(), kind: cluster.kind(node.kind).clone(), gpus: node.gpus, cpus, memory_gib }
+    NodeSpec {
+        name: node.name.clone(),
+        kind: cluster.kind(node.kind).clone(),
+        gpus: node.gpus,
+        cpus,
+        memory_gib,
+        rack: None,
+    }
 }
 
 /// CPUs and memory of a node with so many GPUs, where somebody counts them.

@@ -8,7 +8,7 @@ fn kind(name: &str) -> Kind {
 }
 
 fn spec(name: &str, of: &str, gpus: u32) -> NodeSpec {
-    NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None }
+    NodeSpec { name: name.into(), kind: kind(of), gpus, cpus: None, memory_gib: None, rack: None }
 }
 
 fn at(seconds: f64) -> Time {
@@ -36,7 +36,7 @@ fn world(options: WorldOptions) -> World {
 fn start(job: u64, fence: u64, kind: u16, gpus: &[u32]) -> Order {
     let gpus = gpus.iter().map(|&g| GpuId(g)).collect();
     let (job, fence, kind) = (JobId(job), Fence(fence), KindId(kind));
-    Order::Start(Start { job, fence, kind, gpus, spread: false, lease_seconds: 240.0 })
+    Order::Start(Start { job, fence, kind, gpus, spread: Spread::Packed, lease_seconds: 240.0 })
 }
 
 fn change(world: &mut World, now: f64, change: &ClusterChange) -> Vec<GangReport> {

@@ -1,21 +1,57 @@
 //! A question as JSON.
 
-use super::{Given, Kind, NUMBERS, Read, count_of, rate};
+use super::{Given, Kind, NUMBERS, Pair, Read, count_of, rate};
 use arles_core::library::suggestion;
 use serde_json::{Map, Value};
 
-/// Kinds and users as they are written.
-pub(super) fn read(text: &str, counts: Option<&[Kind]>) -> Read<(Vec<Kind>, Vec<Given>)> {
+/// Kinds, users and pairs as they are written.
+pub(super) fn read(text: &str, counts: Option<&[Kind]>) -> Read<(Vec<Kind>, Vec<Given>, Vec<Pair>)> {
     let value: Value = serde_json::from_str(text).map_err(|error| not_json(&error, text))?;
-    let fields = object(&value, "the question", &["kinds", "users"])?;
+    let fields = object(&value, "the question", &["kinds", "users", "pairs"])?;
     let kinds = list(fields, "kinds")?.iter().enumerate().map(|(i, kind)| read_kind(kind, i, counts));
     let kinds = kinds.collect::<Read<Vec<_>>>()?;
     if let Some(other) = counts.and_then(|counts| counts.iter().find(|kind| count_of(&kinds, &kind.name).is_none())) {
         return Err(format!("--gpus: there is no kind '{}' in the question; give a kind that is", other.name));
     }
     let users = list(fields, "users")?.iter().enumerate().map(|(i, user)| read_user(user, i, &kinds));
-    let users = users.collect::<Read<_>>()?;
-    Ok((kinds, users))
+    let users = users.collect::<Read<Vec<Given>>>()?;
+    let pairs = match fields.get("pairs").filter(|value| !value.is_null()) {
+        None => Vec::new(),
+        Some(Value::Array(list)) => {
+            list.iter().enumerate().map(|(i, pair)| read_pair(pair, i, &kinds, &users)).collect::<Read<_>>()?
+        }
+        Some(other) => return Err(format!("pairs is {}; expected a list", brief(other))),
+    };
+    Ok((kinds, users, pairs))
+}
+
+fn read_pair(value: &Value, index: usize, kinds: &[Kind], users: &[Given]) -> Read<Pair> {
+    let what = format!("pairs[{index}]");
+    let fields = object(value, &what, &["users", "kind", "rates"])?;
+    let two = |field: &str, of: &str| match required(fields, field, &format!("{field} of {what}"))? {
+        Value::Array(list) => <&[Value; 2]>::try_from(list.as_slice())
+            .map_err(|_| format!("{field} of {what} has {} entries; expected two {of}", list.len())),
+        other => Err(format!("{field} of {what} is {}; expected a list of two {of}", brief(other))),
+    };
+    let find = |value: &Value, list: &str, names: &mut dyn Iterator<Item = &str>| {
+        let names: Vec<&str> = names.collect();
+        let name = value.as_str().ok_or_else(|| format!("{what} names {}; expected a text", brief(value)))?;
+        names.iter().position(|known| *known == name).ok_or_else(|| {
+            let near = suggestion(name, names.iter().copied());
+            format!("{what} names '{name}'{near}; expected one of the {list} of the question")
+        })
+    };
+    let user = |value: &Value| find(value, "users", &mut users.iter().map(|user| user.name.as_str()));
+    let [first, second] = two("users", "names")?;
+    let members = [user(first)?, user(second)?];
+    let kind = required(fields, "kind", &format!("kind of {what}"))?;
+    let kind = find(kind, "kinds", &mut kinds.iter().map(|kind| kind.name.as_str()))?;
+    let [first, second] = two("rates", "numbers")?;
+    let read = |value: &Value, member: usize| {
+        let (user, kind) = (&users[member].name, &kinds[kind].name);
+        rate(number(value, &format!("rates of {what}"))?, value, user, kind)
+    };
+    Ok(Pair { users: members, kind, rates: [read(first, members[0])?, read(second, members[1])?] })
 }
 
 fn read_kind(value: &Value, index: usize, counts: Option<&[Kind]>) -> Read<Kind> {

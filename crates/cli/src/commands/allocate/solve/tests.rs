@@ -159,3 +159,29 @@ fn prices_do_not_jump_with_the_decimals_of_a_cap() {
         }
     }
 }
+
+/// Two jobs that each keep three quarters of their rate beside each other are worth one and a half GPUs on one.
+#[test]
+fn pairs_of_a_question_are_used_by_policies_that_share() {
+    let text = r#"{"kinds": [{"name": "v100", "count": 1}],
+        "users": [{"name": "ann", "rates": [4], "jobs": 1}, {"name": "bob", "rates": [2], "jobs": 1}],
+        "pairs": [{"users": ["bob", "ann"], "kind": "v100", "rates": [1.5, 3]}]}"#;
+    let question = Question::read(text, Spelling::Json, None).expect("a question");
+    for (policy, utilities, shared) in [("max-min-packed", [3.0, 1.5], 1), ("max-min-fairness", [2.0, 1.0], 0)] {
+        let solved = solve(find_policy(policy).expect("in the table"), &question).expect("an answer");
+        for (found, expected) in solved.utilities.iter().zip(utilities) {
+            assert!((found - expected).abs() < 1e-5, "{policy}: {:?}", solved.utilities);
+        }
+        assert_eq!(solved.shared.len(), shared, "{policy}: {:?}", solved.shared);
+        assert!((solved.used[0] - 1.0).abs() < 1e-6, "one GPU is in use: {:?}", solved.used);
+    }
+    for (wrong, said) in [
+        (text.replace("[\"bob\", \"ann\"]", "[\"bob\", \"amn\"]"), "did you mean ann?"),
+        (text.replace("[1.5, 3]", "[1.5, 5]"), "expected at most its rate alone, 4"),
+        (text.replace("\"v100\", \"rates\"", "\"k80\", \"rates\""), "expected one of the kinds of the question"),
+        (text.replace("[1.5, 3]", "[1.5]"), "expected two numbers"),
+    ] {
+        let refused = Question::read(&wrong, Spelling::Json, None).expect_err("refused");
+        assert!(refused.contains(said), "{refused}");
+    }
+}

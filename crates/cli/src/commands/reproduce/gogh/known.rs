@@ -71,7 +71,7 @@ pub(super) fn measured(setup: &Setup<'_>, names: &[Name]) -> Result<Catalog> {
     for w in 0..names.len() {
         for gang in GANGS {
             for (j, pace) in truth.alone(id(w), gang).iter().enumerate() {
-                if let Some([packed, _]) = pace {
+                if let Some([packed, _, _]) = pace {
                     put(w, None, j, gang, packed.rate, packed.watts)?;
                 }
             }

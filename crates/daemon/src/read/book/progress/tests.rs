@@ -40,7 +40,8 @@ fn book() -> Book {
 }
 
 fn set(book: &mut Book, at: f64, job: u64, state: JobState) {
-    let held = (state != JobState::Waiting).then(|| HeldGpus { kind: KindId(0), gpus: vec![0], spread: false });
+    let held =
+        (state != JobState::Waiting).then(|| HeldGpus { kind: KindId(0), gpus: vec![0], spread: Spread::Packed });
     let update = JobUpdate {
         job: JobId(job),
         state,
@@ -134,7 +135,7 @@ fn an_engine_is_heard_for_the_power_of_a_job_that_measures_itself() {
     let engine = |at: f64| Observation {
         ask,
         kind: KindId(0),
-        spread: false,
+        spread: Spread::Packed,
         rate: 7.0,
         watts: 200.0,
         at: seconds(at),

@@ -1,0 +1,187 @@
+//! The NVIDIA GPUs of this machine, through NVML, the driver's own library.
+//!
+//! The library is loaded when it is asked for, so the same binary runs on machines without a GPU. A card is known by its UUID: numbers may
+//! change when a card is lost. Energy is the card's own counter where it has one (Volta and later), which is exact however seldom it is read; older
+//! cards only say what they draw now.
+
+use super::meter::{GpuMeter, GpuReading};
+use arles_core::{Kind, Library};
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use serde::Serialize;
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// A card that was found.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Card {
+    /// The driver's number of it.
+    pub index: u32,
+    /// What never changes about it, and what `CUDA_VISIBLE_DEVICES` takes.
+    pub uuid: String,
+    /// The driver's name of its model.
+    pub name: String,
+    /// Name of its kind in the library; `None` where the library has no such.
+    pub kind: Option<String>,
+    /// Device memory.
+    pub memory_gib: f64,
+    /// Whether it counts energy; else energy is the power at each reading times the time between readings.
+    pub counts_energy: bool,
+    /// The power limit in force.
+    pub limit_watts: Option<f64>,
+    /// Least and largest limit that it can be given.
+    pub limits_watts: Option<(f64, f64)>,
+}
+
+/// A process that uses a card.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CardUser {
+    /// Its process.
+    pub pid: u32,
+    /// The job that it belongs to, by its environment, where that can be read.
+    pub job: Option<u64>,
+}
+
+/// The driver's library, and the cards that it shows.
+pub struct Nvidia {
+    nvml: Nvml,
+    cards: Vec<Card>,
+}
+
+impl Nvidia {
+    /// Loads the library and looks for cards.
+    ///
+    /// # Errors
+    /// A sentence, when there is no driver, or it does not answer.
+    pub fn open() -> Result<Self, String> {
+        let nvml = Nvml::init().map_err(|error| match error {
+            NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
+                "there is no NVIDIA driver on this machine (libnvidia-ml.so was not found)".to_owned()
+            }
+            error => format!("the NVIDIA driver does not answer: {error}"),
+        })?;
+        let count = nvml.device_count().map_err(|error| format!("the NVIDIA driver does not answer: {error}"))?;
+        let mut cards = Vec::new();
+        for index in 0..count {
+            // A card that has fallen off the bus keeps its number and answers nothing.
+            if let Ok(card) = nvml.device_by_index(index).and_then(|device| card(index, &device)) {
+                cards.push(card);
+            }
+        }
+        Ok(Self { nvml, cards })
+    }
+
+    /// The cards, in the driver's order.
+    #[must_use]
+    pub fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
+    /// The cards of each kind. Those that the library does not know are left out, and named.
+    #[must_use]
+    pub fn inventory(&self) -> Inventory {
+        let mut inventory = Inventory::default();
+        for card in &self.cards {
+            match &card.kind {
+                None => inventory.unknown.push(card.name.clone()),
+                Some(kind) => match inventory.kinds.iter_mut().find(|(known, _)| known == kind) {
+                    Some((_, uuids)) => uuids.push(card.uuid.clone()),
+                    None => inventory.kinds.push((kind.clone(), vec![card.uuid.clone()])),
+                },
+            }
+        }
+        inventory
+    }
+
+    /// Reads a card by its UUID.
+    ///
+    /// # Errors
+    /// A sentence, when the card is not there or cannot be read.
+    pub fn look(&self, uuid: &str) -> Result<GpuReading, String> {
+        let card = self.cards.iter().find(|card| card.uuid == uuid);
+        let card = card.ok_or_else(|| format!("there is no card '{uuid}'; 'arles gpus' lists those that there are"))?;
+        let device = self.nvml.device_by_uuid(uuid).map_err(|error| lost(card, &error))?;
+        reading(&device, card).map_err(|error| lost(card, &error))
+    }
+
+    /// Who uses a card now.
+    #[must_use]
+    pub fn users(&self, uuid: &str) -> Vec<CardUser> {
+        let processes = self.nvml.device_by_uuid(uuid).and_then(|device| device.running_compute_processes());
+        let user = |pid: u32| CardUser { pid, job: job_of(pid) };
+        processes.map_or_else(|_| Vec::new(), |processes| processes.iter().map(|process| user(process.pid)).collect())
+    }
+}
+
+/// What a machine has.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Inventory {
+    /// Kinds in the order they were found, with the UUIDs of their cards.
+    pub kinds: Vec<(String, Vec<String>)>,
+    /// Names of cards that the library does not know.
+    pub unknown: Vec<String>,
+}
+
+fn card(index: u32, device: &Device<'_>) -> Result<Card, NvmlError> {
+    let name = device.name()?;
+    let watts = |milliwatts: u32| f64::from(milliwatts) / 1e3;
+    let limits = device.power_management_limit_constraints().ok();
+    Ok(Card {
+        index,
+        uuid: device.uuid()?,
+        kind: Library::builtin().kind(&name).ok().map(|kind| kind.name.clone()),
+        name,
+        memory_gib: device.memory_info()?.total as f64 / GIB,
+        counts_energy: device.total_energy_consumption().is_ok(),
+        limit_watts: device.enforced_power_limit().ok().map(watts),
+        limits_watts: limits.map(|limits| (watts(limits.min_limit), watts(limits.max_limit))),
+    })
+}
+
+fn reading(device: &Device<'_>, card: &Card) -> Result<GpuReading, NvmlError> {
+    let joules = if card.counts_energy { Some(device.total_energy_consumption()? as f64 / 1e3) } else { None };
+    let utilisation = device.utilization_rates().ok();
+    let throttled = device.current_throttle_reasons().unwrap_or(ThrottleReasons::empty());
+    let ecc = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
+    Ok(GpuReading {
+        watts: f64::from(device.power_usage()?) / 1e3,
+        joules,
+        utilisation: utilisation.as_ref().map(|rates| f64::from(rates.gpu) / 100.0),
+        memory_utilisation: utilisation.as_ref().map(|rates| f64::from(rates.memory) / 100.0),
+        memory_gib: device.memory_info().ok().map(|memory| memory.used as f64 / GIB),
+        celsius: device.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
+        clock_mhz: device.clock_info(Clock::SM).ok().map(f64::from),
+        limit_watts: device.enforced_power_limit().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
+        power_capped: throttled.contains(ThrottleReasons::SW_POWER_CAP),
+        slowed_down: throttled.intersects(ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::SW_THERMAL_SLOWDOWN),
+        ecc_errors: ecc.ok(),
+    })
+}
+
+fn lost(card: &Card, error: &NvmlError) -> String {
+    match error {
+        NvmlError::GpuLost | NvmlError::NotFound => {
+            format!("GPU {} ({}, {}) has fallen off the bus; see the kernel's log", card.index, card.name, card.uuid)
+        }
+        error => format!("GPU {} ({}, {}) cannot be read: {error}", card.index, card.name, card.uuid),
+    }
+}
+
+/// The job that a process belongs to, by the variable that every program is told.
+fn job_of(pid: u32) -> Option<u64> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let variable = environment.split(|&byte| byte == 0).find_map(|variable| variable.strip_prefix(b"ARLES_JOB="))?;
+    std::str::from_utf8(variable).ok()?.parse().ok()
+}
+
+impl GpuMeter for Nvidia {
+    fn read(&mut self, device: &str, _: &Kind, _: bool) -> Result<GpuReading, String> {
+        self.look(device)
+    }
+
+    fn measures(&self) -> bool {
+        true
+    }
+}
