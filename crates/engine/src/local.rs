@@ -227,9 +227,22 @@ impl Local {
         now
     }
 
+    /// Energy counts from here on: what counters show now is nobody's.
+    fn begin_counting(&mut self) {
+        for (_, node) in self.cluster.present() {
+            for gpu in node.gpu_range() {
+                let (at, kind) = (gpu as usize, self.cluster.kind(node.kind));
+                if let Ok(reading) = self.meter.read(&self.devices[at], kind, false) {
+                    self.watts[at] = reading.watts as f32;
+                    self.counters[at] = reading.joules;
+                }
+            }
+        }
+    }
+
     /// Everything since the last call belongs to whoever held the GPUs in that time.
     fn count(&mut self, now: Time) {
-        let Some(since) = self.settled else { return };
+        let Some(since) = self.settled else { return self.begin_counting() };
         let seconds = now.since(since);
         let mut holders: Vec<Vec<JobId>> = vec![Vec::new(); self.cluster.gpus()];
         for (&id, job) in &self.jobs {

@@ -4,7 +4,7 @@ use arles_core::engine::{Engine, LiveJob, OrderReply};
 use arles_core::scheduler::{GangEvent, GangReport, GangState};
 use arles_core::{Cluster, JobId, JobSpec, Library, Program, Script, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
-use arles_engine::{Local, LocalOptions, Nominal};
+use arles_engine::{Local, LocalOptions, Nominal, Recorded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -255,5 +255,43 @@ fn who_does_not_stop_is_killed_with_everything_it_started() {
     assert!(matches!(told(&mut engine, [1])[0].event, GangEvent::Stopped(_)));
     let left = std::process::Command::new("pgrep").args(["-f", "sleep 77.123"]).output().expect("pgrep is there");
     assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// What an H200 said while nothing ran on it, then large products of matrices, then nothing again: a reading a second, as
+/// `arles agent --record` wrote it down.
+#[test]
+fn all_that_a_card_counted_is_charged_to_somebody() {
+    let session = include_str!("recorded/h200.jsonl");
+    let counts: Vec<f64> = session
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a reading"))
+        .map(|line| line["said"]["Ok"]["joules"].as_f64().expect("this card counts"))
+        .collect();
+    let counted = counts[counts.len() - 1] - counts[0];
+    let folder = folder();
+    let kind = arles_core::Library::builtin().kind("h200").expect("in the library").clone();
+    let cluster = arles_core::Cluster::uniform(vec![kind], &[1], 8).expect("a cluster");
+    let devices = BTreeMap::from([(cluster.nodes()[0].name.clone(), vec!["GPU-0".to_owned()])]);
+    let meter = Recorded::read_lines(session).expect("a session");
+    let mut engine = Local::open(cluster, LocalOptions { devices, ..options(&folder) }, Box::new(meter))
+        .expect("the folder can be used");
+    assert!(engine.measures());
+    let at = |second: usize| Time::from_seconds(second as f64);
+    engine.add_job(at(0), &job_of(1, 1, shell("sleep 100"))).expect("it answers");
+    engine.apply(at(1), &start(1, 1, &[0], 60.0)).expect("it answers");
+    (2..counts.len()).for_each(|second| drop(engine.poll(at(second)).expect("it answers")));
+    let report = engine.survey(at(counts.len()), at(counts.len())).expect("it answers");
+    let kind = &report.meters.kinds[0];
+    let used = kind.used.idle_joules + kind.used.active_joules;
+    let charged = report.meters.jobs[0].charge.total();
+    assert!(
+        (used + kind.unused_joules - counted).abs() < 1e-6 * counted,
+        "{used} + {} of {counted}",
+        kind.unused_joules
+    );
+    assert!((charged - used).abs() < 1e-6 * counted, "{charged} J are the job's, {used} J were used");
+    assert!(charged > 3000.0, "it computed: {charged} J");
+    engine.sync_jobs(at(counts.len() + 1), &[]).expect("it ends what it started");
     std::fs::remove_dir_all(folder).expect("ours");
 }

@@ -24,7 +24,7 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9470")]
     listen: SocketAddr,
     /// Time between two readings of every card
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::positive_seconds)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = pace)]
     every: f64,
     /// End after this long [default: go on until stopped]
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::positive_seconds)]
@@ -32,6 +32,15 @@ pub(crate) struct Agent {
     /// Write every reading to this file, a JSON object to a line
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+}
+
+/// A pause between readings: short, but never none.
+fn pace(text: &str) -> Result<f64, String> {
+    let seconds = quantity::seconds(text)?;
+    match (0.01..=3600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err(format!("'{text}' is no pause between readings; expected 10ms to 1h")),
+    }
 }
 
 /// How long a scraper may take to say what it wants, and how much it may say.

@@ -24,16 +24,17 @@ use arles_lp::{Budget, Clarabel, Model, Solver};
 use packing::{Item, best};
 
 /// Gangs are small beside their kind when the kind has more than this many times as many GPUs.
-const SMALL_PART: f64 = 4.0;
-/// Problems beyond these sizes are left alone: what is lost there is small, or finding out takes too long.
-const MOST_USERS: usize = 200;
-const MOST_GPUS: f64 = 512.0;
+const SMALL_PART: f64 = 2.0;
+/// Problems beyond these sizes are left alone: what is lost there is small, or finding out takes too long. (A few milliseconds are well spent
+/// on shares that will stand for long; where users are many they come and go, and shares with them.)
+const MOST_USERS: usize = 16;
+const MOST_GPUS: f64 = 64.0;
 /// Shares that can be had up to this part need no other kinds.
 const GOOD_ENOUGH: f64 = 0.98;
 /// Other kinds must gain this much of everybody's share.
 const WORTH_IT: f64 = 0.01;
 /// Packings that are tried at most.
-const MOST_PACKINGS: usize = 80;
+const MOST_PACKINGS: usize = 40;
 /// The search ends when a packing would raise the bound by no more than this part.
 const GAP: f64 = 1e-3;
 /// Shares below this are a solver's rounding errors.

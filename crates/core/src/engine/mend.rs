@@ -110,7 +110,7 @@ mod tests {
     use crate::estimate::{Observation, RateQuery};
     use crate::meter::Charge;
     use crate::scheduler::{Fence, GangState, ObservedGang, ObservedNode, Survey};
-    use crate::{GpuId, JobId, KindId, Library, NodeId, Time, WorkloadId};
+    use crate::{GpuId, JobId, KindId, Library, NodeId, Spread, Time, WorkloadId};
 
     fn meter(job: u64, gpu_seconds: f64) -> JobMeter {
         JobMeter { job: JobId(job), charge: Charge::default(), gpu_seconds, steps: 1.0, rate: 1.0 }
@@ -121,7 +121,7 @@ mod tests {
         let seen = |rate, kind| Observation {
             ask,
             kind: KindId(kind),
-            spread: false,
+            spread: Spread::Packed,
             rate,
             watts: 1.0,
             at: Time(1),

@@ -9,7 +9,7 @@ use crate::allocate::Problem;
 const MOST_EXACT: u32 = 1024;
 
 /// Most steps of the dynamic program over all kinds at once.
-const MOST_STEPS: usize = 400_000;
+const MOST_STEPS: usize = 100_000;
 
 /// Gangs of every user on every kind (row-major) whose values add up to most, all kinds at once and no user with more gangs than jobs;
 /// `None` where that takes too long.
