@@ -193,7 +193,7 @@ fn the_cluster_and_its_rules() {
     assert!(
         daemon
             .says("nodes -o csv")
-            .starts_with("node,kind,state,watts,busy,gpus,cpus,memory_gib,why\nv100-000,v100,up,")
+            .starts_with("node,kind,state,watts,busy,gpus,cpus,memory_gib,rack,why\nv100-000,v100,up,")
     );
     assert!(daemon.says("tenants set robots 3").starts_with("robots: weight 3.00, 50.0 % of the cluster"));
     assert_eq!(daemon.json("tenants")[2]["name"], "robots");
@@ -373,7 +373,7 @@ fn run(daemon: &Daemon, job: Option<&str>, arguments: &[&str]) -> Ran {
 fn quotas_are_set_tenants_removed_and_what_a_restart_finds_otherwise_is_said() {
     let daemon = Daemon::open("client-quota");
     let said = daemon.json("tenants quota vision --gpus 2 --gpu-hours 500 --submits 600/min");
-    assert_eq!(said["quota"].to_string(), r#"{"gpus":2,"gpu_hours":500.0,"submits_per_second":10.0}"#);
+    assert_eq!(said["quota"], serde_json::json!({"gpus": 2, "gpu_hours": 500.0, "submits_per_second": 10.0}));
     let said = daemon.says("tenants quota vision --gpu-hours none");
     assert!(said.contains("GPUs at once") && said.contains("none"), "{said}");
     let quota = daemon.json("tenants quota vision")["quota"].to_string();

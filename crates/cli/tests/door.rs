@@ -266,7 +266,9 @@ fn a_secret_is_not_made_where_it_cannot_be_kept() {
 
     says(folder, "token create ci --scope read --expires 90d --to ci.token");
     let listed = says(folder, "token list");
-    assert!(listed.contains("in 89d23h") && listed.contains("never"), "{listed}");
+    // Less the moment since it was made, if that is a second or more.
+    let ends = listed.contains("in 90d") || listed.contains("in 89d23h");
+    assert!(ends && listed.contains("never"), "{listed}");
     says(folder, "tenants --token-file ci.token");
     assert!(says(folder, "token list").contains("ago"));
     says(folder, "token rotate ci --overlap 1h --to new.token");

@@ -527,6 +527,8 @@ fn as_version_2(path: &Path) {
              ALTER TABLE journal DROP COLUMN by; ALTER TABLE journal DROP COLUMN chain;
              ALTER TABLE snapshot DROP COLUMN chain; ALTER TABLE snapshot DROP COLUMN seal;
              ALTER TABLE meta DROP COLUMN seal; ALTER TABLE token DROP COLUMN seal;
+             ALTER TABLE token DROP COLUMN expires; ALTER TABLE token DROP COLUMN used; ALTER TABLE token DROP COLUMN rotated;
+             ALTER TABLE token DROP COLUMN id; DROP TABLE old_secret;
              PRAGMA user_version = 2;",
         )
         .expect("older");

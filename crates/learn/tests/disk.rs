@@ -203,7 +203,7 @@ fn nonsense_changes_nothing() {
     for (k, cell, why) in [
         (key("", None), stated(1.0), "the name \"\" is empty"),
         (key("a", Some("")), stated(1.0), "is empty"),
-        (key("a\nb", None), stated(1.0), "has a control character"),
+        (key("a\nb", None), stated(1.0), "has a control or invisible character"),
         (key("a", None), stated(f64::NAN), "a rate of NaN"),
         (key("a", None), Cell { at: Time(u64::MAX), ..stated(1.0) }, "before the year 10000"),
         (key("a", None), Cell { standard_error: 1e200, ..stated(1.0) }, "a standard error of"),

@@ -41,18 +41,12 @@ const STEPS: &[&str] = &["
     CREATE INDEX deed_of_job ON deed (job, id);
     CREATE INDEX deed_at ON deed (at);
     CREATE INDEX past_ended ON past (ended);
-",
-    // Tokens that expire, are replaced, and say when they were used. A secret that was replaced is kept, so that its user can be told.
-    "
     ALTER TABLE token ADD COLUMN expires INTEGER;
     ALTER TABLE token ADD COLUMN used INTEGER;
     ALTER TABLE token ADD COLUMN rotated INTEGER;
-    CREATE TABLE old_secret (hash TEXT PRIMARY KEY, name TEXT NOT NULL, until INTEGER NOT NULL) STRICT;
-",
-    // What tells a token from a later one of the same name, whatever its secret is.
-    "
     ALTER TABLE token ADD COLUMN id TEXT;
     UPDATE token SET id = substr(hash, 1, 16);
+    CREATE TABLE old_secret (hash TEXT PRIMARY KEY, name TEXT NOT NULL, until INTEGER NOT NULL) STRICT;
 "];
 
 /// Refuses files that are something else, or newer than this program.

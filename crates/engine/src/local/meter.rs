@@ -65,7 +65,7 @@ impl GpuMeter for Nominal {
 pub struct RecordedReading {
     /// Name of the GPU.
     pub gpu: String,
-    /// What it said.
+    /// Its answer, or the sentence that it cannot be read.
     pub said: Result<GpuReading, String>,
 }
 

@@ -41,7 +41,7 @@ fn what_makes_no_sense_changes_nothing() {
     refused(&Join(spec("c", "v100", 1025)), "node 'c' has 1025 GPUs; give it 1 to 1024");
     refused(
         &Join(spec("a b", "v100", 1)),
-        "'a b' is no name for a node or a kind; use 1 to 253 characters without blanks",
+        "'a b' is no name for a node, a rack or a kind; use 1 to 253 characters without blanks",
     );
     refused(
         &Join(NodeSpec { cpus: Some(f64::NAN), ..spec("c", "v100", 1) }),
