@@ -173,7 +173,7 @@ pub struct ArrayRequest {
     #[schemars(range(min = 1, max = 4_000_000_000_u32))]
     pub step: Option<u32>,
     /// The indices themselves.
-    #[schemars(length(max = 10_000))]
+    #[schemars(length(max = 10_000), inner(range(min = 0, max = 4_000_000_000_u32)))]
     pub indices: Vec<u32>,
     /// Tasks that may run at once; 0 for all.
     #[schemars(range(min = 0, max = 1_000_000))]

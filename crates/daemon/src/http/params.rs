@@ -192,8 +192,12 @@ impl Params {
             (Ok(_), Err(text)) => Err(Refusal::unprocessable("out-of-range", text, hint)),
             // 4.0 is whole to JSON Schema, and not to serde.
             (Err(error), Ok(())) if !error.to_string().starts_with("duplicate field") => {
+                let as_it_was = plain.clone();
                 schema_check::make_whole(&mut plain);
-                serde_json::from_value(plain).map_err(|_| unreadable(&error))
+                // What is still wrong then is what was wrong; where nothing was made whole, the first reading knows the place.
+                let told = |still: serde_json::Error, same: bool| unreadable(if same { &error } else { &still });
+                let same = plain == as_it_was;
+                serde_json::from_value(plain).map_err(|still| told(still, same))
             }
             (Err(error), _) => Err(unreadable(&error)),
         }
