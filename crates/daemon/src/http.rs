@@ -25,6 +25,7 @@ mod server;
 mod standby;
 mod stream;
 mod tls;
+mod turns;
 
 pub use backend::{Backend, Ending};
 pub use call::{ApiCall, ApiReply};

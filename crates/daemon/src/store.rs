@@ -3,7 +3,7 @@
 //! Write-ahead log, synced at every commit. One connection writes, owned by the loop; any number read beside it. What is in it:
 //!
 //! - `journal`: entries since the last snapshots, each with who asked for it, a digest of what followed from it, and a hash of it and of all
-//!   before it ([`chain`]);
+//!   before it (`chain.rs`);
 //! - `snapshot`, `snapshot_part`: the whole state as of an entry, written in pieces so that no commit waits long, valid once complete
 //!   and only if its checksum is right. The two newest are kept, and the entries since the older of them: should the newest be
 //!   damaged, the older still leads to the same state;
@@ -11,7 +11,7 @@
 //! - `deed`: who changed what, from where; it outlives the entries;
 //! - `token`, `old_secret`: hashes of secrets, and of those that were replaced; `meta`: what there is once. Their rows carry seals.
 //!
-//! Beside the file lies the [`mark`], which knows how far the journal goes. Folder and files are their owner's alone ([`private`]).
+//! Beside the file lies the `mark.rs`, which knows how far the journal goes. Folder and files are their owner's alone (`private.rs`).
 //!
 //! A file of a newer version is refused; an older one is brought up to date in one transaction. A lock file keeps a second daemon out.
 

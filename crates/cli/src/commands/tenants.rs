@@ -185,6 +185,8 @@ fn quota_table(tenant: &Tenant) -> Table {
         ("submissions per second", None, quota.submits_per_second),
     ];
     let number = |value: Option<f64>, missing: &str| match value {
+        // A limit of 8 GPUs is 8, not 8.000.
+        Some(value) if value.fract() == 0.0 => Cell::number(format!("{value}"), value),
         Some(value) => Cell::number(shown((value * 1000.0).round() / 1000.0, 4), value),
         None => Cell::number(missing.to_owned(), f64::NAN),
     };

@@ -46,7 +46,7 @@ impl Verify {
             let path = self.path.display();
             writeln!(
                 out,
-                "{path}: sound. {entries} entries up to {last_entry}, {hashed_entries} with a hash; {snapshots} snapshots; {replayed} entries \
+                "{path}: sound. {entries} entries up to {last_entry}, {hashed_entries} with a hash; snapshots: {snapshots}; {replayed} entries \
                  replayed; {live_jobs} live jobs"
             )?;
         }

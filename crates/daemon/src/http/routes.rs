@@ -202,6 +202,11 @@ impl Route {
         matches!(self.path, "/healthz" | "/readyz")
     }
 
+    /// Whether it answers with a page of a list, which takes long to make.
+    pub(super) fn lists(&self) -> bool {
+        self.verb == Verb::Get && self.parameters.iter().any(|parameter| parameter.name == "limit")
+    }
+
     /// The schema of its body with everything in place, if it takes one.
     pub(super) fn limits(&self) -> Option<&'static serde_json::Value> {
         self.body.and_then(|_| LIMITS.get(self.id))

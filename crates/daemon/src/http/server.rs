@@ -10,6 +10,7 @@ use super::params::{Params, short};
 use super::remote::Remote;
 use super::routes::{self, Route, RouteMatch, Target};
 use super::seats::Ticket;
+use super::turns::Turns;
 use super::{Options, assets, authorize, internal, openapi, stream};
 use crate::Refusal;
 use crate::access::Caller;
@@ -55,6 +56,7 @@ pub(super) struct Server<B> {
     log_requests: bool,
     openapi: Bytes,
     listeners: Arc<Seats>,
+    turns: Turns,
     stop: watch::Receiver<bool>,
     /// Number of the last request, for the log and whoever wants to find a request in it.
     requests: AtomicU64,
@@ -69,6 +71,7 @@ impl<B: Backend> Server<B> {
             log_requests: options.log_requests,
             openapi: openapi::text().into(),
             listeners: Seats::new(listener_limits(options.listeners)),
+            turns: Turns::default(),
             stop,
             requests: AtomicU64::new(0),
         }
@@ -142,6 +145,10 @@ impl<B: Backend> Server<B> {
         }
         let body = if route.body.is_some() { self.read(&head.headers, body).await? } else { Bytes::new() };
         let params = Params::read(route, segment, head.uri.query(), &head.headers, body)?;
+        let _turn = match &who {
+            Some(who) if route.lists() => Some(self.turns.wait(who).await),
+            _ => None,
+        };
         let mut answer = self.ask(route, who, (route.handler)(&params)?).await?;
         if let (Either::Right(frames), Some(secret)) = (answer.body_mut(), authorize::bearer(&head.headers)) {
             frames.end_with(self.backend.token_ended(secret));

@@ -49,6 +49,14 @@ fn words(machine: &StateMachine, entry: &Entry) -> Option<Words> {
             };
             Words { tenant: Some(set.name.clone()), ..about_all("tenant", text) }
         }
+        Entry::Input(Input::Quota(name, quota)) => {
+            let text = format!("set the quota of tenant {name}: {}", quota.words());
+            Words { tenant: Some(name.clone()), ..about_all("tenant", text) }
+        }
+        Entry::Input(Input::RemoveTenant { name, cancel }) => {
+            let and = if *cancel { " and cancelled its jobs" } else { "" };
+            Words { tenant: Some(name.clone()), ..about_all("tenant", format!("removed tenant {name}{and}")) }
+        }
         Entry::Input(Input::Cluster(change)) => about_all("node", node(change)),
         other => {
             let text = serde_json::to_string(other).unwrap_or_default();
