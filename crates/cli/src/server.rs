@@ -449,4 +449,14 @@ mod tests {
             assert_eq!(token_file_name(url), None, "{url}");
         }
     }
+
+    #[test]
+    fn a_refusal_is_wrong_input_and_silence_a_failure() {
+        let body = api::FaultBody { code: "x".into(), message: "m".into(), hint: "h".into() };
+        let refusal = |status| fault(ClientError::Refused { status, fault: body.clone(), retry_after_seconds: None });
+        let failed = |error: &anyhow::Error| error.downcast_ref::<Hinted>().is_some_and(Hinted::is_failure);
+        assert!(!failed(&refusal(422)) && !failed(&refusal(403)));
+        assert!(failed(&refusal(503)) && failed(&refusal(429)));
+        assert!(failed(&fault(ClientError::Unreachable("nobody answers; why?".into()))));
+    }
 }
