@@ -10,27 +10,9 @@ use arles_daemon::desk::{ConfiguredSharing, JobsQuery, Page};
 use arles_daemon::http;
 use arles_daemon::service::{Options, SharedEstimates};
 use common::live::Live;
-use common::{Folder, block, cluster, header, request, start, wait_until};
+use common::{Folder, admin, block, cluster, fast, header, of, request, start, wait_until};
 use serde_json::json;
 use std::io::{Read, Write};
-
-fn fast() -> Options {
-    Options { speed: 3600.0, ..Options::default() }
-}
-
-fn admin() -> Caller {
-    Caller::loopback()
-}
-
-fn of(tenant: &str) -> Caller {
-    Caller {
-        name: tenant.to_owned(),
-        id: tenant.to_owned(),
-        scope: Scope::Tenant,
-        tenant: Some(tenant.to_owned()),
-        address: None,
-    }
-}
 
 #[test]
 fn a_new_token_of_an_old_name_does_not_find_the_old_ones_jobs() {

@@ -19,26 +19,8 @@ use arles_engine::Virtual;
 use arles_sim::measure::Noise;
 use arles_sim::truth::{Oracle, Truth};
 use arles_sim::world::WorldOptions;
-use common::{Folder, block, cluster, header, request, start, start_with, try_start, wait_until};
+use common::{Folder, admin, block, cluster, fast, header, of, request, start, start_with, try_start, wait_until};
 use std::sync::Arc;
-
-fn fast() -> Options {
-    Options { speed: 3600.0, ..Options::default() }
-}
-
-fn admin() -> Caller {
-    Caller::loopback()
-}
-
-fn of(tenant: &str) -> Caller {
-    Caller {
-        name: tenant.to_owned(),
-        id: tenant.to_owned(),
-        scope: Scope::Tenant,
-        tenant: Some(tenant.to_owned()),
-        address: None,
-    }
-}
 
 #[test]
 fn jobs_run_to_their_end_and_their_energy_adds_up() {

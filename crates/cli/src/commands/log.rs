@@ -52,6 +52,9 @@ impl Log {
         if more {
             remark(format_args!("older changes are not shown; a larger --limit shows more"));
         }
+        if log.changes.is_empty() {
+            remark(format_args!("no changes are in the log that fit"));
+        }
         output::print(out, self.read.format(), &table(&log), &log)
     }
 

@@ -10,6 +10,7 @@ use anyhow::Result;
 use arles_api::client::encode;
 use arles_api::{Quota, Tenant, TenantRequest};
 use arles_core::job::{MAX_WEIGHT, MIN_WEIGHT};
+use arles_core::library::suggestion;
 use clap::{Args, Subcommand};
 use std::io::Write;
 
@@ -135,12 +136,13 @@ impl Set {
 impl SetQuota {
     fn run(&self, out: &mut dyn Write) -> Result<()> {
         let client = self.server.client()?;
-        let all: arles_api::Tenants = client.get("/v1/tenants").map_err(server::fault)?;
-        let known = all.tenants.into_iter().find(|tenant| tenant.name == self.name);
-        let Some(mut tenant) = known else {
+        let mut all: arles_api::Tenants = client.get("/v1/tenants").map_err(server::fault)?;
+        let Some(at) = all.tenants.iter().position(|tenant| tenant.name == self.name) else {
+            let near = suggestion(&self.name, all.tenants.iter().map(|tenant| tenant.name.as_str()));
             let hint = "'arles tenants' lists them; 'arles tenants set NAME WEIGHT' adds one";
-            return Err(Hinted::new(format!("there is no tenant '{}'", self.name.escape_debug()), hint).into());
+            return Err(Hinted::new(format!("there is no tenant '{}'{near}", self.name.escape_debug()), hint).into());
         };
+        let mut tenant = all.tenants.swap_remove(at);
         let changed = Quota {
             gpus: self.gpus.map_or(tenant.quota.gpus, |limit| limit.0),
             jobs: self.jobs.map_or(tenant.quota.jobs, |limit| limit.0),

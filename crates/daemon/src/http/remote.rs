@@ -26,6 +26,14 @@ impl Remote {
         }
     }
 
+    /// Where it is in the network; `None` for a process that came through the socket.
+    pub(super) fn network_address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Network(address) => Some(address.ip()),
+            Self::Local { .. } => None,
+        }
+    }
+
     /// Whether it needs no token.
     pub(super) fn is_owner(&self) -> bool {
         matches!(self, Self::Local { owner: true, .. })

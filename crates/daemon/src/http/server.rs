@@ -138,7 +138,7 @@ impl<B: Backend> Server<B> {
             return Err(no_seat());
         }
         let who = self.authorizer.authorize(&self.backend, route, &head.headers, from)?;
-        let who = who.map(|who| Caller { address: Some(from.address()), ..who });
+        let who = who.map(|who| Caller { address: from.network_address(), ..who });
         if let Some(who) = &who {
             ticket.know();
             *name = Some(who.name.clone());

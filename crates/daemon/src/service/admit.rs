@@ -4,6 +4,7 @@ use super::event_loop::EventLoop;
 use super::keys::MOST_OF_TENANT as MOST_KEYS;
 use crate::Refusal;
 use crate::store::entry::{Entry, Key, NewWorkload, Submission};
+use arles_core::library::suggestion;
 use arles_core::{ArrayTask, ClusterChange, Input, JobId, JobSpec, Quota, Tenant, TenantId, Time, Work, WorkloadId};
 
 /// Live jobs that one daemon takes; what a job needs is memory.
@@ -86,13 +87,14 @@ impl EventLoop {
         let number = scheduler.tenants().iter().position(|tenant| tenant.name == name);
         let used = number.and_then(|number| scheduler.tenant_use(TenantId(number as u32)));
         let Some(used) = used.filter(|used| !used.removed) else {
-            let message = format!("there is no tenant '{}'", name.escape_debug());
+            let near = suggestion(&name, scheduler.tenants().iter().map(|tenant| tenant.name.as_str()));
+            let message = format!("there is no tenant '{}'{near}", name.escape_debug());
             return Err(Refusal::not_found("no-such-tenant", message, "'arles tenants' lists them"));
         };
         if used.live_jobs > 0 && !cancel {
             let jobs = if used.live_jobs == 1 { "1 live job".into() } else { format!("{} live jobs", used.live_jobs) };
             let message = format!("tenant '{}' has {jobs}", name.escape_debug());
-            let hint = "wait until they have ended, or cancel them with 'arles tenants remove NAME --cancel'";
+            let hint = "wait until its jobs have ended, or cancel them with 'arles tenants remove NAME --cancel'";
             return Err(Refusal::conflict("tenant-has-jobs", message, hint));
         }
         Ok((vec![Entry::Input(Input::RemoveTenant { name, cancel })], JobId(0), true))

@@ -11,6 +11,7 @@ use arles_core::engine::Engine;
 use arles_core::estimate::Estimator;
 use arles_core::scheduler::Settings;
 use arles_core::{Cluster, Library, Tenant, Time};
+use arles_daemon::access::{Caller, Scope};
 use arles_daemon::entry::JournalHeader;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::{Store, StoreError};
@@ -40,6 +41,26 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An hour in a second.
+pub fn fast() -> Options {
+    Options { speed: 3600.0, ..Options::default() }
+}
+
+pub fn admin() -> Caller {
+    Caller::loopback()
+}
+
+/// A caller with a token of this tenant.
+pub fn of(tenant: &str) -> Caller {
+    Caller {
+        name: tenant.to_owned(),
+        id: tenant.to_owned(),
+        scope: Scope::Tenant,
+        tenant: Some(tenant.to_owned()),
+        address: None,
     }
 }
 
