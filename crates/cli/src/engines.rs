@@ -5,9 +5,9 @@
 use crate::fault::Hinted;
 use crate::settings::{Settings, find as find_in};
 use crate::setup::Setup;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use arles_core::engine::Engine;
-use arles_engine::{GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, Remote, Virtual};
+use arles_engine::{GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits, Remote, Virtual};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
 use std::collections::BTreeMap;
@@ -71,12 +71,30 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
     let options = LocalOptions {
         state: serve.state.join("gangs"),
         logs: serve.state.join("logs"),
+        output: OutputLimits {
+            file_bytes: serve.output_file_bytes,
+            files: serve.output_files,
+            all_bytes: serve.output_all_bytes,
+        },
+        shim: vec![executable()?, "shim".to_owned()],
+        control_groups: serve.control_groups,
         grace_seconds: serve.grace_seconds,
         devices,
         environment,
         boot: arles_daemon::clock::wall().0,
     };
-    Ok(Box::new(Local::open(from.setup.cluster.clone(), options, meter)?))
+    let local = Local::open(from.setup.cluster.clone(), options, meter)?;
+    tracing::info!("{}", local.isolation());
+    Ok(Box::new(local))
+}
+
+/// This very program, by a path that stays the same when a newer one is installed there.
+fn executable() -> Result<String> {
+    let path = std::env::current_exe().context("cannot find the arles program, which jobs are started with")?;
+    path.into_os_string().into_string().map_err(|path| {
+        let hint = "move it to a folder whose name is UTF-8";
+        Hinted::new(format!("the arles program is at {}", path.display()), hint).into()
+    })
 }
 
 fn nvidia() -> Result<Nvidia> {

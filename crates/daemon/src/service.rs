@@ -33,7 +33,7 @@ use crate::lease::Term;
 use crate::read::book::Book;
 use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
-use arles_core::engine::{Engine, EngineReport, JobMeter, Mandate};
+use arles_core::engine::{Engine, EngineReport, JobMeter, JobOutput, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
@@ -203,6 +203,8 @@ pub(crate) struct Shared {
     pub(crate) progress: progress::Gatherer,
     pub(crate) options: Options,
     pub(crate) engine_name: String,
+    /// What jobs print, where the engine keeps it.
+    pub(crate) output: Option<Arc<dyn JobOutput>>,
     pub(crate) estimator_name: String,
     inbox: Sender<Message>,
     /// Requests that wait for the loop, by tenant.
@@ -399,6 +401,7 @@ impl Service {
             progress: progress::Gatherer::default(),
             options,
             engine_name: parts.engine_name,
+            output: parts.engine.output(),
             estimator_name: parts.estimator_name,
             inbox,
             state: AtomicU8::new(ServiceState::Starting as u8),

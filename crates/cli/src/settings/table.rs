@@ -11,7 +11,7 @@ use crate::cluster::{self, Counts, Outage};
 use crate::engines::{self, EngineEntry};
 use crate::estimation::Estimation;
 use crate::logging::{self, LogFormat};
-use crate::quantity::{number, positive_seconds, seconds, truth, whole};
+use crate::quantity::{bytes, number, positive_seconds, seconds, truth, whole};
 use anyhow::Result;
 use arles_api::{KindSpec, Quota};
 use arles_core::allocate::PolicyEntry;
@@ -250,6 +250,8 @@ settings! {
         => restart_seconds: f64 = seconds;
     /// Grace period that training code gets to save a checkpoint
     "serve.grace" = "30s", FILE_ONLY => grace_seconds: f64 = seconds;
+    /// Put jobs of --engine local into control groups of their own where this daemon may: they get the memory and CPUs they asked for, and no more
+    "serve.control-groups" = "true", FILE_ONLY => control_groups: bool = truth;
     /// Throughput estimator; 'arles estimators' lists them
     "serve.estimator" = "learned", flag("estimator", "NAME", "Scheduling", SERVE)
         => estimator: Estimation = Estimation::parse;
@@ -291,6 +293,13 @@ settings! {
     /// Keep every journal entry, for 'arles replay'
     "serve.keep-journal" = "false", flag("keep-journal", "", "", SERVE)
         => keep_journal: bool = truth;
+
+    /// Largest file of a job's output, with --engine local; another is begun when it is full. 'arles logs' shows them
+    "output.file-size" = "16M", FILE_ONLY => output_file_bytes: u64 = |text| bytes(text, 4096);
+    /// Files of a job's output that are kept, the newest
+    "output.files" = "4", FILE_ONLY => output_files: u32 = |text| whole(text, 1);
+    /// Output of all jobs together; that of jobs that ended first is removed when there is more
+    "output.all" = "10G", FILE_ONLY => output_all_bytes: u64 = |text| bytes(text, 0);
 
     /// How long ended jobs are kept, from their end
     "retention.jobs" = "366d", FILE_ONLY => retention_jobs_seconds: f64 = positive_seconds;
