@@ -7,10 +7,11 @@ use crate::settings::{Settings, find as find_in};
 use crate::setup::Setup;
 use anyhow::{Context, Result};
 use arles_core::engine::Engine;
-use arles_engine::{GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits, Remote, Virtual};
+use arles_engine::{GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits, Remote, Sharing, Virtual};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// What an engine may be made from.
@@ -55,8 +56,9 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         return Err(Hinted::new(format!("--speed is {}, and programs run in real time", serve.speed), hint).into());
     }
     let mut environment = BTreeMap::new();
-    if serve.open_loopback {
-        environment.insert("ARLES_URL".to_owned(), format!("http://{}", serve.listen));
+    // With the token that every job gets, its code reports without anybody's help. A port that is not known yet cannot be told.
+    if serve.listen.port() != 0 {
+        environment.insert("ARLES_URL".to_owned(), url_here(serve.listen, serve.tls_certificate.is_some()));
     }
     let (meter, devices): (Box<dyn GpuMeter>, BTreeMap<String, Vec<String>>) = match &serve.declare {
         Some(_) => {
@@ -68,6 +70,10 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
             (Box::new(nvidia()?), nodes.collect())
         }
     };
+    if serve.sharing == Sharing::Mps && serve.declare.is_some() {
+        let hint = "leave --sharing out: it is about real NVIDIA GPUs";
+        return Err(Hinted::new("--sharing mps does not go with --declare", hint).into());
+    }
     let options = LocalOptions {
         state: serve.state.join("gangs"),
         logs: serve.state.join("logs"),
@@ -78,6 +84,7 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         },
         shim: vec![executable()?, "shim".to_owned()],
         control_groups: serve.control_groups,
+        sharing: serve.sharing,
         grace_seconds: serve.grace_seconds,
         devices,
         environment,
@@ -86,6 +93,16 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
     let local = Local::open(from.setup.cluster.clone(), options, meter)?;
     tracing::info!("{}", local.isolation());
     Ok(Box::new(local))
+}
+
+/// Where a process of this machine reaches the daemon.
+fn url_here(listen: SocketAddr, tls: bool) -> String {
+    let address = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), listen.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), listen.port()),
+        _ => listen,
+    };
+    format!("{}://{address}", if tls { "https" } else { "http" })
 }
 
 /// This very program, by a path that stays the same when a newer one is installed there.

@@ -14,9 +14,11 @@
 //! Must never: signal a process that it did not start, start two programs of one job, or give a GPU to two jobs that may not share it.
 
 mod account;
+mod alone;
 mod cgroup;
 mod launch;
 mod meter;
+mod mps;
 mod nvidia;
 mod output;
 mod process;
@@ -24,10 +26,12 @@ mod shim;
 mod tree;
 
 pub use meter::{GpuMeter, GpuReading, GpuTrouble, Nominal, Recorded, RecordedReading};
+pub use mps::Sharing;
 pub use nvidia::{Card, CardUser, Inventory, Nvidia};
 pub use output::OutputLimits;
 pub use shim::{SHIM_VARIABLE, shim};
 
+use alone::Alone;
 use arles_core::engine::{
     Engine, EngineError, EngineReport, JobMeter, JobOutput, KindMeter, LiveJob, LostGpu, Mandate, Meters, OrderReply,
 };
@@ -38,6 +42,7 @@ use arles_core::scheduler::{
 };
 use arles_core::{Cluster, GpuId, JobId, Time};
 use cgroup::Cgroups;
+use mps::Mps;
 use output::KeptOutput;
 use process::{End, Process, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +55,8 @@ use std::time::SystemTime;
 const PREEMPTED: i32 = 85;
 /// Jobs that are over and still remembered, so that what is asked twice is answered twice.
 const REMEMBERED: usize = 16_384;
+/// What workloads draw by themselves, in the folder for records.
+const ALONE_FILE: &str = "alone.json";
 /// Time between two looks at how much output is kept.
 const PRUNE_SECONDS: f64 = 60.0;
 /// Least time between two readings of all meters, unless a gang comes or goes: a card's counter takes 4 ms to answer, and misses nothing.
@@ -66,6 +73,8 @@ pub struct LocalOptions {
     pub output: OutputLimits,
     /// The words that run [`shim`] in a process of its own.
     pub shim: Vec<String>,
+    /// How two programs share a GPU.
+    pub sharing: Sharing,
     /// Whether control groups are used where they can be.
     pub control_groups: bool,
     /// Seconds between SIGTERM and SIGKILL.
@@ -152,6 +161,8 @@ pub struct Local {
     devices: Vec<String>,
     /// Why a GPU cannot be used, by number.
     lost: BTreeMap<u32, String>,
+    /// What workloads draw by themselves.
+    alone: Alone,
     /// When old output was last looked for.
     pruned: Time,
     meter: Box<dyn GpuMeter>,
@@ -194,6 +205,7 @@ impl Local {
                 false => Cgroups::None("the configuration says so".into()),
             },
             lost: BTreeMap::new(),
+            alone: Alone::default(),
             pruned: Time::ZERO,
             cluster,
             meter,
@@ -225,6 +237,7 @@ impl Local {
             EngineError(format!("another daemon runs programs from {folder}; stop it, or wait until it has ended"))
         })?;
         self.adopt().map_err(cannot)?;
+        self.alone = Alone::load(&self.options.state.join(ALONE_FILE));
         self.lock = Some(lock);
         Ok(())
     }
@@ -356,6 +369,16 @@ impl Local {
             let both_single = live.spec.gang == 1 && self.jobs[&other].live.spec.gang == 1;
             if !(alone && both_single && self.cluster.kind(start.kind).max_jobs >= 2) {
                 return Some(format!("job {job} cannot run beside job {} on {gpu}", other.0));
+            }
+            let (needed, memory) = (
+                live.spec.needs.gpu_memory_gib + self.jobs[&other].live.spec.needs.gpu_memory_gib,
+                self.cluster.kind(start.kind).memory_gib,
+            );
+            if needed > memory {
+                let other = other.0;
+                return Some(format!(
+                    "job {job} and job {other} need {needed} GiB of device memory together, and {gpu} has {memory} GiB"
+                ));
             }
         }
         None
@@ -545,6 +568,17 @@ fn in_words(code: i32) -> String {
     }
 }
 
+impl Drop for Local {
+    /// What serves programs goes when none is left to be served; otherwise the next engine finds it.
+    fn drop(&mut self) {
+        let busy = |gpu: &GpuId| self.holders(*gpu).next().is_some();
+        if self.options.sharing == Sharing::Mps && self.lock.is_some() {
+            let idle = (0..self.cluster.gpus() as u32).map(GpuId).filter(|gpu| !busy(gpu)).map(|gpu| gpu.0);
+            Mps::new(&self.group_prefix()).end(idle);
+        }
+    }
+}
+
 impl Engine for Local {
     fn lead(&mut self, _: &Mandate) -> Result<(), EngineError> {
         self.hold()
@@ -641,6 +675,7 @@ impl Engine for Local {
         };
         let gangs = self.jobs.iter().filter_map(gang).collect();
         let observations = self.observe(now);
+        self.alone.save(&self.options.state.join(ALONE_FILE));
         let holders: BTreeSet<JobId> =
             self.jobs.iter().filter(|(_, job)| job.running().is_some()).map(|(&id, _)| id).collect();
         let before = std::mem::replace(&mut self.shown, holders);

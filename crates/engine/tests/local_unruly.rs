@@ -206,5 +206,51 @@ fn a_card_that_falls_off_the_bus_is_lost_and_comes_back() {
     assert_eq!(lost[..3], [vec![], vec![], vec![]]);
     assert_eq!(lost[3..6], [gone.clone(), gone.clone(), gone], "an answer that fails for once is no loss");
     assert_eq!(lost[6..], [vec![], vec![]], "it is back");
+    let counts: Vec<f64> = include_str!("recorded/lost.jsonl")
+        .lines()
+        .filter(|line| line.contains("GPU-1"))
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()?["said"]["Ok"]["joules"].as_f64())
+        .collect();
+    // Eight looks, of which one was answered by nobody; both cards were the same.
+    let counted = 2.0 * (counts[6] - counts[0]);
+    assert!((drawn[7] - counted).abs() < 1e-6 * counted, "{} of {counted} J", drawn[7]);
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// Two jobs on one card: what each draws alone is known, and the session is an H200's.
+#[test]
+fn the_energy_of_a_shared_card_is_divided_by_what_each_draws_alone() {
+    let folder = folder();
+    let kind = arles_core::Library::builtin().kind("h200").expect("in the library").clone();
+    let cluster = arles_core::Cluster::uniform(vec![kind], &[1], 8).expect("a cluster");
+    let devices = [(cluster.nodes()[0].name.clone(), vec!["GPU-0".to_owned()])].into();
+    let session = include_str!("recorded/h200.jsonl");
+    std::fs::create_dir_all(folder.join("gangs")).expect("ours");
+    let mean = |workload: u32, watts: f64| {
+        format!(r#"{{"workload":{workload},"kind":0,"watts":{watts},"variance":1.0,"readings":9.0}}"#)
+    };
+    let means = format!(r#"{{"means":[{},{}]}}"#, mean(1, 120.0), mean(2, 20.0));
+    std::fs::write(folder.join("gangs/alone.json"), means).expect("ours");
+    let meter = Recorded::read_lines(session).expect("a session");
+    let mut engine = Local::open(cluster, LocalOptions { devices, ..options(&folder) }, Box::new(meter)).expect("ours");
+    let at = |second: usize| Time::from_seconds(second as f64);
+    engine.poll(at(0)).expect("it answers");
+    for id in [1, 2] {
+        let mut job = job_of(id, 1, shell("sleep 100"));
+        job.spec.workload = arles_core::WorkloadId(id as u32);
+        engine.add_job(at(0), &job).expect("it answers");
+        let reply = engine.apply(at(0), &start(id, id, &[0], 60.0)).expect("it answers");
+        assert!(matches!(reply, OrderReply::Reported(_)), "{reply:?}");
+    }
+    let seconds = session.lines().count();
+    (1..seconds).for_each(|second| drop(engine.poll(at(second)).expect("it answers")));
+    let report = engine.survey(at(seconds), at(seconds)).expect("it answers");
+    let used = report.meters.kinds[0].used;
+    let [a, b] = [0, 1].map(|job: usize| report.meters.jobs[job].charge);
+    assert!((a.total() + b.total() - used.idle_joules - used.active_joules).abs() < 1e-6 * a.total());
+    assert!((a.idle_joules - b.idle_joules).abs() < 1e-6 * a.idle_joules, "they were there equally long");
+    // While it computed, 100 W apart; while it did not, whatever there was is the greater one's.
+    assert!(a.active_joules > b.active_joules + 500.0, "{a:?} {b:?}");
+    engine.sync_jobs(at(seconds + 1), &[]).expect("it ends what it started");
     std::fs::remove_dir_all(folder).expect("ours");
 }

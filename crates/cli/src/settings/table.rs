@@ -17,6 +17,7 @@ use arles_api::{KindSpec, Quota};
 use arles_core::allocate::PolicyEntry;
 use arles_core::{Kind, Tenant};
 use arles_daemon::service::SharedEstimates;
+use arles_engine::Sharing;
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
 use std::net::SocketAddr;
@@ -250,6 +251,9 @@ settings! {
         => restart_seconds: f64 = seconds;
     /// Grace period that training code gets to save a checkpoint
     "serve.grace" = "30s", FILE_ONLY => grace_seconds: f64 = seconds;
+    /// How two jobs share a GPU with --engine local: time-slicing (in turns) or mps (at the same time, by NVIDIA's service)
+    "serve.sharing" = "time-slicing", flag("sharing", "HOW", "Cluster", SERVE)
+        => sharing: Sharing = sharing;
     /// Put jobs of --engine local into control groups of their own where this daemon may: they get the memory and CPUs they asked for, and no more
     "serve.control-groups" = "true", FILE_ONLY => control_groups: bool = truth;
     /// Throughput estimator; 'arles estimators' lists them

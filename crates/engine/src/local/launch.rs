@@ -1,6 +1,7 @@
 //! What a gang's program is started with: its words, its environment, its files and its limits.
 
 use super::cgroup::HostLimits;
+use super::mps::{Mps, Sharing};
 use super::output::{self, Stream};
 use super::process::{self, Process, Record};
 use super::shim::Task;
@@ -36,6 +37,12 @@ impl Local {
         let (stdout, stderr) = self.outputs(start.job, program);
         let mut environment = program.environment.clone();
         environment.extend(self.environment(start));
+        if let ([gpu], Sharing::Mps) = (start.gpus.as_slice(), self.options.sharing)
+            && self.cluster.kind(start.kind).max_jobs >= 2
+        {
+            let service = Mps::new(&self.group_prefix());
+            environment.extend(service.serve(gpu.0, &self.devices[gpu.index()]).map_err(cannot)?);
+        }
         let steps = process::steps_file(&folder);
         environment.insert("ARLES_STEPS_FILE".into(), steps.to_string_lossy().into_owned());
         let task = Task {

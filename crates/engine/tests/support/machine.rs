@@ -5,7 +5,7 @@
 use arles_core::engine::{Engine, LiveJob};
 use arles_core::scheduler::GangReport;
 use arles_core::{Cluster, JobId, JobSpec, Library, Program, Script, Time};
-use arles_engine::{Local, LocalOptions, Nominal, OutputLimits, contract};
+use arles_engine::{Local, LocalOptions, Nominal, OutputLimits, Sharing, contract};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub(crate) fn options(folder: &Path) -> LocalOptions {
         output: OutputLimits::default(),
         shim: vec![env!("CARGO_BIN_EXE_arles-shim").to_owned()],
         control_groups: true,
+        sharing: Sharing::TimeSlicing,
         grace_seconds: 5.0,
         devices: BTreeMap::new(),
         environment: BTreeMap::new(),
