@@ -18,7 +18,23 @@ impl Local {
         let spec = &job.live.spec;
         let program = spec.program.as_deref().ok_or_else(|| format!("job {} has no program", start.job.0))?;
         let folder = self.options.state.join(format!("{}-{}", start.job.0, start.fence.0));
-        let cannot = |error: std::io::Error| format!("job {} cannot be started: {error}", start.job.0);
+        // Nothing is left of a start that failed.
+        let cannot = |error: std::io::Error| {
+            let _ = std::fs::remove_dir_all(&folder);
+            format!("job {} cannot be started: {error}", start.job.0)
+        };
+        let words = process::words(&folder, program).map_err(cannot)?;
+        let (stdout, stderr) = self.outputs(start.job, program);
+        let mut environment = program.environment.clone();
+        environment.extend(self.environment(start));
+        if let ([gpu], Sharing::Mps) = (start.gpus.as_slice(), self.options.sharing)
+            && self.cluster.kind(start.kind).max_jobs >= 2
+        {
+            let service = Mps::new(&self.group_prefix());
+            environment.extend(service.serve(gpu.0, &self.devices[gpu.index()]).map_err(cannot)?);
+        }
+        let steps = process::steps_file(&folder);
+        environment.insert("ARLES_STEPS_FILE".into(), steps.to_string_lossy().into_owned());
         let needs = spec.needs;
         let gpus = start.gpus.len() as f64;
         let limits = HostLimits { cpus: needs.cpus_per_gpu * gpus, memory_gib: needs.memory_gib_per_gpu * gpus };
@@ -34,19 +50,8 @@ impl Local {
             boot: tree::boot(),
             cgroup: group.clone(),
         };
-        let (stdout, stderr) = self.outputs(start.job, program);
-        let mut environment = program.environment.clone();
-        environment.extend(self.environment(start));
-        if let ([gpu], Sharing::Mps) = (start.gpus.as_slice(), self.options.sharing)
-            && self.cluster.kind(start.kind).max_jobs >= 2
-        {
-            let service = Mps::new(&self.group_prefix());
-            environment.extend(service.serve(gpu.0, &self.devices[gpu.index()]).map_err(cannot)?);
-        }
-        let steps = process::steps_file(&folder);
-        environment.insert("ARLES_STEPS_FILE".into(), steps.to_string_lossy().into_owned());
         let task = Task {
-            words: process::words(&folder, program).map_err(cannot)?,
+            words,
             directory: program.directory.as_ref().map(PathBuf::from),
             environment,
             stdout,
@@ -54,7 +59,7 @@ impl Local {
             limits: self.options.output,
             cgroup: group,
         };
-        Process::start(folder, record, &self.options.shim, &task).map_err(cannot)
+        Process::start(folder.clone(), record, &self.options.shim, &task).map_err(cannot)
     }
 
     /// The name of a gang's control group. Several engines may have theirs in one place.
