@@ -108,7 +108,7 @@ pub struct EngineReport {
 /// A GPU that the cluster has and nobody can use: it fell off the bus, say.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LostGpu {
-    /// Which.
+    /// Counted through the whole cluster.
     pub gpu: GpuId,
     /// A sentence for operators.
     pub why: String,

@@ -18,7 +18,7 @@ use std::time::SystemTime;
 /// How much of what a program prints is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OutputLimits {
-    /// Bytes of one file.
+    /// Where a file is full, and another is begun.
     pub file_bytes: u64,
     /// Files of one stream; the oldest goes when another is begun.
     pub files: u32,
