@@ -1,8 +1,8 @@
 //! A tenant's requests take turns: a few are worked on at once, and of long lists one, with a rest after it.
 //!
 //! Requests that come in by the dozen would otherwise be worked on in one wave, and everybody else's wait until it has passed. A page of a thousand jobs
-//! takes a thread for milliseconds: whoever asks for it again and again would have a core to itself, so a tenant's lists rest three times as long as the
-//! last one took, and never take more than a quarter of a core. Others never wait for a tenant's turn; callers of no tenant do not wait at all.
+//! takes a thread for milliseconds: whoever asks for it again and again would have a core to itself, so a tenant's lists rest seven times as long as the
+//! last one took, and never take more than an eighth of a core. Others never wait for a tenant's turn; callers of no tenant do not wait at all.
 
 use crate::access::Caller;
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of one tenant that are worked on at once. Enough to keep the loop's commits full at any disk's pace.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 4;
 /// How long a tenant's lists rest for the time that one took, and at most.
-const REST: u32 = 3;
+const REST: u32 = 7;
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Whose turn it is, by tenant.
