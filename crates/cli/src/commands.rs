@@ -27,6 +27,7 @@ mod man;
 mod nodes;
 mod policies;
 mod policy;
+mod profile;
 mod queue;
 mod replay;
 mod reproduce;
@@ -90,6 +91,7 @@ commands! {
     nodes::Nodes,
     gpus::Gpus,
     agent::Agent,
+    profile::Profile,
     top::Top,
     tenants::Tenants,
     policy::Policy,

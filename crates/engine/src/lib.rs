@@ -17,7 +17,7 @@ mod wire;
 
 pub use local::{
     Card, CardUser, GpuMeter, GpuReading, GpuTrouble, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits,
-    Recorded, RecordedReading, SHIM_VARIABLE, Sharing, shim,
+    PowerLimit, Recorded, RecordedReading, SHIM_VARIABLE, Sharing, put_back_left_over, shim,
 };
 pub use log::{LogEvent, LogLine};
 pub use remote::Remote;

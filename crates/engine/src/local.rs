@@ -21,6 +21,7 @@ mod meter;
 mod mps;
 mod nvidia;
 mod output;
+mod power_limit;
 mod process;
 mod shim;
 mod tree;
@@ -29,6 +30,7 @@ pub use meter::{GpuMeter, GpuReading, GpuTrouble, Nominal, Recorded, RecordedRea
 pub use mps::Sharing;
 pub use nvidia::{Card, CardUser, Inventory, Nvidia};
 pub use output::OutputLimits;
+pub use power_limit::{PowerLimit, put_back_left_over};
 pub use shim::{SHIM_VARIABLE, shim};
 
 use alone::Alone;
