@@ -25,8 +25,8 @@ while time.time() < end:
 print("steps", steps, "pipes", os.environ.get("CUDA_MPS_PIPE_DIRECTORY"), flush=True)
 PY
 serve() {
-  # A group of its own, as systemd would give it with Delegate=yes.
-  ( mkdir -p /sys/fs/cgroup/arles-e2e && echo $BASHPID > /sys/fs/cgroup/arles-e2e/cgroup.procs
+  # A group of its own, as systemd gives it with Delegate= and DelegateSubgroup=arles-daemon.
+  ( mkdir -p /sys/fs/cgroup/arles-e2e/arles-daemon && echo $BASHPID > /sys/fs/cgroup/arles-e2e/arles-daemon/cgroup.procs
     exec "$arles" serve --open-loopback --listen 127.0.0.1:7198 --engine local --sharing mps --policy "${POLICY:-gogh}" --tenants lab:1 --round 2s --survey 1s --state state 2>> serve.log ) &
   daemon=$!
   for _ in $(seq 100); do "$arles" nodes > /dev/null 2>&1 && break; sleep 0.1; done

@@ -46,8 +46,9 @@ fn pace(text: &str) -> Result<f64, String> {
 /// How long a scraper may take to say what it wants, and how much it may say.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_REQUEST: u64 = 8192;
-/// Time between two looks at the counters of energy: they take 4 ms to answer, and miss nothing however seldom they are read.
-const COUNTER_PACE: Duration = Duration::from_millis(990);
+/// Time between two readings of everything: a counter of energy takes 4 ms to answer, and misses nothing however seldom it is read. Between
+/// them only power and utilisation are asked for.
+const WHOLE_PACE: Duration = Duration::from_millis(990);
 
 impl Agent {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
@@ -65,17 +66,20 @@ impl Agent {
         let shown = Arc::clone(&page);
         std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| answer(&stream, &shown)));
         let (began, every) = (Instant::now(), Duration::from_secs_f64(self.every));
-        let (mut next, mut counted, mut joules) = (began, None, vec![None; nvidia.cards().len()]);
+        let (mut next, mut looked) = (began, None);
+        let mut last: Vec<Option<GpuReading>> = vec![None; nvidia.cards().len()];
         while self.length.is_none_or(|length| began.elapsed().as_secs_f64() < length) {
-            let counting = counted.is_none_or(|at: Instant| at.elapsed() >= COUNTER_PACE);
-            let readings: Vec<Result<GpuReading, GpuTrouble>> = match counting {
-                true => nvidia.cards().iter().map(|card| nvidia.look(&card.uuid)).collect(),
-                false => nvidia.cards().iter().map(|card| nvidia.glance(&card.uuid)).collect(),
-            };
-            let readings = with_counters(readings, &mut joules);
-            if counting {
-                counted = Some(Instant::now());
+            let whole = looked.is_none_or(|at: Instant| at.elapsed() >= WHOLE_PACE);
+            if whole {
+                looked = Some(Instant::now());
             }
+            // A card that could not be read is asked for everything again.
+            let read = |(card, before): (&Card, &Option<GpuReading>)| match before {
+                Some(before) if !whole => nvidia.glance(&card.uuid, before),
+                _ => nvidia.look(&card.uuid),
+            };
+            let readings: Vec<Result<GpuReading, GpuTrouble>> = nvidia.cards().iter().zip(&last).map(read).collect();
+            last = readings.iter().map(|reading| reading.as_ref().ok().copied()).collect();
             if let Some(file) = &mut record {
                 for (card, said) in nvidia.cards().iter().zip(&readings) {
                     let line = RecordedReading { gpu: card.uuid.clone(), said: said.clone() };
@@ -90,20 +94,6 @@ impl Agent {
         }
         Ok(())
     }
-}
-
-/// Energy as it was last counted, where a reading leaves it out.
-fn with_counters(
-    mut readings: Vec<Result<GpuReading, GpuTrouble>>,
-    joules: &mut [Option<f64>],
-) -> Vec<Result<GpuReading, GpuTrouble>> {
-    for (reading, last) in readings.iter_mut().zip(joules) {
-        if let Ok(reading) = reading {
-            *last = reading.joules.or(*last);
-            reading.joules = *last;
-        }
-    }
-    readings
 }
 
 /// Answers one request; whatever goes wrong concerns its sender alone.

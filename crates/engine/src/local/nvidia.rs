@@ -4,7 +4,7 @@
 //! change when a card is lost. Energy is the card's own counter where it has one (Volta and later), which is exact however seldom it is read; older
 //! cards only say what they draw now.
 //!
-//! On an H200 the counter takes 4 ms to answer and everything else a few microseconds (`e2e/gpu/calls.py`), so whoever looks often asks for it seldom.
+//! On an H200 the counter takes 4 ms to answer (`e2e/gpu/calls.py`), so whoever looks often asks for it, and for what changes slowly, seldom.
 //! The driver tells of critical errors (Xid) once, to whoever listens at that moment: they are counted from when the library was opened.
 
 use super::meter::{GpuMeter, GpuReading, GpuTrouble};
@@ -120,18 +120,18 @@ impl Nvidia {
     /// # Errors
     /// When the card is not there or cannot be read.
     pub fn look(&self, uuid: &str) -> Result<GpuReading, GpuTrouble> {
-        self.read_card(uuid, true)
+        self.read_card(uuid, None)
     }
 
-    /// The same without the counter, which takes a thousand times as long as everything else.
+    /// Only what changes from one moment to the next: power and utilisation. All else is as in the reading before.
     ///
     /// # Errors
     /// As [`Nvidia::look`].
-    pub fn glance(&self, uuid: &str) -> Result<GpuReading, GpuTrouble> {
-        self.read_card(uuid, false)
+    pub fn glance(&self, uuid: &str, before: &GpuReading) -> Result<GpuReading, GpuTrouble> {
+        self.read_card(uuid, Some(before))
     }
 
-    fn read_card(&self, uuid: &str, energy: bool) -> Result<GpuReading, GpuTrouble> {
+    fn read_card(&self, uuid: &str, before: Option<&GpuReading>) -> Result<GpuReading, GpuTrouble> {
         let card = self.cards.iter().find(|card| card.uuid == uuid);
         // A card that the cluster has and the driver does not show was lost before this process began.
         let missing =
@@ -142,7 +142,11 @@ impl Nvidia {
         if last_xid == Some(XID_OFF_THE_BUS) {
             return Err(lost(card, &NvmlError::GpuLost));
         }
-        let said = reading(&device, energy && card.counts_energy).map_err(|error| lost(card, &error))?;
+        let said = match before {
+            Some(before) => quick_reading(&device, before),
+            None => reading(&device, card.counts_energy),
+        };
+        let said = said.map_err(|error| lost(card, &error))?;
         Ok(GpuReading { xid_errors, last_xid, ..said })
     }
 
@@ -227,6 +231,16 @@ fn reading(device: &Device<'_>, energy: bool) -> Result<GpuReading, NvmlError> {
         slowed_down: throttled.intersects(ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::SW_THERMAL_SLOWDOWN),
         ecc_errors: ecc.ok(),
         ..GpuReading::default()
+    })
+}
+
+fn quick_reading(device: &Device<'_>, before: &GpuReading) -> Result<GpuReading, NvmlError> {
+    let utilisation = device.utilization_rates().ok();
+    Ok(GpuReading {
+        watts: f64::from(device.power_usage()?) / 1e3,
+        utilisation: utilisation.as_ref().map(|rates| f64::from(rates.gpu) / 100.0),
+        memory_utilisation: utilisation.as_ref().map(|rates| f64::from(rates.memory) / 100.0),
+        ..*before
     })
 }
 
