@@ -269,8 +269,7 @@ impl Local {
                 known.gang = Some(Gang { process, kill_at: None, ended: None, counted: None, undisturbed: started });
             }
         }
-        let owned: BTreeSet<String> = self.past.iter().map(|(&job, known)| self.group_name(job, known.fence)).collect();
-        self.cgroups.sweep(&self.group_prefix(), &owned);
+        self.sweep_groups();
         Ok(())
     }
 
@@ -499,10 +498,19 @@ impl Local {
         Some(meter)
     }
 
-    /// Makes room for new output, now and then.
+    /// Control groups of gangs that were killed and forgotten at once: they could not be removed while something in them was still ending.
+    fn sweep_groups(&self) {
+        let gangs = self.jobs.values().chain(self.past.values()).filter_map(|job| job.gang.as_ref());
+        let records = gangs.map(|gang| &gang.process.record);
+        let owned = records.map(|record| self.group_name(record.job, record.fence)).collect();
+        self.cgroups.sweep(&self.group_prefix(), &owned);
+    }
+
+    /// Makes room for new output, and removes groups that nobody needs, now and then.
     fn prune_output(&mut self, now: Time) {
         if self.pruned == Time::ZERO || now.since(self.pruned) >= PRUNE_SECONDS {
             self.pruned = now;
+            self.sweep_groups();
             output::prune(&self.options.logs, self.options.output.all_bytes, |job| self.jobs.contains_key(&job));
         }
     }
