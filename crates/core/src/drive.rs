@@ -8,7 +8,7 @@
 //! [`OrderReply::Pending`] mean that the answer will come as an input. Either way every input is stepped in the order in which the outputs
 //! before it asked for it, so the same site gives the same run.
 
-use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem, attainable};
+use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem, WholeGangs};
 use crate::engine::{LostGpu, OrderReply};
 use crate::estimate::{Estimator, Observation, RateQuery, RateRow};
 use crate::scheduler::{Event, Input, Order, Output, Scheduler};
@@ -146,6 +146,7 @@ pub fn reconcile_gpus(scheduler: &Scheduler, lost: &[LostGpu]) -> Vec<ClusterCha
 #[derive(Default)]
 pub struct Solver {
     current: Option<(&'static str, Box<dyn Policy>)>,
+    whole_gangs: WholeGangs,
 }
 
 impl Solver {
@@ -156,9 +157,10 @@ impl Solver {
     pub fn solve(&mut self, problem: &Problem, policy: &'static PolicyEntry) -> Solution {
         if self.current.as_ref().is_none_or(|(name, _)| *name != policy.name) {
             self.current = None;
+            self.whole_gangs = WholeGangs::default();
         }
         let answer = self.current.get_or_insert_with(|| (policy.name, (policy.make)())).1.allocate(problem)?;
-        Ok(attainable(problem, answer, policy))
+        Ok(self.whole_gangs.attainable(problem, answer, policy))
     }
 }
 
