@@ -227,6 +227,21 @@ settings! {
     /// GPUs to schedule programs of this machine on, with --engine local; they need not be there
     "serve.declare" = "", flag("declare", "KIND:COUNT", "Cluster", SERVE)
         => declare: Option<Counts> = declared;
+    /// slurmrestd of --engine slurm: unix:PATH, or HOST:PORT with a token in SLURM_JWT. Without it, Slurm's commands are asked
+    "slurm.rest" = "", flag("slurm-rest", "ADDRESS", "Slurm", SERVE)
+        => slurm_rest: Option<String> = |text| Ok(given(text).map(str::to_owned));
+    /// Time between two looks at Slurm's queue while nothing is under way
+    "slurm.poll" = "2s", flag("slurm-poll", "TIME", "Slurm", SERVE)
+        => slurm_poll_seconds: f64 = positive_seconds;
+    /// Partitions whose jobs arles takes, separated by commas; all if none is named
+    "slurm.partitions" = "", flag("slurm-partitions", "NAMES", "Slurm", SERVE)
+        => slurm_partitions: Vec<String> = names;
+    /// Accounts whose jobs arles takes, separated by commas; all if none is named
+    "slurm.accounts" = "", flag("slurm-accounts", "NAMES", "Slurm", SERVE)
+        => slurm_accounts: Vec<String> = names;
+    /// How many of a hundred marked jobs arles takes; the others stay held until 'arles slurm release' or a higher number
+    "slurm.percent" = "100", flag("slurm-percent", "NUMBER", "Slurm", SERVE)
+        => slurm_percent: f64 = |text| number(text, 0.0, 100.0);
     /// Speed of the scheduler's clock relative to real time
     "serve.speed" = "1", flag("speed", "RATIO", "Cluster", SERVE)
         => speed: f64 = |text| number(text, 0.001, 1e6);
