@@ -34,6 +34,7 @@ mod run;
 mod serve;
 mod show;
 mod simulate;
+mod slurm;
 mod submit;
 mod tenants;
 mod token;
@@ -104,6 +105,7 @@ commands! {
     catalog::Catalog,
     generate::Generate,
     import::Import,
+    slurm::Slurm,
     replay::Replay,
     reproduce::Reproduce,
     estimate::Estimate,
