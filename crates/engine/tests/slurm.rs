@@ -3,11 +3,14 @@
 #[path = "support/slurm.rs"]
 mod support;
 
-use arles_core::engine::{Engine, LiveJob, Mandate};
-use arles_core::{Cluster, JobId, JobSpec, Library, Program, Script, Time, Work};
-use arles_engine::contract::{self, Testbed};
+use arles_core::engine::{Engine, LiveJob, Mandate, OrderReply};
+use arles_core::scheduler::{GangEvent, GangState};
+use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, Program, Script, Time, Work};
+use arles_engine::Slurm;
+use arles_engine::contract::{self, Testbed, start, stop};
+use arles_engine::slurm::{Arrival, tools};
 use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::{RealSlurm, slurm_or_skip};
 
@@ -111,13 +114,13 @@ fn the_contract_is_kept_with_a_real_slurm() {
     }
     let only = std::env::var("ARLES_CASE").ok();
     let chosen = |case: &&contract::Case| only.as_deref().is_none_or(|name| case.name == name);
-    let cases = Mutex::new(contract::CASES.iter().filter(chosen));
+    let cases: Vec<_> = contract::CASES.iter().filter(chosen).collect();
+    let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..CLUSTERS {
             scope.spawn(|| {
                 let slurm = RealSlurm::start(&NODES);
-                loop {
-                    let Some(case) = cases.lock().map_or(None, |mut cases| cases.next()) else { break };
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let began = Instant::now();
                     case.run(&mut Bed { slurm: &slurm, began });
                     println!("{} took {:.1} s", case.name, began.elapsed().as_secs_f64());
@@ -126,4 +129,124 @@ fn the_contract_is_kept_with_a_real_slurm() {
             });
         }
     });
+}
+
+fn led(slurm: &RealSlurm) -> Slurm {
+    let mut engine = slurm.engine(cluster());
+    engine.lead(&Mandate { journal: "native".into(), ..Mandate::default() }).expect("it obeys");
+    engine
+}
+
+/// Polls until something is so.
+fn until<T>(engine: &mut Slurm, what: &str, mut look: impl FnMut(&mut Slurm) -> Option<T>) -> T {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(60) {
+        if let Some(found) = look(engine) {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("it never came to this: {what}")
+}
+
+fn now() -> Time {
+    Time::from_seconds(100.0)
+}
+
+/// What is reported of a job's gang.
+fn told(engine: &mut Slurm, job: u64) -> GangEvent {
+    until(engine, "a report", |engine| {
+        let news = engine.poll(now()).expect("it answers");
+        news.into_iter().find(|report| report.job == JobId(job)).map(|report| report.event)
+    })
+}
+
+fn taken(arrival: &Arrival, id: u64) -> LiveJob {
+    let program = Program { external: Some(arrival.external()), ..Program::default() };
+    let spec = JobSpec { id: JobId(id), gang: arrival.gang, program: Some(Arc::new(program)), ..JobSpec::default() };
+    LiveJob { spec, steps_done: 0.0 }
+}
+
+/// Jobs of plain sbatch: marked ones are taken, pinned, preempted, adopted by the next engine, and given back; others are left alone.
+#[test]
+fn marked_jobs_of_sbatch_are_taken_and_others_are_never_touched() {
+    if !slurm_or_skip("jobs of sbatch under arles") {
+        return;
+    }
+    let slurm = RealSlurm::start(&NODES);
+    let sbatch = |words: &[&str]| {
+        let fixed = ["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"];
+        slurm.text(&[&fixed[..], words].concat())
+    };
+    let field = |job: &str, name: &str| {
+        let text = slurm.text(&["scontrol", "show", "job", job]);
+        let found = text.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
+        found.unwrap_or_default().to_owned()
+    };
+    let foreign = sbatch(&["--gres=gpu:2", "-w", "n2"]);
+    let held_by_its_user = sbatch(&["--hold", "--gres=gpu:1"]);
+    let marked = sbatch(&["--hold", "--gres=gpu:2", "-A", "vision", "--comment", "arles workload=lm-b20 steps=5"]);
+    let typed = sbatch(&["--hold", "--gres=gpu:v100:1", "--comment", "arles"]);
+
+    let mut engine = led(&slurm);
+    engine.sync_jobs(now(), &[]).expect("it answers");
+    let arrivals = engine.intake().seen().arrivals;
+    let names: Vec<&str> = arrivals.iter().map(|arrival| arrival.slurm.as_str()).collect();
+    assert_eq!(names, [marked.as_str(), &typed]);
+    assert_eq!((arrivals[0].account.as_str(), arrivals[0].gang, arrivals[0].wishes.steps), ("vision", 2, Some(5.0)));
+    assert_eq!(arrivals[1].kind.as_deref(), Some("v100"));
+
+    let others = until(&mut engine, "the other job's GPUs are taken", |engine| {
+        let seen = engine.survey(now(), now()).expect("it answers").survey;
+        seen.gangs.into_iter().next()
+    });
+    assert_eq!(others.gpus, [GpuId(7), GpuId(6)]);
+    let reply = engine.apply(now(), &stop(others.job.0, 0)).expect("it answers");
+    assert_eq!(reply, OrderReply::Pending, "it is not ours to stop");
+
+    let (first, second) = (taken(&arrivals[0], 1), taken(&arrivals[1], 2));
+    engine.add_job(now(), &first).expect("it answers");
+    engine.add_job(now(), &second).expect("it answers");
+    assert_eq!(engine.apply(now(), &start(1, 5, &[0, 1], 60.0)).expect("it answers"), OrderReply::Pending);
+    assert_eq!(told(&mut engine, 1), GangEvent::Started);
+    assert_eq!((field(&marked, "JobState"), field(&marked, "NodeList")), ("RUNNING".into(), "n0".into()));
+
+    // It is killed, and the next one goes on.
+    drop(engine);
+    let mut engine = led(&slurm);
+    engine.sync_jobs(now(), &[first.clone(), second.clone()]).expect("it answers");
+    assert_eq!(engine.intake().seen().arrivals, []);
+    let seen = engine.survey(now(), now()).expect("it answers").survey;
+    let gang = seen.gangs.iter().find(|gang| gang.job == JobId(1)).expect("it is adopted");
+    assert_eq!((gang.fence.0, gang.gpus.clone(), &gang.state), (5, vec![GpuId(0), GpuId(1)], &GangState::Running));
+    assert_eq!(engine.apply(now(), &stop(1, 5)).expect("it answers"), OrderReply::Pending);
+    assert!(matches!(told(&mut engine, 1), GangEvent::Stopped(_)));
+    until(&mut engine, "arles holds it", |engine| {
+        engine.poll(now()).expect("it answers");
+        (field(&marked, "Reason") == "JobHeldAdmin").then_some(())
+    });
+
+    // A move to another node; then its user cancels it.
+    engine.apply(now(), &start(1, 6, &[4, 5], 60.0)).expect("it answers");
+    assert_eq!(told(&mut engine, 1), GangEvent::Started);
+    assert_eq!(field(&marked, "NodeList"), "n1");
+    slurm.text(&["scancel", &marked]);
+    until(&mut engine, "its end is noticed", |engine| {
+        engine.poll(now()).expect("it answers");
+        engine.intake().seen().over.contains_key(&JobId(1)).then_some(())
+    });
+
+    // The way back: everything that is marked goes on without arles.
+    let done = tools::release_all(Some(slurm.conf()), false).expect("it answers");
+    assert_eq!((done.waiting, done.failed), (vec![typed.clone()], vec![]));
+    until(&mut engine, "it is let go", |engine| {
+        engine.poll(now()).expect("it answers");
+        engine.intake().seen().over.contains_key(&JobId(2)).then_some(())
+    });
+    engine.remove_job(now(), JobId(2)).expect("it answers");
+    until(&mut engine, "Slurm starts it", |_| (field(&typed, "JobState") == "RUNNING").then_some(()));
+    assert_eq!(
+        (field(&foreign, "JobState"), field(&held_by_its_user, "Reason")),
+        ("RUNNING".into(), "JobHeldUser".into())
+    );
 }

@@ -125,7 +125,10 @@ fn unknown_formats_and_files_are_sentences() {
     assert_eq!(error("\n", None), "x: this file is empty; expected a trace");
     let missing = from_file(&PathBuf::from("no/such.trace"), None, &options).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.trace: cannot read this file"), "{missing}");
-    assert_eq!(FORMATS.iter().map(|format| format.name).collect::<Vec<_>>(), ["arles", "gavel", "philly", "openb", "slurm"]);
+    assert_eq!(
+        FORMATS.iter().map(|format| format.name).collect::<Vec<_>>(),
+        ["arles", "gavel", "philly", "openb", "slurm"]
+    );
 }
 
 #[test]

@@ -75,12 +75,17 @@ impl Release {
             }
         }
         let hint = "run it where Slurm's commands work, as a user who may operate Slurm";
-        let done = tools::release_all(self.dry_run).map_err(|error| Hinted::new(error.to_string(), hint).failed())?;
+        let done =
+            tools::release_all(None, self.dry_run).map_err(|error| Hinted::new(error.to_string(), hint).failed())?;
         let row = |outcome| move |slurm_job| ReleasedJob { slurm_job, outcome, why: String::new() };
         let mut rows: Vec<ReleasedJob> = done.waiting.into_iter().map(row("waits in Slurm's queue")).collect();
         rows.extend(done.running.into_iter().map(row("goes on running")));
         let failed = done.failed.len();
-        rows.extend(done.failed.into_iter().map(|(slurm_job, why)| ReleasedJob { slurm_job, outcome: "not released", why }));
+        rows.extend(done.failed.into_iter().map(|(slurm_job, why)| ReleasedJob {
+            slurm_job,
+            outcome: "not released",
+            why,
+        }));
         let mut table = Table::new(vec![
             Column::left("job", "slurm_job"),
             Column::left("outcome", "outcome"),

@@ -150,7 +150,7 @@ impl Desk {
         let mut tries = 0;
         let (id, created) = loop {
             let new_job = match self.new_job(who, &job) {
-                Ok(new_job) => NewJob { key: key.clone(), ..new_job }.from_queue(external.clone()),
+                Ok(new_job) => NewJob { key: key.clone(), ..new_job }.queued_as(external.clone()),
                 // What was submitted under this key before may no longer be possible, and is there nevertheless.
                 Err(refusal) => match self.submitted_before(who, key.as_ref()).await? {
                     Some(id) => break (id, false),

@@ -84,7 +84,7 @@ impl Controller {
         Ok(Some(jobs))
     }
 
-    /// All nodes.
+    /// Nodes with their states: the whole list, since Slurm says "nothing has changed" of jobs only.
     pub(crate) fn nodes(&mut self) -> Result<Vec<NodeRecord>, EngineError> {
         let list = self.look::<NodeList>("nodes", &["sinfo", "--json"])?.unwrap_or_default();
         check(&list.errors)?;

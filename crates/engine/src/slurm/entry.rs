@@ -31,6 +31,8 @@ pub(super) struct Entry {
     pub(super) let_go: bool,
     /// Nodes that failed under its last gang: a late word about that one could end the next one there.
     pub(super) lost_nodes: Vec<String>,
+    /// Why it was not started where it was last ordered.
+    pub(super) put_off: Option<String>,
     last_sent: Option<Instant>,
 }
 
@@ -49,6 +51,7 @@ impl Entry {
             missing: 0,
             let_go: false,
             lost_nodes: Vec::new(),
+            put_off: None,
             last_sent: None,
             live,
         }

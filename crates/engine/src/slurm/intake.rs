@@ -76,6 +76,8 @@ pub struct Seen {
     pub over: BTreeMap<JobId, String>,
     /// Jobs of arles' that their user or an operator holds in Slurm.
     pub held: Vec<JobId>,
+    /// Jobs that were not started where they were ordered, and why.
+    pub put_off: BTreeMap<JobId, String>,
     /// Nodes that Slurm starts nothing on, and why.
     pub drained: BTreeMap<String, String>,
 }

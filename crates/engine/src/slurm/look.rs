@@ -84,9 +84,11 @@ impl Slurm {
     }
 
     fn note_missing(&mut self) {
-        for entry in self.jobs.values_mut() {
-            let found = entry.slurm.as_deref().is_none_or(|name| self.queue.find(name).is_some());
-            entry.missing = if found { 0 } else { entry.missing + 1 };
+        let is_missing = |entry: &Entry| entry.slurm.is_some() && self.record(entry).is_none();
+        let missing: BTreeSet<JobId> =
+            self.jobs.iter().filter(|(_, entry)| is_missing(entry)).map(|(&id, _)| id).collect();
+        for (id, entry) in &mut self.jobs {
+            entry.missing = if missing.contains(id) { entry.missing + 1 } else { 0 };
         }
     }
 
@@ -196,6 +198,7 @@ impl Slurm {
             Step::Started => {
                 let entry = self.jobs.get_mut(&id).expect("it has a gang");
                 entry.lost_nodes.clear();
+                entry.put_off = None;
                 let gang = entry.gang.as_mut().expect("it has one");
                 gang.phase = Phase::Running;
                 self.news.push(GangReport::new(id, gang.fence, GangEvent::Started));
@@ -248,27 +251,32 @@ impl Slurm {
         }
     }
 
-    /// A job without a gang must wait, held by the operator: by arles.
+    /// A job without a gang must wait, held. One that has never run is left as it is, so that a long queue costs nothing.
     fn tend_waiting(&mut self, id: JobId, record: &JobRecord) -> Result<(), EngineError> {
         let name = self.jobs[&id].slurm.clone().unwrap_or_default();
         let mark = Mark::read(&record.admin_comment);
+        let ours = format!("AdminComment={}", Mark { job: id, journal: self.journal.clone(), gang: None }.write());
         match record.stage() {
-            // It ran, or was never taken. First the hold, then the mark: with a mark without a gang, a user's hold is a user's hold.
-            Stage::Held if mark.as_ref().is_none_or(|mark| mark.gang.is_some()) => {
+            // It ran. First the operator's hold, then the mark: with a mark without a gang, a user's hold is a user's hold.
+            Stage::Held if mark.is_some_and(|mark| mark.gang.is_some()) => {
                 if !self.jobs.get_mut(&id).is_some_and(Entry::may_send) {
                     return Ok(());
                 }
                 self.tolerate(|controller| controller.hold(&name))?;
-                let mark = Mark { job: id, journal: self.journal.clone(), gang: None };
-                self.tolerate(|controller| controller.update(&name, &[format!("AdminComment={}", mark.write())]))?;
+                self.tolerate(|controller| controller.update(&name, &[ours]))?;
                 // The next order may come before the next look.
                 if let Some(entry) = self.jobs.get_mut(&id) {
                     entry.sent_shows();
                 }
                 Ok(())
             }
-            Stage::Queued => self.tolerate(|controller| controller.hold(&name)),
+            // Somebody released it. It is marked first: requeued, it has another time of submission.
+            Stage::Queued => {
+                self.tolerate(|controller| controller.hold(&name))?;
+                self.tolerate(|controller| controller.update(&name, &[ours]))
+            }
             Stage::Running if self.jobs.get_mut(&id).is_some_and(Entry::may_send) => {
+                self.tolerate(|controller| controller.update(&name, &[ours]))?;
                 self.tolerate(|controller| controller.requeue_held(&name))
             }
             _ => Ok(()),
@@ -283,13 +291,13 @@ impl Slurm {
         let shares = self.shares_by_node(&gang.gpus);
         let changes = match self.changes(entry, gang, &shares, record) {
             Ok(changes) => changes,
-            Err(why) => return Ok(self.put_off(id, &why)),
+            Err(why) => return self.put_off(id, why),
         };
         if !entry.is_native() {
             let common = self.options.environment.clone().into_iter();
             let written = program::write_environment(&self.options.folder, entry, gang, &self.cluster, common);
             if let Err(error) = written {
-                return Ok(self.put_off(id, &format!("its folder cannot be written: {error}")));
+                return self.put_off(id, format!("its folder cannot be written: {error}"));
             }
         }
         let done = self.controller.update(&name, &changes).and_then(|()| self.controller.release(&name));
@@ -303,7 +311,7 @@ impl Slurm {
             Err(CommandError::Refused(why)) => {
                 // It may have been pinned, and must not start.
                 self.tolerate(|controller| controller.hold(&name))?;
-                Ok(self.put_off(id, &why))
+                self.put_off(id, why)
             }
         }
     }
@@ -348,8 +356,12 @@ impl Slurm {
     }
 
     /// A start that Slurm does not want now. It is nobody's failure: the job waits for the next decision.
-    fn put_off(&mut self, id: JobId, _why: &str) {
+    fn put_off(&mut self, id: JobId, why: String) -> Result<(), EngineError> {
         self.end(id, GangEvent::Stopped(self.jobs[&id].steps), None);
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            entry.put_off = Some(why);
+        }
+        Ok(())
     }
 
     /// Submits a program, first or again. A job that came from Slurm is over when Slurm says so.
@@ -461,6 +473,7 @@ impl Slurm {
         let mut bound: BTreeSet<&str> = BTreeSet::new();
         for (&id, entry) in &self.jobs {
             bound.extend(entry.slurm.as_deref());
+            seen.put_off.extend(entry.put_off.clone().map(|why| (id, why)));
             if let Some(why) = self.why_over(entry) {
                 seen.over.insert(id, why);
             } else if let Some(record) = self.record(entry) {

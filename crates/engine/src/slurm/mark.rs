@@ -149,7 +149,7 @@ impl Wishes {
             "weight" => self.weight = number(&mut self.wrong),
             "restart" => self.restart_seconds = number(&mut self.wrong),
             "kinds" => {
-                self.kinds = value.split([',', '+']).filter(|kind| !kind.is_empty()).map(str::to_owned).collect()
+                self.kinds = value.split([',', '+']).filter(|kind| !kind.is_empty()).map(str::to_owned).collect();
             }
             "held" => self.held = true,
             // Slurm says how many GPUs a gang has; the word is accepted so that scripts can be shared with other engines.

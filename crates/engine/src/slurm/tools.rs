@@ -7,6 +7,7 @@ use super::rest::Rest;
 use super::{KindOf, SlurmOptions};
 use arles_core::NodeSpec;
 use arles_core::engine::EngineError;
+use std::path::PathBuf;
 
 /// A node as arles counts it; nothing for one without GPUs of a known kind.
 pub(super) fn node_spec(node: &NodeRecord, kind_of: &KindOf) -> Option<NodeSpec> {
@@ -63,8 +64,8 @@ pub struct Released {
 ///
 /// # Errors
 /// When Slurm cannot be asked.
-pub fn release_all(dry_run: bool) -> Result<Released, EngineError> {
-    let mut controller = Controller::new(None, None);
+pub fn release_all(conf: Option<PathBuf>, dry_run: bool) -> Result<Released, EngineError> {
+    let mut controller = Controller::new(None, conf);
     let mut done = Released::default();
     for record in controller.jobs(None)?.unwrap_or_default() {
         if !matches!(

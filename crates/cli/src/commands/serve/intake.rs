@@ -9,7 +9,7 @@ use arles_daemon::Refusal;
 use arles_daemon::access::Caller;
 use arles_daemon::desk::{Desk, Page};
 use arles_engine::slurm::{Arrival, Intake, Seen};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Time between two comparisons.
@@ -27,6 +27,7 @@ fn caller() -> Caller {
 /// Follows what the engine sees until the service ends.
 pub(super) async fn follow(desk: Desk, intake: Intake) {
     let (who, mut held, mut looks) = (caller(), BTreeSet::new(), 0);
+    let mut put_off = BTreeMap::new();
     loop {
         tokio::time::sleep(PAUSE).await;
         let seen = intake.seen();
@@ -42,6 +43,10 @@ pub(super) async fn follow(desk: Desk, intake: Intake) {
         for arrival in seen.arrivals.iter().take(AT_ONCE) {
             take(&desk, &who, &intake, arrival).await;
         }
+        for (job, why) in seen.put_off.iter().filter(|(job, why)| put_off.get(*job) != Some(*why)) {
+            tracing::warn!("job {} was not started: {why}", job.0);
+        }
+        put_off.clone_from(&seen.put_off);
         follow_holds(&desk, &who, &seen, &mut held).await;
         follow_drains(&desk, &who, &seen).await;
     }

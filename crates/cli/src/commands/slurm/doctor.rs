@@ -53,7 +53,8 @@ impl Doctor {
                 found.push(finding("controller", State::Wrong, text));
             }
             Ok(lines) => {
-                let value = |name: &str| lines.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
+                let value =
+                    |name: &str| lines.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
                 found.push(finding("controller", State::Ok, format!("Slurm {} answers", value("SLURM_VERSION"))));
                 found.extend(of_configuration(value, settings.serve.survey_seconds));
                 let options = slurm_options(&settings);
@@ -66,7 +67,11 @@ impl Doctor {
                     (Some(_), Ok(version)) => finding("slurmrestd", State::Ok, format!("answers, API {version}")),
                     (Some(_), Err(error)) => finding("slurmrestd", State::Wrong, format!("{error}; squeue --json is used instead")),
                 });
-                found.extend(of_nodes(tools::find_nodes(options.rest.as_deref(), options.token, &slurm_kinds(&settings))));
+                found.extend(of_nodes(tools::find_nodes(
+                    options.rest.as_deref(),
+                    options.token,
+                    &slurm_kinds(&settings),
+                )));
             }
         }
         let mut table = Table::new(vec![
@@ -85,7 +90,11 @@ impl Doctor {
         output::print(out, self.output.output, &table, &found)?;
         match found.iter().filter(|row| row.state == State::Wrong).count() {
             0 => remark(format_args!("nothing must be changed")),
-            wrong => return Err(Failed(format!("{wrong} of {} checks found something that must be changed", found.len())).into()),
+            wrong => {
+                return Err(
+                    Failed(format!("{wrong} of {} checks found something that must be changed", found.len())).into()
+                );
+            }
         }
         Ok(())
     }
@@ -109,8 +118,14 @@ fn of_configuration<'v>(value: impl Fn(&str) -> &'v str, survey_seconds: f64) ->
     });
     let kill_wait = number("KillWait").unwrap_or(0.0);
     found.push(match kill_wait {
-        wait if wait >= 30.0 => finding("KillWait", State::Ok, format!("a preempted job has {wait} s to save a checkpoint")),
-        wait => finding("KillWait", State::Advice, format!("a preempted job is killed {wait} s after SIGTERM; checkpoints may need more")),
+        wait if wait >= 30.0 => {
+            finding("KillWait", State::Ok, format!("a preempted job has {wait} s to save a checkpoint"))
+        }
+        wait => finding(
+            "KillWait",
+            State::Advice,
+            format!("a preempted job is killed {wait} s after SIGTERM; checkpoints may need more"),
+        ),
     });
     let age = number("MinJobAge").unwrap_or(0.0);
     found.push(match age {
@@ -121,7 +136,8 @@ fn of_configuration<'v>(value: impl Fn(&str) -> &'v str, survey_seconds: f64) ->
             format!("ended jobs are shown for {age} s only, and arles looks at everything every {survey_seconds} s: how a job ended could be missed; set MinJobAge={}", (2.5 * survey_seconds).ceil()),
         ),
     });
-    let expire = value("AuthInfo").split(',').find_map(|part| part.trim().strip_prefix("cred_expire=")).and_then(seconds);
+    let expire =
+        value("AuthInfo").split(',').find_map(|part| part.trim().strip_prefix("cred_expire=")).and_then(seconds);
     let expire = expire.unwrap_or(120.0);
     found.push(finding(
         "cred_expire",
@@ -130,7 +146,9 @@ fn of_configuration<'v>(value: impl Fn(&str) -> &'v str, survey_seconds: f64) ->
     ));
     let holds = value("RequeueExitHold").split(',').any(|code| code.trim() == "85");
     found.push(match holds {
-        true => finding("RequeueExitHold", State::Ok, "a program that makes room by itself (exit code 85) is queued again"),
+        true => {
+            finding("RequeueExitHold", State::Ok, "a program that makes room by itself (exit code 85) is queued again")
+        }
         false => finding(
             "RequeueExitHold",
             State::Advice,

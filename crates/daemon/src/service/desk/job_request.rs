@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl NewJob {
     /// The same, called so in another system's queue.
-    pub(super) fn from_queue(mut self, external: Option<String>) -> Self {
+    pub(super) fn queued_as(mut self, external: Option<String>) -> Self {
         if external.is_some() {
             let program = self.spec.program.as_deref().cloned().unwrap_or_default();
             self.spec.program = Some(Arc::new(Program { external, ..program }));

@@ -151,7 +151,10 @@ mod tests {
             let error = import(lines).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}\n  should start with {expected}");
         };
-        check("7|a|yesterday|2026-03-01T01:00:00|2026-03-01T02:00:00|gres/gpu=1|\n", "s.txt:2:5: Submit is 'yesterday'");
+        check(
+            "7|a|yesterday|2026-03-01T01:00:00|2026-03-01T02:00:00|gres/gpu=1|\n",
+            "s.txt:2:5: Submit is 'yesterday'",
+        );
         check("7||0|1|2|gres/gpu=1|\n", "s.txt:2:3: Account is empty");
         check("7|a|0|1|2\n", "s.txt:2:1: this line has 5 fields; expected 7");
         let error = from_text("JobID|AllocTRES\n", "s.txt", None, &ImportOptions::default()).unwrap_err().to_string();
