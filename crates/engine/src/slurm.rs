@@ -298,7 +298,7 @@ impl Slurm {
         let barred = self.barred.entry(id).or_insert(fence);
         *barred = (*barred).max(fence);
         if let Some(name) = self.stray(id, fence) {
-            self.controller.requeue_held(&name)?;
+            self.tolerate(|controller| controller.requeue_held(&name))?;
             return Ok(None);
         }
         let known = self.past.get(&id).map(|entry| entry.outcome_of(fence));

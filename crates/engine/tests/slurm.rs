@@ -31,9 +31,9 @@ exit "${3:-0}"
 "#;
 
 /// How long a unit of the contract is. Slurm takes up to two seconds to start a job and as long to stop one.
-const UNIT_SECONDS: f64 = 0.25;
+const UNIT_SECONDS: f64 = 0.35;
 /// Clusters that cases are run on at once: they mostly sleep.
-const CLUSTERS: usize = 4;
+const CLUSTERS: usize = 5;
 
 fn cluster() -> Cluster {
     let kinds = ["a100", "v100"].map(|k| Library::builtin().kind(k).expect("in the library").clone());
@@ -223,7 +223,8 @@ fn marked_jobs_of_sbatch_are_taken_and_others_are_never_touched() {
     assert!(matches!(told(&mut engine, 1), GangEvent::Stopped(_)));
     until(&mut engine, "arles holds it", |engine| {
         engine.poll(now()).expect("it answers");
-        (field(&marked, "Reason") == "JobHeldAdmin").then_some(())
+        let text = slurm.text(&["scontrol", "show", "job", &marked]);
+        (text.contains("AdminComment=arles job=1 of=native") && !text.contains("fence=")).then_some(())
     });
 
     // A move to another node; then its user cancels it.

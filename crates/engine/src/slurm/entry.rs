@@ -63,14 +63,19 @@ impl Entry {
     }
 
     /// Whether a record of that name is this very job. Numbers are used again after a crash of the controller, and the time of submission
-    /// changes when a job is requeued: so it is the mark that counts, and the time only as long as there is none.
+    /// changes when a job is requeued: so it is the mark that counts, and the time only as long as there is none, or that of an earlier life in arles.
     pub(super) fn is_of(&self, record: &JobRecord, journal: &str, own_user: f64) -> bool {
         let id = self.live.spec.id;
-        if let Some(mark) = Mark::read(&record.admin_comment) {
-            return mark.job == id && mark.journal == journal;
+        let mark = Mark::read(&record.admin_comment);
+        if mark.as_ref().is_some_and(|mark| mark.job == id && mark.journal == journal) {
+            return true;
         }
         match native(&self.live) {
-            Some((_, submitted)) => record.submit_time == submitted,
+            // A number that was given out again is a job that has never been requeued.
+            Some((_, submitted)) => {
+                let requeued = mark.is_none() && record.restart_cnt > 0 && record.submit_time > submitted;
+                record.submit_time == submitted || requeued
+            }
             None => {
                 let mark = Mark::read(&record.comment);
                 record.user_id == Some(own_user) && mark.is_some_and(|mark| mark.job == id && mark.journal == journal)

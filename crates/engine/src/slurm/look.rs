@@ -207,6 +207,9 @@ impl Slurm {
             }
             Step::Stopped => {
                 self.end(id, GangEvent::Stopped(self.jobs[&id].steps), None);
+                if let Some(entry) = self.jobs.get_mut(&id) {
+                    entry.sent_shows();
+                }
                 match record {
                     Some(record) => self.tend_waiting(id, record),
                     None => Ok(()),
@@ -258,7 +261,7 @@ impl Slurm {
         let ours = format!("AdminComment={}", Mark { job: id, journal: self.journal.clone(), gang: None }.write());
         match record.stage() {
             // It ran. First the operator's hold, then the mark: with a mark without a gang, a user's hold is a user's hold.
-            Stage::Held if mark.is_some_and(|mark| mark.gang.is_some()) => {
+            Stage::Held if mark.is_some_and(|mark| mark.gang.is_some() || mark.job != id) => {
                 if !self.jobs.get_mut(&id).is_some_and(Entry::may_send) {
                     return Ok(());
                 }
@@ -368,9 +371,8 @@ impl Slurm {
     fn submit_again(&mut self, id: JobId) -> Result<(), EngineError> {
         let entry = &self.jobs[&id];
         if entry.is_native() {
-            let why = "its job in Slurm is over, or not there any more".to_owned();
-            self.end(id, GangEvent::Failed(entry.steps, why), None);
-            return Ok(());
+            // If it is, whoever takes requests hears of it. It is no failure of the job's.
+            return self.put_off(id, "Slurm says that its job is over, or does not know it".into());
         }
         let gpus = entry.gang.as_ref().map_or(&[][..], |gang| &gang.gpus);
         let shares = self.shares_by_node(gpus);
@@ -420,7 +422,7 @@ impl Slurm {
     }
 
     /// A command whose refusal means that things have changed since the last look: the next one shows how.
-    fn tolerate(
+    pub(super) fn tolerate(
         &mut self,
         command: impl FnOnce(&mut super::Controller) -> Result<(), CommandError>,
     ) -> Result<(), EngineError> {

@@ -44,11 +44,9 @@ impl RealSlurm {
     pub(crate) fn start_with(nodes: &[&str], settings: &[(&str, &str)]) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = PathBuf::from(format!("/tmp/as-{}-{number}", std::process::id()));
-        // Below the range that the kernel gives out by itself.
-        let port = 12_000 + (std::process::id() * 7 + number) % 19 * 1000;
         let slurm = Self { folder };
         let mut start = slurm.script("start");
-        start.args(nodes).env("ARLES_SLURM_PORT", port.to_string()).envs(settings.iter().copied());
+        start.args(nodes).envs(settings.iter().copied());
         let output = start.output().expect("bash is there");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         slurm
