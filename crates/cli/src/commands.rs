@@ -26,6 +26,7 @@ mod man;
 mod nodes;
 mod policies;
 mod policy;
+mod profile;
 mod queue;
 mod replay;
 mod reproduce;
@@ -88,6 +89,7 @@ commands! {
     nodes::Nodes,
     gpus::Gpus,
     agent::Agent,
+    profile::Profile,
     top::Top,
     tenants::Tenants,
     policy::Policy,

@@ -8,6 +8,7 @@
 //! They communicate through channels and share nothing but the book, the clock and the gauges. `threads.rs` starts them and notices when one dies.
 
 mod admit;
+pub(crate) mod aside;
 pub mod catalog;
 pub mod clock;
 mod credentials;

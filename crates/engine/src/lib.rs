@@ -16,7 +16,8 @@ mod virtual_cluster;
 mod wire;
 
 pub use local::{
-    Card, CardUser, GpuMeter, GpuReading, Inventory, Local, LocalOptions, Nominal, Nvidia, Recorded, RecordedReading,
+    Card, CardUser, GpuMeter, GpuReading, Inventory, Local, LocalOptions, Nominal, Nvidia, PowerLimit, Recorded,
+    RecordedReading, put_back_left_over,
 };
 pub use log::{LogEvent, LogLine};
 pub use remote::Remote;

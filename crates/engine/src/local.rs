@@ -15,10 +15,12 @@
 
 mod meter;
 mod nvidia;
+mod power_limit;
 mod process;
 
 pub use meter::{GpuMeter, GpuReading, Nominal, Recorded, RecordedReading};
 pub use nvidia::{Card, CardUser, Inventory, Nvidia};
+pub use power_limit::{PowerLimit, put_back_left_over};
 
 use arles_core::engine::{
     Engine, EngineError, EngineReport, JobMeter, KindMeter, LiveJob, Mandate, Meters, OrderReply,

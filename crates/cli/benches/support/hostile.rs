@@ -1,5 +1,8 @@
 //! The load of others beside a tenant that takes whatever it can get: submits as fast as it goes, each under a key of its own, event streams, dry runs and
 //! large lists. Latencies of the others without and with it, in the same run, for three sizes of cluster.
+//!
+//! An attacker has machines of its own; here its threads share the daemon's processors, so they run at the lowest priority and take what nobody else
+//! wants. What the daemon does for them is not held back.
 
 use super::client::{self, Line};
 use super::plain::{self, Daemon, Folder};
@@ -66,6 +69,11 @@ fn others(to: SocketAddr, secrets: &[String; 3], seconds: f64) -> [Vec<f64>; 2] 
     [submits.join().expect("submits"), reads]
 }
 
+/// To Linux a thread is a process of its own here.
+fn step_back() {
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
 /// Begins the attack; it ends when the flag is set.
 fn attack(
     to: SocketAddr,
@@ -77,6 +85,7 @@ fn attack(
     let spawn = |act: fn(&mut Line, &'static str, u64, &Spoils)| {
         let (over, spoils) = (Arc::clone(over), Arc::clone(spoils));
         std::thread::spawn(move || {
+            step_back();
             let mut line = Line::open(to);
             for n in 0.. {
                 if over.load(Ordering::Relaxed) {
@@ -111,7 +120,10 @@ fn attack(
     }
     for _ in 0..STREAMS {
         let (over, spoils) = (Arc::clone(over), Arc::clone(spoils));
-        threads.push(std::thread::spawn(move || listen(to, head, &over, &spoils)));
+        threads.push(std::thread::spawn(move || {
+            step_back();
+            listen(to, head, &over, &spoils);
+        }));
     }
     threads
 }

@@ -6,7 +6,7 @@
 //! Must never: change what the command prints or how it ends, wait for the server, or end the command because of an error of its own.
 
 mod child;
-mod find;
+pub(super) mod find;
 mod report;
 
 use crate::fault::{Ended, Failed, Hinted, remark};

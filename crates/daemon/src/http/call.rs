@@ -1,11 +1,13 @@
 //! Calls: a request of the API with its arguments parsed, and the function that answers it.
 //!
-//! A route's handler reads its parameters and returns a call made by [`read`], [`read_blocking`], [`run`] or [`run_raw`]; the server runs it on the
+//! A route's handler reads its parameters and returns a call made by [`read`], [`read_blocking`], [`read_page`], [`run`] or [`run_raw`]; the server runs it on the
 //! desk. Nothing here knows a route: what there is to call is in the table of routes alone.
 
+use super::internal;
 use super::routes::Target;
 use crate::Refusal;
 use crate::access::Caller;
+use crate::service::aside;
 use crate::service::desk::Desk;
 use crate::views::View;
 use bytes::Bytes;
@@ -13,6 +15,9 @@ use serde::Serialize;
 use std::fmt::{self, Debug};
 use std::future::Future;
 use std::pin::Pin;
+
+/// Entries of a page that is made in no time.
+const SHORT_PAGE: u32 = 100;
 
 /// A JSON response, ready to be sent.
 #[derive(Clone, PartialEq, Debug)]
@@ -127,6 +132,21 @@ where
 {
     run_raw(arguments, move |desk, who, arguments| {
         blocking(move || ApiReply::json(&answer(&desk.view(&who), arguments)?))
+    })
+}
+
+/// Reads a page of a list as [`read_blocking`] does; a long one steps back behind everybody's short requests.
+pub(super) fn read_page<A, T>(limit: Option<u32>, arguments: A, answer: ViewFn<A, T>) -> Result<Target, Refusal>
+where
+    A: Debug + Send + 'static,
+    T: Serialize + 'static,
+{
+    if limit.is_none_or(|limit| limit <= SHORT_PAGE) {
+        return read_blocking(arguments, answer);
+    }
+    run_raw(arguments, move |desk, who, arguments| async move {
+        let page = aside::run(move || ApiReply::json(&answer(&desk.view(&who), arguments)?)).await;
+        page.unwrap_or_else(|| Err(internal("a list was not made")))
     })
 }
 

@@ -145,11 +145,12 @@ impl<B: Backend> Server<B> {
         }
         let body = if route.body.is_some() { self.read(&head.headers, body).await? } else { Bytes::new() };
         let params = Params::read(route, segment, head.uri.query(), &head.headers, body)?;
+        let target = (route.handler)(&params)?;
         let _turn = match &who {
-            Some(who) if route.lists() => Some(self.turns.wait(who).await),
+            Some(who) if matches!(target, Target::Call(_)) => Some(self.turns.wait(who, route.lists()).await),
             _ => None,
         };
-        let mut answer = self.ask(route, who, (route.handler)(&params)?).await?;
+        let mut answer = self.ask(route, who, target).await?;
         if let (Either::Right(frames), Some(secret)) = (answer.body_mut(), authorize::bearer(&head.headers)) {
             frames.end_with(self.backend.token_ended(secret));
         }

@@ -23,6 +23,8 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// Events in a batch, and batches in the queue.
 const BATCH: usize = 256;
 const QUEUE: usize = 4;
+/// Pause after a batch: where much happens, a listener hears of it twenty times a second and not once a commit.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The body of the response: what the task sends, until it ends.
 pub(super) struct Frames {
@@ -97,8 +99,11 @@ async fn tell<B: Backend>(backend: B, who: Caller, after: Option<u64>, queue: &m
                 false
             }
         };
-        if !text.is_empty() && !send(queue, std::mem::take(&mut text)).await {
-            return;
+        if !text.is_empty() {
+            if !send(queue, std::mem::take(&mut text)).await {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
         }
         if more {
             continue;

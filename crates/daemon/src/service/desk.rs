@@ -17,6 +17,7 @@ use crate::access::{BadToken, Caller};
 use crate::read::views::View;
 use crate::read::{forecast, metrics};
 use crate::service::admit::AFTER_ENDED;
+use crate::service::aside;
 use crate::service::state_machine::StateMachine;
 use crate::service::{Change, LoopRequest, NewJob, ServiceState, Shared};
 use crate::store::entry::{Key, fingerprint};
@@ -391,7 +392,7 @@ fn weight(weight: f64) -> Result<f64, Refusal> {
 
 /// Work that takes longer than a request's thread should.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| gone())
+    aside::run(work).await.ok_or_else(gone)
 }
 
 fn gone() -> Refusal {

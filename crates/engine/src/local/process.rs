@@ -46,7 +46,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    fn of(pid: u32) -> Option<Self> {
+    pub(super) fn of(pid: u32) -> Option<Self> {
         Some(Self { pid, start_ticks: stat(pid)?.1 })
     }
 

@@ -29,15 +29,15 @@ const KNOWN: &[&str] = &[
 
 /// What a line tells.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Found {
+pub(in crate::commands) struct Found {
     /// Steps done since the command began, as far as it counts them.
-    pub(super) steps: f64,
+    pub(in crate::commands) steps: f64,
     /// Steps per second, where the line says so.
-    pub(super) rate: Option<f64>,
+    pub(in crate::commands) rate: Option<f64>,
 }
 
 /// Finds counts of steps, line by line.
-pub(super) struct Finder {
+pub(in crate::commands) struct Finder {
     patterns: Vec<Regex>,
     /// Steps before the count began anew.
     before: f64,
@@ -46,7 +46,7 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    pub(super) fn new(pattern: Option<&str>) -> Result<Self> {
+    pub(in crate::commands) fn new(pattern: Option<&str>) -> Result<Self> {
         let patterns = match pattern {
             None => KNOWN.iter().filter_map(|known| Regex::new(known).ok()).collect(),
             Some(text) => vec![given(text)?],
@@ -54,7 +54,7 @@ impl Finder {
         Ok(Self { patterns, before: 0.0, last: None, total: None })
     }
 
-    pub(super) fn find(&mut self, line: &[u8]) -> Option<Found> {
+    pub(in crate::commands) fn find(&mut self, line: &[u8]) -> Option<Found> {
         let line = String::from_utf8_lossy(&line[..line.len().min(LINE_LIMIT)]);
         if !line.bytes().any(|b| b.is_ascii_digit()) {
             return None;
@@ -101,12 +101,12 @@ fn given(text: &str) -> Result<Regex> {
 
 /// Cuts bytes into lines, at line feeds and at the returns of progress bars.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(in crate::commands) struct Lines {
     kept: Vec<u8>,
 }
 
 impl Lines {
-    pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
+    pub(in crate::commands) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
         for part in bytes.split_inclusive(|b| matches!(b, b'\n' | b'\r')) {
             let ends = part.last().is_some_and(|b| matches!(b, b'\n' | b'\r'));
             let room = LINE_LIMIT.saturating_sub(self.kept.len());
@@ -119,7 +119,7 @@ impl Lines {
     }
 
     /// What came after the last line end; progress bars print the return first.
-    pub(super) fn end(&mut self, mut each: impl FnMut(&[u8])) {
+    pub(in crate::commands) fn end(&mut self, mut each: impl FnMut(&[u8])) {
         if !self.kept.is_empty() {
             each(&self.kept);
             self.kept.clear();

@@ -4,7 +4,7 @@ use super::{Body, Content, Parameter, Place, Route, Target, Verb, of};
 use crate::Refusal;
 use crate::access::{Caller, Need};
 use crate::http::assets;
-use crate::http::call::{ApiReply, read, read_blocking, run, run_raw};
+use crate::http::call::{ApiReply, read, read_blocking, read_page, run, run_raw};
 use crate::http::parameter::ParameterType;
 use crate::service::desk::Desk;
 use arles_api as api;
@@ -208,7 +208,7 @@ pub const ROUTES: &[Route] = &[
         description: "Paginated. A tenant's token sees its own jobs.",
         parameters: &[STATE, TENANT, WORKLOAD, JOB_NAME, ORDER, LIMIT, CURSOR],
         content: Content::Json(of::<api::Jobs>),
-        handler: |params| read_blocking(params.jobs(), |view, query| view.jobs(&query)),
+        handler: |params| read_page(params.jobs().limit, params.jobs(), |view, query| view.jobs(&query)),
         ..READ
     },
     Route {
@@ -316,7 +316,7 @@ pub const ROUTES: &[Route] = &[
         description: "Oldest first, paginated.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Queue>),
-        handler: |params| read_blocking(params.page(), |view, page| view.queue(&page)),
+        handler: |params| read_page(params.page().limit, params.page(), |view, page| view.queue(&page)),
         ..READ
     },
     Route {
@@ -326,7 +326,7 @@ pub const ROUTES: &[Route] = &[
         description: "By number of their first GPU, paginated.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Nodes>),
-        handler: |params| read_blocking(params.page(), |view, page| view.nodes(&page)),
+        handler: |params| read_page(params.page().limit, params.page(), |view, page| view.nodes(&page)),
         ..READ
     },
     Route {

@@ -11,8 +11,15 @@ use arles_api::{self as api, JobState};
 use arles_core::place::Standing;
 use arles_core::scheduler::Verdict;
 use arles_core::{Dependency, GpuId, JobId, Library, Outcome, Program, Time, Work};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
+
+/// Records that a list looks at, and shows, in one hold of the book: whatever happens waits for whoever reads, and everybody else behind it. A list
+/// may so be of several moments; every line of it is of one.
+const LOOKED_AT: usize = 512;
+const SHOWN_AT_ONCE: usize = 16;
 
 impl View<'_> {
     /// One job.
@@ -41,20 +48,14 @@ impl View<'_> {
         let nobody = query.tenant.as_deref().is_some_and(|tenant| !self.who.sees(tenant));
         let mut found: BTreeMap<u64, api::Job> = BTreeMap::new();
         if !nobody {
-            self.book(|book| {
-                let fits = |record: &&Record| {
-                    beyond.is_none_or(|b| if query.oldest_first { record.spec.id.0 > b } else { record.spec.id.0 < b })
-                        && (query.states.is_empty() || query.states.contains(&record.state))
-                        && tenant.as_ref().is_none_or(|name| book.tenants[record.spec.tenant.index()].name == *name)
-                        && workload.is_none_or(|name| book.workloads.name(record.spec.workload) == name)
-                        && (query.name.is_none() || record.name == query.name)
-                };
-                let live: Vec<&Record> = match query.oldest_first {
-                    true => book.jobs.values().map(AsRef::as_ref).filter(fits).take(limit).collect(),
-                    false => book.jobs.values().map(AsRef::as_ref).rev().filter(fits).take(limit).collect(),
-                };
-                found.extend(live.into_iter().map(|record| (record.spec.id.0, self.shown(book, record))));
-            });
+            let fits = |book: &Book, record: &Record| {
+                (query.states.is_empty() || query.states.contains(&record.state))
+                    && tenant.as_ref().is_none_or(|name| book.tenants[record.spec.tenant.index()].name == *name)
+                    && workload.is_none_or(|name| book.workloads.name(record.spec.workload) == name)
+                    && (query.name.is_none() || record.name == query.name)
+            };
+            let live = self.live_records(beyond, query.oldest_first, limit, fits);
+            found.extend(self.shown_in_parts(&live).into_iter().map(|job| (job.id, job)));
         }
         let over: Vec<&'static str> =
             query.states.iter().filter(|state| state.over()).map(|state| state.name()).collect();
@@ -69,11 +70,9 @@ impl View<'_> {
                 most: limit,
             };
             let past: Vec<Record> = self.history(|store| store.past_jobs(&filter))?;
-            self.book(|book| {
-                for record in &past {
-                    found.entry(record.spec.id.0).or_insert_with(|| self.shown(book, record));
-                }
-            });
+            for job in self.shown_in_parts(&past) {
+                found.entry(job.id).or_insert(job);
+            }
         }
         let full = found.len() >= limit;
         let jobs: Vec<api::Job> = match query.oldest_first {
@@ -82,6 +81,41 @@ impl View<'_> {
         };
         let next = jobs.last().filter(|_| full).map(|job| job.id.to_string());
         Ok(api::Jobs { jobs, next, live: self.book(|book| self.live(book)) })
+    }
+
+    /// Records of the book that fit, in the order asked for.
+    fn live_records(
+        &self,
+        beyond: Option<u64>,
+        oldest_first: bool,
+        most: usize,
+        fits: impl Fn(&Book, &Record) -> bool,
+    ) -> Vec<Arc<Record>> {
+        let (mut found, mut last) = (Vec::new(), beyond.map(JobId));
+        let mut more = true;
+        while more && found.len() < most {
+            self.book(|book| {
+                let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+                let mut looked_at = 0;
+                let mut look = |(id, record): (&JobId, &Arc<Record>)| {
+                    (looked_at, last) = (looked_at + 1, Some(*id));
+                    if fits(book, record) {
+                        found.push(Arc::clone(record));
+                    }
+                    found.len() < most && looked_at < LOOKED_AT
+                };
+                more = match oldest_first {
+                    true => !book.jobs.range((after, Bound::Unbounded)).all(&mut look),
+                    false => !book.jobs.range((Bound::Unbounded, after)).rev().all(&mut look),
+                };
+            });
+        }
+        found
+    }
+
+    fn shown_in_parts<R: Borrow<Record>>(&self, records: &[R]) -> Vec<api::Job> {
+        let part = |part: &[R]| self.book(|book| part.iter().map(|r| self.shown(book, r.borrow())).collect::<Vec<_>>());
+        records.chunks(SHOWN_AT_ONCE).flat_map(part).collect()
     }
 
     /// Live jobs by state, of the tenants that the caller may see.
@@ -99,22 +133,32 @@ impl View<'_> {
     /// When the query is invalid.
     pub fn queue(&self, page: &Page) -> Result<api::Queue, Refusal> {
         let (limit, beyond) = (limit(page)?, cursor(page.cursor.as_deref())?);
-        Ok(self.book(|book| {
-            let after = std::ops::Bound::Excluded(JobId(beyond.unwrap_or(0)));
-            let waiting = book.waiting.range((after, std::ops::Bound::Unbounded));
-            let records = waiting.filter_map(|id| book.jobs.get(id));
-            let visible = records.filter(|record| self.who.sees(&book.tenants[record.spec.tenant.index()].name));
-            let jobs: Vec<api::Job> = visible.take(limit).map(|record| self.shown(book, record)).collect();
-            let next = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.id.to_string());
-            let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        let (mut found, mut last) = (Vec::new(), JobId(beyond.unwrap_or(0)));
+        let mut more = true;
+        while more && found.len() < limit {
+            self.book(|book| {
+                let mut looked_at = 0;
+                more = !book.waiting.range((Bound::Excluded(last), Bound::Unbounded)).all(|&id| {
+                    (looked_at, last) = (looked_at + 1, id);
+                    let record = book.jobs.get(&id);
+                    let visible = |r: &&Arc<Record>| self.who.sees(&book.tenants[r.spec.tenant.index()].name);
+                    found.extend(record.filter(visible).map(Arc::clone));
+                    found.len() < limit && looked_at < LOOKED_AT
+                });
+            });
+        }
+        let jobs = self.shown_in_parts(&found);
+        let next = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.id.to_string());
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        self.book(|book| {
             for ((tenant, code), jobs) in &book.reasons {
                 if self.who.sees(&book.tenants[*tenant as usize].name) {
                     *reasons.entry(code).or_default() += jobs;
                 }
             }
-            let count = |(code, jobs): (&str, u64)| api::ReasonCount { code: code.into(), jobs };
-            api::Queue { jobs, next, reasons: reasons.into_iter().map(count).collect() }
-        }))
+        });
+        let count = |(code, jobs): (&str, u64)| api::ReasonCount { code: code.into(), jobs };
+        Ok(api::Queue { jobs, next, reasons: reasons.into_iter().map(count).collect() })
     }
 
     /// Why a live job is where it is.
