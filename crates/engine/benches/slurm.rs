@@ -106,7 +106,7 @@ fn start_and_move(slurm: &RealSlurm, engine: &mut Slurm, id: u64) -> (f64, f64) 
     let program = Program { external: Some(arrival.external()), ..Program::default() };
     let spec = JobSpec { id: JobId(id), program: Some(Arc::new(program)), ..JobSpec::default() };
     engine.add_job(now(), &LiveJob { spec, steps_done: 0.0 }).expect("it answers");
-    let mut heard = |engine: &mut Slurm, wanted: fn(&GangEvent) -> bool| {
+    let heard = |engine: &mut Slurm, wanted: fn(&GangEvent) -> bool| {
         until(|| {
             engine
                 .poll(now())

@@ -167,26 +167,28 @@ fn taken(arrival: &Arrival, id: u64) -> LiveJob {
     LiveJob { spec, steps_done: 0.0 }
 }
 
-/// Jobs of plain sbatch: marked ones are taken, pinned, preempted, adopted by the next engine, and given back; others are left alone.
+fn sbatch(slurm: &RealSlurm, words: &[&str]) -> String {
+    let fixed = ["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"];
+    slurm.text(&[&fixed[..], words].concat())
+}
+
+fn field(slurm: &RealSlurm, job: &str, name: &str) -> String {
+    let text = slurm.text(&["scontrol", "show", "job", job]);
+    let found = text.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
+    found.unwrap_or_default().to_owned()
+}
+
 #[test]
-fn marked_jobs_of_sbatch_are_taken_and_others_are_never_touched() {
-    if !slurm_or_skip("jobs of sbatch under arles") {
+fn marked_jobs_are_offered_and_others_are_never_touched() {
+    if !slurm_or_skip("jobs of sbatch that arles is offered") {
         return;
     }
     let slurm = RealSlurm::start(&NODES);
-    let sbatch = |words: &[&str]| {
-        let fixed = ["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"];
-        slurm.text(&[&fixed[..], words].concat())
-    };
-    let field = |job: &str, name: &str| {
-        let text = slurm.text(&["scontrol", "show", "job", job]);
-        let found = text.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
-        found.unwrap_or_default().to_owned()
-    };
-    let foreign = sbatch(&["--gres=gpu:2", "-w", "n2"]);
-    let held_by_its_user = sbatch(&["--hold", "--gres=gpu:1"]);
-    let marked = sbatch(&["--hold", "--gres=gpu:2", "-A", "vision", "--comment", "arles workload=lm-b20 steps=5"]);
-    let typed = sbatch(&["--hold", "--gres=gpu:v100:1", "--comment", "arles"]);
+    let foreign = sbatch(&slurm, &["--gres=gpu:2", "-w", "n2"]);
+    let held_by_its_user = sbatch(&slurm, &["--hold", "--gres=gpu:1"]);
+    let wishes = ["--comment", "arles workload=lm-b20 steps=5"];
+    let marked = sbatch(&slurm, &[&["--hold", "--gres=gpu:2", "-A", "vision"], &wishes[..]].concat());
+    let typed = sbatch(&slurm, &["--hold", "--gres=gpu:v100:1", "--comment", "arles"]);
 
     let mut engine = led(&slurm);
     engine.sync_jobs(now(), &[]).expect("it answers");
@@ -204,24 +206,47 @@ fn marked_jobs_of_sbatch_are_taken_and_others_are_never_touched() {
     let reply = engine.apply(now(), &stop(others.job.0, 0)).expect("it answers");
     assert_eq!(reply, OrderReply::Pending, "it is not ours to stop");
 
-    let (first, second) = (taken(&arrivals[0], 1), taken(&arrivals[1], 2));
-    engine.add_job(now(), &first).expect("it answers");
-    engine.add_job(now(), &second).expect("it answers");
+    // The way back: everything that is marked goes on without arles.
+    engine.add_job(now(), &taken(&arrivals[1], 2)).expect("it answers");
+    let done = tools::release_all(Some(slurm.conf()), false).expect("it answers");
+    assert_eq!((done.waiting, done.failed), (vec![marked, typed.clone()], vec![]));
+    until(&mut engine, "it is let go", |engine| {
+        engine.poll(now()).expect("it answers");
+        engine.intake().seen().over.contains_key(&JobId(2)).then_some(())
+    });
+    engine.remove_job(now(), JobId(2)).expect("it answers");
+    until(&mut engine, "Slurm starts it", |_| (field(&slurm, &typed, "JobState") == "RUNNING").then_some(()));
+    assert_eq!(field(&slurm, &foreign, "JobState"), "RUNNING");
+    assert_eq!(field(&slurm, &held_by_its_user, "Reason"), "JobHeldUser");
+}
+
+#[test]
+fn jobs_of_sbatch_are_pinned_adopted_preempted_and_moved() {
+    if !slurm_or_skip("jobs of sbatch under arles") {
+        return;
+    }
+    let slurm = RealSlurm::start(&NODES);
+    let marked = sbatch(&slurm, &["--hold", "--gres=gpu:2", "--comment", "arles"]);
+    let mut engine = led(&slurm);
+    engine.sync_jobs(now(), &[]).expect("it answers");
+    let job = taken(&engine.intake().seen().arrivals[0], 1);
+    engine.add_job(now(), &job).expect("it answers");
     assert_eq!(engine.apply(now(), &start(1, 5, &[0, 1], 60.0)).expect("it answers"), OrderReply::Pending);
     assert_eq!(told(&mut engine, 1), GangEvent::Started);
-    assert_eq!((field(&marked, "JobState"), field(&marked, "NodeList")), ("RUNNING".into(), "n0".into()));
+    let place = |slurm: &RealSlurm| (field(slurm, &marked, "JobState"), field(slurm, &marked, "NodeList"));
+    assert_eq!(place(&slurm), ("RUNNING".into(), "n0".into()));
 
     // It is killed, and the next one goes on.
     drop(engine);
     let mut engine = led(&slurm);
-    engine.sync_jobs(now(), &[first.clone(), second.clone()]).expect("it answers");
+    engine.sync_jobs(now(), &[job]).expect("it answers");
     assert_eq!(engine.intake().seen().arrivals, []);
     let seen = engine.survey(now(), now()).expect("it answers").survey;
     let gang = seen.gangs.iter().find(|gang| gang.job == JobId(1)).expect("it is adopted");
     assert_eq!((gang.fence.0, gang.gpus.clone(), &gang.state), (5, vec![GpuId(0), GpuId(1)], &GangState::Running));
     assert_eq!(engine.apply(now(), &stop(1, 5)).expect("it answers"), OrderReply::Pending);
     assert!(matches!(told(&mut engine, 1), GangEvent::Stopped(_)));
-    until(&mut engine, "arles holds it", |engine| {
+    until(&mut engine, "its mark says that it waits", |engine| {
         engine.poll(now()).expect("it answers");
         let text = slurm.text(&["scontrol", "show", "job", &marked]);
         (text.contains("AdminComment=arles job=1 of=native") && !text.contains("fence=")).then_some(())
@@ -230,24 +255,10 @@ fn marked_jobs_of_sbatch_are_taken_and_others_are_never_touched() {
     // A move to another node; then its user cancels it.
     engine.apply(now(), &start(1, 6, &[4, 5], 60.0)).expect("it answers");
     assert_eq!(told(&mut engine, 1), GangEvent::Started);
-    assert_eq!(field(&marked, "NodeList"), "n1");
+    assert_eq!(place(&slurm), ("RUNNING".into(), "n1".into()));
     slurm.text(&["scancel", &marked]);
     until(&mut engine, "its end is noticed", |engine| {
         engine.poll(now()).expect("it answers");
         engine.intake().seen().over.contains_key(&JobId(1)).then_some(())
     });
-
-    // The way back: everything that is marked goes on without arles.
-    let done = tools::release_all(Some(slurm.conf()), false).expect("it answers");
-    assert_eq!((done.waiting, done.failed), (vec![typed.clone()], vec![]));
-    until(&mut engine, "it is let go", |engine| {
-        engine.poll(now()).expect("it answers");
-        engine.intake().seen().over.contains_key(&JobId(2)).then_some(())
-    });
-    engine.remove_job(now(), JobId(2)).expect("it answers");
-    until(&mut engine, "Slurm starts it", |_| (field(&typed, "JobState") == "RUNNING").then_some(()));
-    assert_eq!(
-        (field(&foreign, "JobState"), field(&held_by_its_user, "Reason")),
-        ("RUNNING".into(), "JobHeldUser".into())
-    );
 }
