@@ -3,7 +3,7 @@
 use crate::engines::{slurm_kinds, slurm_options};
 use crate::fault::{EXIT_CODES, Failed, remark};
 use crate::output::{self, Column, OutputFlag, Table};
-use crate::settings::{SERVE, SettingFlags};
+use crate::settings::{SLURM, SettingFlags};
 use anyhow::Result;
 use arles_engine::slurm::tools;
 use clap::Args;
@@ -17,7 +17,7 @@ use std::io::Write;
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Doctor {
     #[command(flatten)]
-    flags: SettingFlags<SERVE>,
+    flags: SettingFlags<SLURM>,
     #[command(flatten)]
     output: OutputFlag,
 }
