@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from standin import CONTINUE, STOP, TOKEN, Daemon
@@ -63,6 +64,49 @@ class Request(unittest.TestCase):
         with Daemon() as daemon:
             post(Settings(daemon.url, "j"), BODY, 5.0)
         self.assertNotIn("Authorization", daemon.requests[0][1])
+
+    def test_of_several_daemons_the_one_that_leads_answers(self):
+        standby = (503, json.dumps({"error": {"code": "standby", "message": "another daemon leads"}}).encode())
+        with socket.socket() as closed, Daemon(lambda report: standby) as waiting, Daemon() as leader:
+            closed.bind(("127.0.0.1", 0))
+            gone = f"http://127.0.0.1:{closed.getsockname()[1]}"
+            settings = Settings(f"{gone}, {waiting.url},{leader.url}", "j", token=TOKEN)
+            self.assertEqual(post(settings, BODY, 5.0), Answer(False, None))
+            self.assertEqual(post(settings, BODY, 5.0), Answer(False, None))
+        self.assertEqual((len(waiting.reports), len(leader.reports)), (1, 2), "who answered last is asked first")
+        with self.assertRaises(Failure) as caught, Daemon(lambda report: standby) as waiting:
+            post(Settings(f"{gone},{waiting.url}", "j"), BODY, 5.0)
+        self.assertEqual((caught.exception.kind, caught.exception.final), ("standby", False))
+
+    def test_a_refusal_of_the_leader_is_final_for_all(self):
+        with Daemon(lambda report: (404, b"{}")) as leader, Daemon() as other:
+            with self.assertRaises(Failure) as caught:
+                post(Settings(f"{leader.url},{other.url}", "j"), BODY, 5.0)
+        self.assertEqual((caught.exception.kind, other.reports), ("over", []))
+
+    def test_a_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "arles.sock")
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(path)
+                listener.listen()
+
+                def answer():
+                    connection, _ = listener.accept()
+                    with connection:
+                        self.asked = connection.recv(65536).split(b"\r\n")[0]
+                        body = json.dumps(CONTINUE).encode()
+                        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+                thread = threading.Thread(target=answer)
+                thread.start()
+                self.assertEqual(post(Settings(f"unix:{path}", "j"), BODY, 5.0), Answer(False, None))
+                thread.join()
+            self.assertEqual(self.asked, b"POST /v1/jobs/j/progress HTTP/1.1")
+            os.unlink(path)
+            with self.assertRaises(Failure) as caught:
+                post(Settings(f"unix:{path}", "j"), BODY, 5.0)
+            self.assertEqual(caught.exception.kind, "unreachable")
 
     def test_proxies_are_not_asked(self):
         with Daemon() as daemon:

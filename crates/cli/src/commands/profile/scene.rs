@@ -103,7 +103,9 @@ impl Stage {
         for &number in &scene.running {
             self.programs[number].run(false);
         }
-        let (watts, counters) = (Figure::watts(&readings), Counters::of(&readings));
+        let (watts, mut counters) = (Figure::watts(&readings), Counters::of(&readings));
+        // Those that are held still keep their memory; of several nobody can say whose it is.
+        counters.memory_gib = counters.memory_gib.filter(|_| self.programs.len() == 1);
         Ok(Measured { rates, limit: scene.limit, watts, counters })
     }
 
