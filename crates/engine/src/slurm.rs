@@ -2,10 +2,10 @@
 //!
 //! Jobs wait in Slurm's queue, held. Arles pins the next one to its nodes and releases it; to make room, it requeues a job held, with the grace that Slurm
 //! gives every job (SIGTERM, then SIGKILL after KillWait). Two sorts of jobs are treated alike: those that users submitted with `sbatch`
-//! ([`intake`]), and those that were submitted to arles, which this engine submits to Slurm ([`program`]).
+//! (`slurm/intake.rs`), and those that were submitted to arles, which this engine submits to Slurm (`slurm/program.rs`).
 //!
-//! - **The queue is the truth.** Everything that must be known after a crash is in Slurm's own records: a job's [`mark`] says whose it is, which gang
-//!   it was released for, and on which GPUs. What a look shows decides the next [step](gang::next_step), however it came about.
+//! - **The queue is the truth.** Everything that must be known after a crash is in Slurm's own records: a job's mark says whose it is, which gang
+//!   it was released for, and on which GPUs. What a look shows decides the next step, however it came about.
 //! - **GPUs are counted, not named.** Slurm picks the devices of a node. The numbers in orders and surveys say how many are taken on a node.
 //! - **Others' jobs are never touched.** Their GPUs are shown as taken, by gangs that cannot be stopped.
 //! - **A look is for everybody.** No call is made for each job in the queue; a job costs calls when something happens to it.
@@ -51,7 +51,8 @@ const FOREIGN: u64 = 1 << 52;
 /// How a kind is found by the type in a node's GRES.
 pub type KindOf = Box<dyn Fn(&str) -> Option<Kind> + Send>;
 
-/// Which of the jobs that are offered arles takes: for trying it on a part of a cluster. What is empty excludes nobody.
+/// Which of the jobs that are offered arles takes: for trying it on a part of a cluster. What is empty excludes nobody; jobs
+/// that are excluded are given back to Slurm.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Canary {
     /// Partitions whose jobs are taken.

@@ -6,9 +6,9 @@ mod support;
 use arles_core::engine::{Engine, LiveJob, Mandate, OrderReply};
 use arles_core::scheduler::{GangEvent, GangState};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, Program, Script, Time, Work};
-use arles_engine::Slurm;
 use arles_engine::contract::{self, Testbed, start, stop};
-use arles_engine::slurm::{Arrival, tools};
+use arles_engine::slurm::{Arrival, Canary, tools};
+use arles_engine::{Nominal, Slurm, SlurmOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -261,4 +261,24 @@ fn jobs_of_sbatch_are_pinned_adopted_preempted_and_moved() {
         engine.poll(now()).expect("it answers");
         engine.intake().seen().over.contains_key(&JobId(1)).then_some(())
     });
+}
+
+/// Of ten marked jobs a part is taken, and the rest goes on without arles.
+#[test]
+fn what_a_canary_does_not_take_is_given_back() {
+    if !slurm_or_skip("a canary by percentage") {
+        return;
+    }
+    let slurm = RealSlurm::start(&NODES);
+    for _ in 0..10 {
+        sbatch(&slurm, &["--hold", "--gres=gpu:1", "--comment", "arles"]);
+    }
+    let canary = Canary { percent: 50.0, ..Canary::default() };
+    let mut engine =
+        Slurm::new(cluster(), SlurmOptions { canary, ..slurm.options() }, Box::new(Nominal)).expect("ours");
+    engine.sync_jobs(now(), &[]).expect("it answers");
+    let offered = engine.intake().seen().arrivals.len();
+    assert!((1..10).contains(&offered), "{offered}");
+    let held = slurm.text(&["squeue", "-h", "-t", "PD", "-o", "%r"]);
+    assert_eq!(held.lines().filter(|reason| *reason == "JobHeldUser").count(), offered);
 }

@@ -298,13 +298,13 @@ settings! {
     /// Time between two looks at Slurm's queue while nothing is under way
     "slurm.poll" = "2s", flag("slurm-poll", "TIME", "Slurm", SERVE)
         => slurm_poll_seconds: f64 = positive_seconds;
-    /// Partitions whose jobs arles takes, separated by commas; all if none is named
+    /// Partitions whose jobs arles takes, separated by commas; all if none is named. Other marked jobs are given back to Slurm
     "slurm.partitions" = "", flag("slurm-partitions", "NAMES", "Slurm", SERVE)
         => slurm_partitions: Vec<String> = names;
     /// Accounts whose jobs arles takes, separated by commas; all if none is named
     "slurm.accounts" = "", flag("slurm-accounts", "NAMES", "Slurm", SERVE)
         => slurm_accounts: Vec<String> = names;
-    /// How many of a hundred marked jobs arles takes; the others stay held until 'arles slurm release' or a higher number
+    /// How many of a hundred marked jobs arles takes; the others are given back to Slurm
     "slurm.percent" = "100", flag("slurm-percent", "NUMBER", "Slurm", SERVE)
         => slurm_percent: f64 = |text| number(text, 0.0, 100.0);
 

@@ -4,7 +4,7 @@ use super::controller::CommandError;
 use super::entry::Entry;
 use super::gang::{Gang, Phase, Step, next_step};
 use super::intake::{Arrival, Seen};
-use super::mark::{self, Claim, Mark, MarkedGang};
+use super::mark::{self, Claim, Mark, MarkedGang, Wishes};
 use super::record::{JobRecord, NodeRecord, Stage};
 use super::{Slurm, program};
 use arles_core::engine::EngineError;
@@ -139,6 +139,7 @@ impl Slurm {
             let comment = format!("AdminComment={}", mark::refused(&why));
             self.tolerate(|controller| controller.update(&slurm, &[comment]))?;
         }
+        self.give_back_excluded()?;
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for &id in &ids {
             self.follow(id)?;
@@ -150,6 +151,24 @@ impl Slurm {
         }
         let seen = self.seen();
         self.intake.show(seen);
+        Ok(())
+    }
+
+    /// Jobs that were marked and are not for this engine to take must not wait for it.
+    fn give_back_excluded(&mut self) -> Result<(), EngineError> {
+        let excluded = |record: &&JobRecord| {
+            let offered = mark::claim(&record.comment, &record.admin_comment) == Claim::Offered;
+            offered && record.stage() == Stage::Held && !self.options.canary.takes(record)
+        };
+        let records: Vec<JobRecord> = self.queue.records.iter().filter(excluded).cloned().collect();
+        for record in records.iter().filter(|record| Mark::read(&record.comment).is_none()) {
+            let (name, comment) = (record.slurm_name(), format!("AdminComment={}", mark::released()));
+            self.tolerate(|controller| controller.update(&name, &[comment]))?;
+            // What its user wanted held stays held.
+            if !Wishes::read(&record.comment, &record.admin_comment).held {
+                self.tolerate(|controller| controller.release(&name))?;
+            }
+        }
         Ok(())
     }
 
