@@ -187,7 +187,7 @@ fn marked_jobs_are_offered_and_others_are_never_touched() {
     let foreign = sbatch(&slurm, &["--gres=gpu:2", "-w", "n2"]);
     let held_by_its_user = sbatch(&slurm, &["--hold", "--gres=gpu:1"]);
     let wishes = ["--comment", "arles workload=lm-b20 steps=5"];
-    let marked = sbatch(&slurm, &[&["--hold", "--gres=gpu:2", "-A", "vision"], &wishes[..]].concat());
+    let marked = sbatch(&slurm, &[&["--hold", "--gres=gpu:a100:2", "-A", "vision"], &wishes[..]].concat());
     let typed = sbatch(&slurm, &["--hold", "--gres=gpu:v100:1", "--comment", "arles"]);
 
     let mut engine = led(&slurm);
