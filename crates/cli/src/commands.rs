@@ -37,6 +37,7 @@ mod serve;
 mod shim;
 mod show;
 mod simulate;
+mod slurm;
 mod submit;
 mod tenants;
 mod token;
@@ -109,6 +110,7 @@ commands! {
     catalog::Catalog,
     generate::Generate,
     import::Import,
+    slurm::Slurm,
     replay::Replay,
     reproduce::Reproduce,
     estimate::Estimate,

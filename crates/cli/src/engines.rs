@@ -7,9 +7,15 @@ use crate::settings::{Settings, find as find_in};
 use crate::setup::Setup;
 use anyhow::{Context, Result};
 use arles_core::engine::Engine;
-use arles_engine::{GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits, Remote, Sharing, Virtual};
+use arles_core::{Cluster, ClusterChange, Kind, KindId, Library, NodeSpec};
+use arles_engine::slurm::{Canary, Intake, KindOf, tools};
+use arles_engine::{
+    GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits, Remote, Sharing, Slurm, SlurmOptions,
+    Virtual,
+};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,6 +26,8 @@ pub(crate) struct EngineSetup<'s> {
     pub(crate) setup: &'s Setup<'s>,
     /// How the workloads really run: what a simulated cluster is made of.
     pub(crate) truth: &'s Arc<Truth>,
+    /// Where an engine that finds jobs itself leaves word of them.
+    pub(crate) intake: OnceCell<Intake>,
 }
 
 /// An execution backend.
@@ -45,6 +53,11 @@ pub(crate) static ENGINES: &[EngineEntry] = &[
         name: "local",
         summary: "programs as processes of this machine, on its NVIDIA GPUs or those of --declare",
         make: local,
+    },
+    EngineEntry {
+        name: "slurm",
+        summary: "a Slurm cluster: jobs of 'sbatch' that are marked for arles, on Slurm's nodes",
+        make: slurm,
     },
 ];
 
@@ -112,6 +125,96 @@ fn executable() -> Result<String> {
         let hint = "move it to a folder whose name is UTF-8";
         Hinted::new(format!("the arles program is at {}", path.display()), hint).into()
     })
+}
+
+/// Slurm, whose clock is everybody's too.
+fn slurm(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
+    let serve = &from.settings.serve;
+    if serve.speed != 1.0 {
+        let hint = "leave --speed out, or use --engine virtual";
+        return Err(Hinted::new(format!("--speed is {}, and Slurm runs in real time", serve.speed), hint).into());
+    }
+    tracing::warn!("energy on Slurm's nodes is nominal, from the kinds' published power, and not measured");
+    let mut environment = BTreeMap::new();
+    if serve.open_loopback {
+        environment.insert("ARLES_URL".to_owned(), format!("http://{}", serve.listen));
+    }
+    let state = std::path::absolute(&serve.state)?;
+    let options = SlurmOptions {
+        kind_of: Some(slurm_kinds(from.settings)),
+        folder: state.join("slurm"),
+        logs: state.join("logs"),
+        environment,
+        boot: arles_daemon::clock::wall().0,
+        ..slurm_options(from.settings)
+    };
+    let engine = Slurm::new(from.setup.cluster.clone(), options, Box::new(Nominal))?;
+    let _ = from.intake.set(engine.intake());
+    Ok(Box::new(engine))
+}
+
+/// How the settings say that Slurm is reached.
+pub(crate) fn slurm_options(settings: &Settings) -> SlurmOptions {
+    let serve = &settings.serve;
+    // Where the environment of Slurm's own tools has it, too: a token must not be in a file that others can read.
+    let token = std::env::var("SLURM_JWT").ok().map(|token| {
+        (std::env::var("SLURM_USER").or_else(|_| std::env::var("USER")).unwrap_or_else(|_| "root".into()), token)
+    });
+    SlurmOptions {
+        conf: None,
+        rest: serve.slurm_rest.clone(),
+        token,
+        folder: std::path::PathBuf::new(),
+        logs: std::path::PathBuf::new(),
+        environment: BTreeMap::new(),
+        poll_seconds: serve.slurm_poll_seconds,
+        canary: Canary {
+            partitions: serve.slurm_partitions.clone(),
+            accounts: serve.slurm_accounts.clone(),
+            percent: serve.slurm_percent,
+        },
+        kind_of: None,
+        boot: 0,
+    }
+}
+
+/// Kinds by the types that Slurm's nodes give their GPUs. Two jobs share no GPU there.
+pub(crate) fn slurm_kinds(settings: &Settings) -> KindOf {
+    let described = settings.kinds.clone();
+    Box::new(move |name| {
+        let own = described.iter().find(|kind| kind.name == name).cloned();
+        let kind = own.or_else(|| Library::builtin().kind(name).ok().cloned())?;
+        Some(Kind { max_jobs: 1, ..kind })
+    })
+}
+
+/// The cluster that Slurm has.
+pub(crate) fn slurm_cluster(settings: &Settings) -> Result<Cluster> {
+    let serve = slurm_options(settings);
+    let found = tools::find_nodes(serve.rest.as_deref(), serve.token, &slurm_kinds(settings)).map_err(|error| {
+        Hinted::new(format!("--engine slurm: {error}"), "'arles slurm doctor' looks at what is wrong")
+    })?;
+    for (node, kind) in &found.unknown {
+        tracing::warn!("node {node} has GPUs of type '{kind}', which 'arles kinds' does not know; it is left out");
+    }
+    if found.nodes.is_empty() {
+        let hint = "give GPUs a type in gres.conf, such as Type=v100, and describe types that 'arles kinds' lacks in [[kind]] tables";
+        return Err(Hinted::new("--engine slurm found no node with GPUs of a known kind", hint).into());
+    }
+    let mut kinds: Vec<Kind> = Vec::new();
+    for node in &found.nodes {
+        if !kinds.iter().any(|kind| kind.name == node.kind.name) {
+            kinds.push(node.kind.clone());
+        }
+    }
+    let at = |node: &NodeSpec| kinds.iter().position(|kind| kind.name == node.kind.name).unwrap_or(0);
+    let nodes: Vec<_> =
+        found.nodes.iter().map(|node| (node.name.clone(), KindId(at(node) as u16), node.gpus)).collect();
+    let mut cluster = Cluster::new(kinds, nodes)?;
+    for node in found.nodes {
+        cluster.apply(&ClusterChange::Join(node))?;
+    }
+    Ok(cluster)
 }
 
 fn nvidia() -> Result<Nvidia> {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use arles_core::library::suggestion;
 use std::path::Path;
 
-pub(crate) use flags::{COMPARE, GENERATE, IMPORT, REPRODUCE, SERVE, SIMULATE, SettingFlags, WORLD};
+pub(crate) use flags::{COMPARE, GENERATE, IMPORT, REPRODUCE, SERVE, SIMULATE, SLURM, SettingFlags, WORLD};
 pub(crate) use parse::{find, frequency, policy};
 pub(crate) use table::{ServeSettings, Settings};
 

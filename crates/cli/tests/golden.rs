@@ -64,6 +64,7 @@ fn help_texts() {
         "allocate",
         "generate",
         "import",
+        "slurm",
         "replay",
         "reproduce",
         "estimate",
@@ -80,6 +81,9 @@ fn help_texts() {
     }
     for command in ["eval", "train"] {
         check(&format!("help-learn-{command}.txt"), &stdout(&folder, &format!("learn {command} --help"), ""));
+    }
+    for command in ["doctor", "release"] {
+        check(&format!("help-slurm-{command}.txt"), &stdout(&folder, &format!("slurm {command} --help"), ""));
     }
 }
 

@@ -61,6 +61,12 @@ impl<'t> Lines<'t> {
         Self { text, delimiter, quotes, at }
     }
 
+    /// Lines of fields with bars between them, in which quotes mean nothing.
+    #[must_use]
+    pub fn bars(text: &'t str) -> Self {
+        Self::new(text, b'|', false)
+    }
+
     /// Puts the fields of the next line that is not blank into `fields`; false at the end of the text.
     ///
     /// # Errors

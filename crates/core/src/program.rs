@@ -30,6 +30,9 @@ pub struct Program {
     /// File for standard error; the same file as standard output if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+    /// What the job is called in another system's queue, where it came from there: the engine finds it by this name. Never taken from a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external: Option<String>,
 }
 
 /// A script, with its text.

@@ -54,6 +54,11 @@ pub trait Testbed {
         1.0
     }
 
+    /// Whether a second job may be started on a GPU while the first one runs.
+    fn shares_gpus(&self) -> bool {
+        true
+    }
+
     /// Whether time passes only while the case waits, so that numbers can be compared exactly.
     fn exact(&self) -> bool;
 }
@@ -428,10 +433,11 @@ fn energy_adds_up_and_counters_only_grow(t: &mut Trial<'_>) {
         t.add_new(id, 1, 100.0);
     }
     t.wait(1.0);
-    // Two on one GPU, and one that comes back to it.
+    // Two on one GPU, where that can be, and one that comes back to it.
     t.starts(1, 1, &[0]);
     t.wait(4.0);
-    t.starts(2, 2, &[0]);
+    let beside = if t.bed.shares_gpus() { 0 } else { 2 };
+    t.starts(2, 2, &[beside]);
     t.starts(3, 3, &[7]);
     for units in [1.0, 0.0, 14.0] {
         t.wait(units);

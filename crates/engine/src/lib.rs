@@ -12,6 +12,7 @@ mod local;
 mod log;
 mod remote;
 mod serve;
+pub mod slurm;
 mod virtual_cluster;
 mod wire;
 
@@ -22,4 +23,5 @@ pub use local::{
 pub use log::{LogEvent, LogLine};
 pub use remote::Remote;
 pub use serve::serve;
+pub use slurm::{Slurm, SlurmOptions};
 pub use virtual_cluster::Virtual;

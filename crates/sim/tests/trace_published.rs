@@ -116,16 +116,19 @@ fn unknown_formats_and_files_are_sentences() {
     let error = |text: &str, format: Option<&str>| from_text(text, "x", format, &options).unwrap_err().to_string();
     assert_eq!(
         error("a", Some("gavle")),
-        "x: there is no trace format 'gavle' (did you mean gavel?); expected one of arles, gavel, philly, openb"
+        "x: there is no trace format 'gavle' (did you mean gavel?); expected one of arles, gavel, philly, openb, slurm"
     );
     assert_eq!(
         error("hello\n", None),
-        "x:1:1: the first line fits no trace format; name one of arles, gavel, philly, openb with --format"
+        "x:1:1: the first line fits no trace format; name one of arles, gavel, philly, openb, slurm with --format"
     );
     assert_eq!(error("\n", None), "x: this file is empty; expected a trace");
     let missing = from_file(&PathBuf::from("no/such.trace"), None, &options).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.trace: cannot read this file"), "{missing}");
-    assert_eq!(FORMATS.iter().map(|format| format.name).collect::<Vec<_>>(), ["arles", "gavel", "philly", "openb"]);
+    assert_eq!(
+        FORMATS.iter().map(|format| format.name).collect::<Vec<_>>(),
+        ["arles", "gavel", "philly", "openb", "slurm"]
+    );
 }
 
 #[test]

@@ -5,7 +5,8 @@
     for batch in arles.track(loader, on_stop=save):
         train(batch)
 
-Without ``ARLES_URL`` and ``ARLES_JOB`` in the environment all of this does nothing. With them, it never breaks training: a daemon that
+Without ``ARLES_URL`` and ``ARLES_JOB`` in the environment all of this does nothing (in a job of Slurm's, ``SLURM_JOB_ID`` will do instead of
+``ARLES_JOB``). With them, it never breaks training: a daemon that
 is away, slow or mad costs one line in the log (logger ``arles``) and nothing else.
 """
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import Mapping, Optional
 
+from . import slurm
+
 #: The exit code of a job that saved itself and made room. The engine starts such a job again; any other code but 0 is a failure.
 PREEMPTED_EXIT_CODE = 85
 
@@ -54,6 +56,9 @@ def from_environment(job: Optional[str] = None, environ: Optional[Mapping[str, s
     env = os.environ if environ is None else environ
     url = env.get("ARLES_URL", "").strip()
     name = (job or env.get("ARLES_JOB", "")).strip()
+    if url and not name:
+        # A job of sbatch: Slurm knows which job of arles it is.
+        name = slurm.job_of(env.get("SLURM_JOB_ID", "").strip()) or ""
     if not url or not name:
         return None
     return Settings(

@@ -1,6 +1,7 @@
 //! `arles serve`: the scheduler as a service.
 
 mod door;
+mod intake;
 mod standby;
 
 use crate::engines::{self, EngineSetup};
@@ -21,8 +22,10 @@ use arles_daemon::lease::{self, Term};
 use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::{Retention, Store};
+use arles_engine::slurm::Intake;
 use arles_learn::Catalog;
 use clap::Args;
+use std::cell::OnceCell;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +62,9 @@ impl Serve {
         if settings.serve.engine.name == "local" {
             setup.cluster = this_machine(&settings)?;
         }
+        if settings.serve.engine.name == "slurm" {
+            setup.cluster = engines::slurm_cluster(&settings)?;
+        }
         if settings.serve.standby {
             return standby::run(&settings, setup, door);
         }
@@ -66,9 +72,8 @@ impl Serve {
         lease::refuse_shared(&settings.serve.state)?;
         let runtime = runtime()?;
         let door = door::open(&runtime, &settings.serve, door, None)?;
-        let (service, configured, token) = start(&settings, setup, store, None)?;
-        let announced = Announcement { settings: &settings.serve, token: token.as_deref(), began };
-        serve(runtime, service, door, None, &configured, &announced)
+        let started = start(&settings, setup, store, None)?;
+        serve(runtime, started, door, None, &settings.serve, began)
     }
 }
 
@@ -76,13 +81,19 @@ fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
-/// Brings the journal's state back and starts the service. Also what the settings say the cluster is, and where the first token is kept.
-fn start(
-    settings: &Settings,
-    mut setup: Setup<'_>,
-    mut store: Store,
-    term: Option<Arc<Term>>,
-) -> Result<(Service, Cluster, Option<PathBuf>)> {
+/// A service that runs.
+struct Started {
+    service: Service,
+    /// What the settings say the cluster is.
+    configured: Cluster,
+    /// Where the first token is kept.
+    token: Option<PathBuf>,
+    /// Jobs that the engine finds itself.
+    intake: Option<Intake>,
+}
+
+/// Brings the journal's state back and starts the service.
+fn start(settings: &Settings, mut setup: Setup<'_>, mut store: Store, term: Option<Arc<Term>>) -> Result<Started> {
     let folder = store.path().parent().unwrap_or(&settings.serve.state).to_owned();
     let header = founded(&mut store, &setup.cluster, &settings.serve)?;
     let token = first_token(&mut store, &settings.serve)?;
@@ -94,8 +105,9 @@ fn start(
     let estimator = move |catalog: &Catalog| {
         estimation.for_workloads(&kinds, &workloads, catalog, &oracle).map_err(|error| format!("{error:#}"))
     };
+    let engine_setup = EngineSetup { settings, setup: &setup, truth: &truth, intake: OnceCell::new() };
     let parts = Components {
-        engine: (settings.serve.engine.make)(&EngineSetup { settings, setup: &setup, truth: &truth })?,
+        engine: (settings.serve.engine.make)(&engine_setup)?,
         engine_name: settings.serve.engine.name.to_owned(),
         estimator: Box::new(estimator),
         estimator_name: estimation.name().to_owned(),
@@ -118,7 +130,7 @@ fn start(
     Notifier::from_environment().status("reading the journal");
     let service = Service::start(store, parts, options)?;
     back_up_on_schedule(&settings.serve, &folder);
-    Ok((service, configured, token))
+    Ok(Started { service, configured, token, intake: engine_setup.intake.into_inner() })
 }
 
 /// The GPUs of this machine, found or declared, a node for each kind.
@@ -176,22 +188,28 @@ struct Announcement<'s> {
 
 fn serve(
     runtime: Runtime,
-    service: Service,
+    started: Started,
     door: Door,
     term: Option<&Term>,
-    configured: &Cluster,
-    announced: &Announcement<'_>,
+    settings: &ServeSettings,
+    began: Instant,
 ) -> Result<()> {
+    let Started { service, configured, token, intake } = started;
+    let announced = Announcement { settings, token: token.as_deref(), began };
     let desk = service.desk();
-    let settings = announced.settings;
     let stopped = runtime.block_on(async {
         let signals = door::Signals::take()?;
         follow_sharing(&desk, settings).await?;
-        for change in desk.follow_configuration(configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))? {
+        for change in
+            desk.follow_configuration(&configured).await.map_err(|e| anyhow!("the configured cluster: {e}"))?
+        {
             tracing::info!("the configuration has changed: {change}");
         }
         let (url, certificate) = (door.url(), door.certificate());
         let (stop, stopping) = tokio::sync::watch::channel(false);
+        if let Some(intake) = intake {
+            tokio::spawn(intake::follow(desk.clone(), intake));
+        }
         let mut server = tokio::spawn(door.serve(desk, stopping));
         std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
         announced.report(&service, &url);

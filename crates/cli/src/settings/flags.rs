@@ -14,6 +14,7 @@ pub(crate) const SERVE: u8 = 1 << 3;
 pub(crate) const WORLD: u8 = 1 << 4;
 pub(crate) const GENERATE: u8 = 1 << 5;
 pub(crate) const IMPORT: u8 = 1 << 6;
+pub(crate) const SLURM: u8 = 1 << 7;
 /// Commands that run simulations.
 pub(super) const RUN: u8 = SIMULATE | COMPARE | REPRODUCE;
 
@@ -61,7 +62,7 @@ impl<const COMMAND: u8> Args for SettingFlags<COMMAND> {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("TOML file with settings; 'arles check-config --default' prints one with every default");
-        let config = (COMMAND & (RUN | SERVE | GENERATE) != 0).then_some(config);
+        let config = (COMMAND & (RUN | SERVE | GENERATE | SLURM) != 0).then_some(config);
         command.args(config).args(flags(COMMAND).map(|(setting, flag)| setting.arg(flag, COMMAND)))
     }
 

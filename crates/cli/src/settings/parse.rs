@@ -64,6 +64,11 @@ pub(super) fn advertised(text: &str) -> Result<Option<String>, String> {
     }
 }
 
+/// Names, separated by commas.
+pub(super) fn names(text: &str) -> Result<Vec<String>, String> {
+    Ok(text.split(',').filter_map(given).map(str::to_owned).collect())
+}
+
 /// A text, unless it is empty.
 pub(super) fn given(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty())

@@ -4,7 +4,7 @@
 //! the field, the default, `arles check-config --default`, the errors about unknown keys, and the flag with its help. A row
 //! whose value is a field of [`Settings`] or [`ServeSettings`] names the field's type; the others set a part of `import` or `generate`.
 
-use super::flags::{COMPARE, Flag, GENERATE, IMPORT, REPRODUCE, RUN, SERVE, WORLD};
+use super::flags::{COMPARE, Flag, GENERATE, IMPORT, REPRODUCE, RUN, SERVE, SLURM, WORLD};
 use super::parse::*;
 use super::{Setting, from_default};
 use crate::cluster::{self, Counts, Outage};
@@ -244,7 +244,7 @@ settings! {
     "serve.round" = "60s", flag("round", "TIME", "Scheduling", SERVE)
         => round_seconds: f64 = positive_seconds;
     /// Time between two surveys of the whole cluster
-    "serve.survey" = "120s", flag("survey", "TIME", "Scheduling", SERVE)
+    "serve.survey" = "120s", flag("survey", "TIME", "Scheduling", SERVE | SLURM)
         => survey_seconds: f64 = positive_seconds;
     /// Time lost at every restart of a job, unless its submission says otherwise
     "serve.restart" = "30s", flag("restart", "TIME", "Scheduling", SERVE)
@@ -304,6 +304,22 @@ settings! {
     "output.files" = "4", FILE_ONLY => output_files: u32 = |text| whole(text, 1);
     /// Output of all jobs together; that of jobs that ended first is removed when there is more
     "output.all" = "10G", FILE_ONLY => output_all_bytes: u64 = |text| bytes(text, 0);
+
+    /// slurmrestd of --engine slurm: unix:PATH, or HOST:PORT with a token in SLURM_JWT. Without it, Slurm's commands are asked
+    "slurm.rest" = "", flag("slurm-rest", "ADDRESS", "Slurm", SERVE | SLURM)
+        => slurm_rest: Option<String> = |text| Ok(given(text).map(str::to_owned));
+    /// Time between two looks at Slurm's queue while nothing is under way
+    "slurm.poll" = "2s", flag("slurm-poll", "TIME", "Slurm", SERVE)
+        => slurm_poll_seconds: f64 = positive_seconds;
+    /// Partitions whose jobs arles takes, separated by commas; all if none is named. Other marked jobs are given back to Slurm
+    "slurm.partitions" = "", flag("slurm-partitions", "NAMES", "Slurm", SERVE)
+        => slurm_partitions: Vec<String> = names;
+    /// Accounts whose jobs arles takes, separated by commas; all if none is named
+    "slurm.accounts" = "", flag("slurm-accounts", "NAMES", "Slurm", SERVE)
+        => slurm_accounts: Vec<String> = names;
+    /// How many of a hundred marked jobs arles takes; the others are given back to Slurm
+    "slurm.percent" = "100", flag("slurm-percent", "NUMBER", "Slurm", SERVE)
+        => slurm_percent: f64 = |text| number(text, 0.0, 100.0);
 
     /// How long ended jobs are kept, from their end
     "retention.jobs" = "366d", FILE_ONLY => retention_jobs_seconds: f64 = positive_seconds;

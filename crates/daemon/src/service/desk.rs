@@ -124,13 +124,36 @@ impl Desk {
         key: Option<String>,
         job: api::JobRequest,
     ) -> Result<(api::Job, bool), Refusal> {
+        self.submit_from(who, key, job, None).await
+    }
+
+    /// Takes a job over that waits in another system's queue under this name; the flag is false if it was taken before.
+    ///
+    /// # Errors
+    /// When the job cannot be what it says it is, or the service cannot take it now.
+    pub async fn adopt(
+        &self,
+        who: &Caller,
+        external: String,
+        job: api::JobRequest,
+    ) -> Result<(api::Job, bool), Refusal> {
+        self.submit_from(who, Some(external.clone()), job, Some(external)).await
+    }
+
+    async fn submit_from(
+        &self,
+        who: &Caller,
+        key: Option<String>,
+        job: api::JobRequest,
+        external: Option<String>,
+    ) -> Result<(api::Job, bool), Refusal> {
         self.keep_pace(who, &job)?;
         let request = fingerprint(&job);
         let key = key.map(|word| Key { owner: who.name.clone(), token: Some(who.id.clone()), word, request });
         let mut tries = 0;
         let (id, created) = loop {
             let new_job = match self.new_job(who, &job) {
-                Ok(new_job) => NewJob { key: key.clone(), ..new_job },
+                Ok(new_job) => NewJob { key: key.clone(), ..new_job }.queued_as(external.clone()),
                 // What was submitted under this key before may no longer be possible, and is there nevertheless.
                 Err(refusal) => match self.submitted_before(who, key.as_ref()).await? {
                     Some(id) => break (id, false),

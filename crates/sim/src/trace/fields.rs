@@ -66,6 +66,11 @@ impl<'t> Source<'t> {
         Lines { source: self, lines: delimited::Lines::tabs(self.text) }
     }
 
+    /// Lines of fields with bars between them.
+    pub(super) fn bars(self) -> Lines<'t> {
+        Lines { source: self, lines: delimited::Lines::bars(self.text) }
+    }
+
     fn wrong_quote(&self, QuoteError { at, problem }: QuoteError<'_>) -> TraceError {
         let message = match problem {
             QuoteProblem::Inside(_) => {

@@ -9,6 +9,7 @@
 mod gavel;
 mod openb;
 mod philly;
+mod slurm;
 
 use super::draft::Draft;
 use super::fields::{Field, Source, positions};
@@ -42,7 +43,7 @@ impl fmt::Debug for Format {
 }
 
 /// Every format, in the order in which detection tries them.
-pub static FORMATS: &[Format] = &[ARLES, gavel::FORMAT, philly::FORMAT, openb::FORMAT];
+pub static FORMATS: &[Format] = &[ARLES, gavel::FORMAT, philly::FORMAT, openb::FORMAT, slurm::FORMAT];
 
 /// Our own file needs no translation; it is here so that one call reads any trace.
 const ARLES: Format = Format {
@@ -65,9 +66,9 @@ pub struct ImportOptions {
     pub seed: u64,
     /// Overrides the trace's tenants; `None` keeps what the trace has.
     pub tenants: Option<TenantSplit>,
-    /// What the jobs run where the trace does not say (openb, philly).
+    /// What the jobs run where the trace does not say (openb, philly, slurm).
     pub workloads: Mix<String>,
-    /// Kinds by the names the trace has for them, before the format's own table (openb).
+    /// Kinds by the names the trace has for them, before the format's own table (openb, slurm).
     pub kind_names: Vec<(String, String)>,
 }
 

@@ -3,7 +3,7 @@
 //! A leader that is deposed never becomes a standby within its process: the process begins again, so that no thread of the old term is left to act.
 
 use super::door::cannot_listen;
-use super::{Announcement, door, runtime, serve, start};
+use super::{door, runtime, serve, start};
 use crate::fault::Failed;
 use crate::settings::{ServeSettings, Settings};
 use crate::setup::Setup;
@@ -34,17 +34,16 @@ pub(super) fn run(settings: &Settings, setup: Setup<'_>, http: http::Options) ->
     let began = Instant::now();
     tracing::info!("nobody leads; this daemon does from now on, in term {}", term.number());
     let store = Store::open(term.folder())?;
-    let (service, configured, token) = start(settings, setup, store, Some(Arc::clone(&term)))?;
+    let started = start(settings, setup, store, Some(Arc::clone(&term)))?;
     if waiting.told_to_stop.load(Ordering::Acquire) {
-        service.stop()?;
+        started.service.stop()?;
         term.release();
         return Ok(());
     }
     waiting.close();
     let runtime = runtime()?;
     let door = door::open(&runtime, options, http, Some(listener))?;
-    let announced = Announcement { settings: options, token: token.as_deref(), began };
-    serve(runtime, service, door, Some(&term), &configured, &announced)
+    serve(runtime, started, door, Some(&term), options, began)
 }
 
 /// Where clients reach this daemon: as the settings say, or where it listens; a name where it listens everywhere.

@@ -11,6 +11,17 @@ use arles_core::{
 };
 use std::sync::Arc;
 
+impl NewJob {
+    /// The same, called so in another system's queue.
+    pub(super) fn queued_as(mut self, external: Option<String>) -> Self {
+        if external.is_some() {
+            let program = self.spec.program.as_deref().cloned().unwrap_or_default();
+            self.spec.program = Some(Arc::new(Program { external, ..program }));
+        }
+        self
+    }
+}
+
 impl Desk {
     /// The job that a request asks for. Its workload's number is set by the loop, which alone knows what came just before it.
     pub(super) fn new_job(&self, who: &Caller, job: &api::JobRequest) -> Result<NewJob, Refusal> {

@@ -51,6 +51,7 @@ pub(super) fn program(from: &api::Program) -> Result<Program, Refusal> {
         image: from.image.clone(),
         stdout: from.stdout.clone(),
         stderr: from.stderr.clone(),
+        external: None,
     })
 }
 

@@ -1,0 +1,75 @@
+//! Who used how much: energy and GPU time, by what the meters show and who held the GPUs.
+
+use crate::local::GpuMeter;
+use arles_core::engine::KindMeter;
+use arles_core::meter::{self, Charge, Draw, Resident};
+use arles_core::{Cluster, JobId, Time};
+
+/// Counters of all GPUs since this process began.
+pub(super) struct Account {
+    meter: Box<dyn GpuMeter>,
+    pub(super) kinds: Vec<KindMeter>,
+    pub(super) watts: Vec<f32>,
+    counted_until: Option<Time>,
+}
+
+impl Account {
+    pub(super) fn new(meter: Box<dyn GpuMeter>, cluster: &Cluster) -> Self {
+        let mut account = Self { meter, kinds: Vec::new(), watts: Vec::new(), counted_until: None };
+        account.resize(cluster);
+        account
+    }
+
+    pub(super) fn measures(&self) -> bool {
+        self.meter.measures()
+    }
+
+    /// Follows a cluster that has changed. What nodes that left have drawn stays counted.
+    pub(super) fn resize(&mut self, cluster: &Cluster) {
+        self.kinds.resize(cluster.kinds().len(), KindMeter::default());
+        self.watts.resize(cluster.gpus(), 0.0);
+        for node in cluster.nodes().iter().filter(|node| node.removed) {
+            node.gpu_range().for_each(|gpu| self.watts[gpu as usize] = 0.0);
+        }
+    }
+
+    /// Everything since the last call belongs to whoever held the GPUs in that time: `holders` by GPU. Time never goes back.
+    pub(super) fn count(
+        &mut self,
+        now: Time,
+        cluster: &Cluster,
+        holders: &[Vec<JobId>],
+        mut charge: impl FnMut(JobId, Charge, f64),
+    ) -> Time {
+        let since = self.counted_until.unwrap_or(now);
+        let now = now.max(since);
+        self.counted_until = Some(now);
+        let seconds = now.since(since);
+        for (_, node) in cluster.present() {
+            let kind = cluster.kind(node.kind);
+            for (gpu, own_number) in node.gpu_range().zip(0..) {
+                let (at, held) = (gpu as usize, &holders[gpu as usize]);
+                let device = format!("{}:{own_number}", node.name);
+                // A device that cannot be read is counted as it was: a gap in the account would be charged to nobody.
+                let read = self.meter.read(&device, kind, !held.is_empty()).ok();
+                let watts = read.map_or(f64::from(self.watts[at]), |reading| reading.watts);
+                self.watts[at] = watts as f32;
+                let joules = watts * seconds;
+                let idle_joules = (kind.idle_watts * seconds).min(joules);
+                let draw = Draw { idle_joules, active_joules: joules - idle_joules };
+                let total = &mut self.kinds[node.kind.index()];
+                if held.is_empty() {
+                    total.unused_joules += joules;
+                    continue;
+                }
+                total.used.idle_joules += draw.idle_joules;
+                total.used.active_joules += draw.active_joules;
+                total.busy_gpu_seconds += seconds;
+                let residents: Vec<Resident> =
+                    held.iter().map(|&job| Resident { job, activity: 1.0, restarting: false, alone_joules: None }).collect();
+                meter::divide(draw, &residents, |job, part| charge(job, part, seconds));
+            }
+        }
+        now
+    }
+}

@@ -1,0 +1,132 @@
+//! A job as the engine knows it.
+
+use super::gang::{Gang, Phase};
+use super::intake::parse_external;
+use super::mark::Mark;
+use super::record::JobRecord;
+use arles_core::engine::{JobMeter, LiveJob};
+use arles_core::meter::Charge;
+use arles_core::scheduler::{Fence, GangEvent, GangReport};
+use std::time::{Duration, Instant};
+
+/// A command that takes effect slowly is not repeated before this.
+const REPEAT: Duration = Duration::from_secs(10);
+
+/// A job, live or remembered.
+pub(super) struct Entry {
+    pub(super) live: LiveJob,
+    /// What it is called in Slurm, once it is there.
+    pub(super) slurm: Option<String>,
+    pub(super) gang: Option<Gang>,
+    /// No gang up to this one may start.
+    pub(super) fence: Fence,
+    pub(super) outcome: Option<(Fence, GangEvent, Option<i32>)>,
+    pub(super) charge: Charge,
+    pub(super) gpu_seconds: f64,
+    pub(super) steps: f64,
+    pub(super) rate: f64,
+    /// Looks at the whole queue in which it was missing.
+    pub(super) missing: u32,
+    /// Whether it was given back to Slurm: then nothing is done to it any more.
+    pub(super) let_go: bool,
+    /// Nodes that failed under its last gang: a late word about that one could end the next one there.
+    pub(super) lost_nodes: Vec<String>,
+    /// Why it was not started where it was last ordered.
+    pub(super) put_off: Option<String>,
+    last_sent: Option<Instant>,
+}
+
+impl Entry {
+    pub(super) fn new(live: LiveJob) -> Self {
+        let slurm = native(&live).map(|(name, _)| name.to_owned());
+        Self {
+            slurm,
+            gang: None,
+            fence: Fence(0),
+            outcome: None,
+            charge: Charge::default(),
+            gpu_seconds: 0.0,
+            steps: live.steps_done.max(0.0),
+            rate: 0.0,
+            missing: 0,
+            let_go: false,
+            lost_nodes: Vec::new(),
+            put_off: None,
+            last_sent: None,
+            live,
+        }
+    }
+
+    /// Whether its user submitted it to Slurm; otherwise arles did.
+    pub(super) fn is_native(&self) -> bool {
+        native(&self.live).is_some()
+    }
+
+    /// Whether a record of that name is this very job. Numbers are used again after a crash of the controller, and the time of submission
+    /// changes when a job is requeued: so it is the mark that counts, and the time only as long as there is none, or that of an earlier life in arles.
+    pub(super) fn is_of(&self, record: &JobRecord, journal: &str, own_user: f64) -> bool {
+        let id = self.live.spec.id;
+        let mark = Mark::read(&record.admin_comment);
+        if mark.as_ref().is_some_and(|mark| mark.job == id && mark.journal == journal) {
+            return true;
+        }
+        match native(&self.live) {
+            // A number that was given out again is a job that has never been requeued.
+            Some((_, submitted)) => {
+                let requeued = mark.is_none() && record.restart_cnt > 0 && record.submit_time > submitted;
+                record.submit_time == submitted || requeued
+            }
+            None => {
+                let mark = Mark::read(&record.comment);
+                record.user_id == Some(own_user) && mark.is_some_and(|mark| mark.job == id && mark.journal == journal)
+            }
+        }
+    }
+
+    /// Whether a command may be sent now; not again before it had time to show.
+    pub(super) fn may_send(&mut self) -> bool {
+        let may = self.last_sent.is_none_or(|sent| sent.elapsed() >= REPEAT);
+        if may {
+            self.last_sent = Some(Instant::now());
+        }
+        may
+    }
+
+    /// What was sent has shown.
+    pub(super) fn sent_shows(&mut self) {
+        self.last_sent = None;
+    }
+
+    pub(super) fn running(&self) -> Option<&Gang> {
+        self.gang.as_ref().filter(|gang| gang.runs())
+    }
+
+    /// What a gang came to, as it was told the first time.
+    pub(super) fn outcome_of(&self, fence: Fence) -> GangReport {
+        let known = self.outcome.as_ref().filter(|(of, ..)| *of == fence);
+        let (event, exit_code) =
+            known.map_or((GangEvent::Stopped(self.steps), None), |(_, event, code)| (event.clone(), *code));
+        GangReport { exit_code, ..GangReport::new(self.live.spec.id, fence, event) }
+    }
+
+    pub(super) fn meter(&self) -> JobMeter {
+        JobMeter {
+            job: self.live.spec.id,
+            charge: self.charge,
+            gpu_seconds: self.gpu_seconds,
+            steps: self.steps,
+            rate: if self.running().is_some() { self.rate } else { 0.0 },
+        }
+    }
+
+    /// Whether something of it is under way, so that Slurm should be looked at soon.
+    pub(super) fn is_changing(&self) -> bool {
+        let phase = self.gang.as_ref().map(|gang| &gang.phase);
+        matches!(phase, Some(Phase::Wanted | Phase::Released | Phase::Stopping))
+    }
+}
+
+/// Number in Slurm and time of submission, of a job that came from there.
+fn native(live: &LiveJob) -> Option<(&str, u64)> {
+    parse_external(live.spec.program.as_ref()?.external.as_deref()?)
+}
