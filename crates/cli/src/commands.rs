@@ -22,6 +22,7 @@ mod import;
 mod kinds;
 mod learn;
 mod log;
+mod logs;
 mod man;
 mod nodes;
 mod policies;
@@ -33,6 +34,7 @@ mod reproduce;
 mod restore;
 mod run;
 mod serve;
+mod shim;
 mod show;
 mod simulate;
 mod slurm;
@@ -83,6 +85,7 @@ commands! {
     queue::Queue,
     show::Show,
     explain::Explain,
+    logs::Logs,
     cancel::Cancel,
     hold::Hold,
     hold::Release,
@@ -120,6 +123,7 @@ commands! {
     check_config::CheckConfig,
     completions::Completions,
     man::Man,
+    shim::Shim,
 }
 
 /// Does what was asked; results go to stdout.

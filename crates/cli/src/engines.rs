@@ -5,15 +5,19 @@
 use crate::fault::Hinted;
 use crate::settings::{Settings, find as find_in};
 use crate::setup::Setup;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use arles_core::engine::Engine;
 use arles_core::{Cluster, ClusterChange, Kind, KindId, Library, NodeSpec};
 use arles_engine::slurm::{Canary, Intake, KindOf, tools};
-use arles_engine::{GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, Remote, Slurm, SlurmOptions, Virtual};
+use arles_engine::{
+    GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits, Remote, Sharing, Slurm, SlurmOptions,
+    Virtual,
+};
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// What an engine may be made from.
@@ -65,8 +69,9 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         return Err(Hinted::new(format!("--speed is {}, and programs run in real time", serve.speed), hint).into());
     }
     let mut environment = BTreeMap::new();
-    if serve.open_loopback {
-        environment.insert("ARLES_URL".to_owned(), format!("http://{}", serve.listen));
+    // With the token that every job gets, its code reports without anybody's help. A port that is not known yet cannot be told.
+    if serve.listen.port() != 0 {
+        environment.insert("ARLES_URL".to_owned(), url_here(serve.listen, serve.tls_certificate.is_some()));
     }
     let (meter, devices): (Box<dyn GpuMeter>, BTreeMap<String, Vec<String>>) = match &serve.declare {
         Some(_) => {
@@ -78,15 +83,48 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
             (Box::new(nvidia()?), nodes.collect())
         }
     };
+    if serve.sharing == Sharing::Mps && serve.declare.is_some() {
+        let hint = "leave --sharing out: it is about real NVIDIA GPUs";
+        return Err(Hinted::new("--sharing mps does not go with --declare", hint).into());
+    }
     let options = LocalOptions {
         state: serve.state.join("gangs"),
         logs: serve.state.join("logs"),
+        output: OutputLimits {
+            file_bytes: serve.output_file_bytes,
+            files: serve.output_files,
+            all_bytes: serve.output_all_bytes,
+        },
+        shim: vec![executable()?, "shim".to_owned()],
+        control_groups: serve.control_groups,
+        sharing: serve.sharing,
         grace_seconds: serve.grace_seconds,
         devices,
         environment,
         boot: arles_daemon::clock::wall().0,
     };
-    Ok(Box::new(Local::open(from.setup.cluster.clone(), options, meter)?))
+    let local = Local::open(from.setup.cluster.clone(), options, meter)?;
+    tracing::info!("{}", local.isolation());
+    Ok(Box::new(local))
+}
+
+/// Where a process of this machine reaches the daemon.
+fn url_here(listen: SocketAddr, tls: bool) -> String {
+    let address = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), listen.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), listen.port()),
+        _ => listen,
+    };
+    format!("{}://{address}", if tls { "https" } else { "http" })
+}
+
+/// This very program, by a path that stays the same when a newer one is installed there.
+fn executable() -> Result<String> {
+    let path = std::env::current_exe().context("cannot find the arles program, which jobs are started with")?;
+    path.into_os_string().into_string().map_err(|path| {
+        let hint = "move it to a folder whose name is UTF-8";
+        Hinted::new(format!("the arles program is at {}", path.display()), hint).into()
+    })
 }
 
 /// Slurm, whose clock is everybody's too.

@@ -55,6 +55,12 @@ pub(crate) fn gib(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads an amount of data of at least so many bytes: `16M`, `10G`.
+pub(crate) fn bytes(text: &str, least: u64) -> Result<u64, String> {
+    let bytes = (gib(text)? * (1u64 << 30) as f64).round() as u64;
+    if bytes >= least { Ok(bytes) } else { Err(format!("'{text}' is too little; expected at least {least} bytes")) }
+}
+
 /// Reads a whole number.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display + Copy>(text: &str, least: T) -> Result<T, String> {
     match text.trim().parse::<T>() {

@@ -257,6 +257,14 @@ impl Source {
         }
     }
 
+    /// What only a daemon can answer.
+    pub(crate) fn of_daemon<T: serde::de::DeserializeOwned>(&self, path: &str, without: &str) -> Result<T> {
+        match self {
+            Self::Server(client) => client.get(path).map_err(fault),
+            Self::Journal(..) => Err(Hinted::new(without, "ask the daemon: leave --journal out").into()),
+        }
+    }
+
     /// The server, or as much of it as a journal tells.
     pub(crate) fn server(&self) -> Result<api::Server> {
         self.ask("/v1/server", &|view| Ok(view.server()))

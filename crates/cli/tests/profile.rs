@@ -61,7 +61,7 @@ fn what_ends_or_says_nothing_is_named_with_what_it_said() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.contains("sh ended") && stderr.contains("out of memory"), "{stderr}");
     let mut arguments = BRIEF.to_vec();
-    arguments.extend(["--patience", "500ms", "--", "sleep", "60"]);
+    arguments.extend(["--patience", "1s", "--", "sleep", "60"]);
     let (output, stderr) = ended(&arguments);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.contains("sleep has printed no counts of steps") && stderr.contains("--pattern"), "{stderr}");

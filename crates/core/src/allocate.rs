@@ -43,7 +43,7 @@ pub use entitle::Entitlement;
 pub use power::{PairPower, Power, UserPower};
 pub use queue::serve_in_order;
 pub use table::{Grouping, PolicyEntry, Promise, find_policy};
-pub(crate) use whole::attainable;
+pub(crate) use whole::WholeGangs;
 
 /// All policies: fairness among tenants, fairness among jobs, other aims, queues.
 pub static POLICIES: &[PolicyEntry] = &[

@@ -8,8 +8,8 @@
 //! [`OrderReply::Pending`] mean that the answer will come as an input. Either way every input is stepped in the order in which the outputs
 //! before it asked for it, so the same site gives the same run.
 
-use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem, attainable};
-use crate::engine::OrderReply;
+use crate::allocate::{AllocateError, Allocation, Policy, PolicyEntry, Problem, WholeGangs};
+use crate::engine::{LostGpu, OrderReply};
 use crate::estimate::{Estimator, Observation, RateQuery, RateRow};
 use crate::scheduler::{Event, Input, Order, Output, Scheduler};
 use crate::{Cluster, ClusterChange, JobId, Kind, NodeSpec, Profile, Time};
@@ -118,11 +118,35 @@ pub fn reconcile(cluster: &Cluster, inventory: &[NodeSpec]) -> Vec<ClusterChange
     gone.map(remove).chain(joins).collect()
 }
 
+/// What it means for the cluster that an engine cannot use these GPUs and can use all others: those that are newly lost, and those that are back.
+/// In the order of nodes; applying the changes leaves none.
+#[must_use]
+pub fn reconcile_gpus(scheduler: &Scheduler, lost: &[LostGpu]) -> Vec<ClusterChange> {
+    let cluster = scheduler.cluster();
+    let mut changes = Vec::new();
+    for (node, known) in cluster.nodes().iter().zip(scheduler.node_statuses()).filter(|(node, _)| !node.removed) {
+        let why_lost: BTreeMap<u32, &str> = lost
+            .iter()
+            .filter(|lost| node.gpu_range().contains(&lost.gpu.0))
+            .map(|lost| (lost.gpu.0 - node.first_gpu.0, lost.why.as_str()))
+            .collect();
+        let back: Vec<u32> = known.lost_gpus.iter().copied().filter(|gpu| !why_lost.contains_key(gpu)).collect();
+        if !back.is_empty() {
+            changes.push(ClusterChange::GpusBack { node: node.name.clone(), gpus: back });
+        }
+        for (gpu, why) in why_lost.into_iter().filter(|(gpu, _)| !known.lost_gpus.contains(gpu)) {
+            changes.push(ClusterChange::GpusLost { node: node.name.clone(), gpus: vec![gpu], why: why.to_owned() });
+        }
+    }
+    changes
+}
+
 /// Solves with whichever policy is in force. A policy may keep its last answer to start the next one from, so it is made anew only
 /// when another takes over.
 #[derive(Default)]
 pub struct Solver {
     current: Option<(&'static str, Box<dyn Policy>)>,
+    whole_gangs: WholeGangs,
 }
 
 impl Solver {
@@ -133,9 +157,10 @@ impl Solver {
     pub fn solve(&mut self, problem: &Problem, policy: &'static PolicyEntry) -> Solution {
         if self.current.as_ref().is_none_or(|(name, _)| *name != policy.name) {
             self.current = None;
+            self.whole_gangs = WholeGangs::default();
         }
         let answer = self.current.get_or_insert_with(|| (policy.name, (policy.make)())).1.allocate(problem)?;
-        Ok(attainable(problem, answer, policy))
+        Ok(self.whole_gangs.attainable(problem, answer, policy))
     }
 }
 

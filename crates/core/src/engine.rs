@@ -12,9 +12,10 @@ mod mend;
 use crate::estimate::Observation;
 use crate::meter::{Charge, Draw};
 use crate::scheduler::{GangReport, Order, Survey};
-use crate::{Cluster, JobId, JobSpec, NodeSpec, Time};
+use crate::{Cluster, GpuId, JobId, JobSpec, NodeSpec, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// A job that is not over, as an engine must know it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -99,6 +100,50 @@ pub struct EngineReport {
     /// The nodes that there are, for an engine that finds them itself; `None` for one that has those it was told of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Vec<NodeSpec>>,
+    /// All GPUs of the cluster that cannot be used now, for an engine that looks at each; `None` for one that does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_gpus: Option<Vec<LostGpu>>,
+}
+
+/// A GPU that the cluster has and nobody can use: it fell off the bus, say.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LostGpu {
+    /// Counted through the whole cluster.
+    pub gpu: GpuId,
+    /// A sentence for operators.
+    pub why: String,
+}
+
+/// One of the two things that a program prints to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OutputStream {
+    /// Standard output, and standard error with it unless that has a file of its own.
+    #[default]
+    Stdout,
+    /// Standard error, where it has a file of its own.
+    Stderr,
+}
+
+/// A stretch of what a job printed. Bytes are counted from the first that the job ever printed, those that are no longer kept included.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OutputChunk {
+    /// The first byte that is still kept.
+    pub oldest: u64,
+    /// Where `bytes` begins: where the question asked, or later if that is not kept.
+    pub from: u64,
+    /// What was printed from there on.
+    pub bytes: Vec<u8>,
+    /// How much was printed in all, so far.
+    pub end: u64,
+}
+
+/// What programs printed, for an engine that keeps it. Asked from many threads at once, and never waits for the engine.
+pub trait JobOutput: Send + Sync {
+    /// At most so many bytes of what a job printed, from this byte on; nothing of a job that has not printed yet.
+    ///
+    /// # Errors
+    /// A sentence, when the output cannot be read.
+    fn read(&self, job: JobId, stream: OutputStream, from: u64, most: usize) -> Result<OutputChunk, String>;
 }
 
 /// An engine that cannot be talked to now. Nothing is known about what it did.
@@ -188,4 +233,9 @@ pub trait Engine: Send {
     /// # Errors
     /// When the engine cannot be talked to.
     fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError>;
+
+    /// What programs print; `None` from an engine that does not keep it.
+    fn output(&self) -> Option<Arc<dyn JobOutput>> {
+        None
+    }
 }

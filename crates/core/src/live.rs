@@ -153,6 +153,11 @@ impl Job {
         self.attained_gpu_seconds / f64::from(self.spec.gang.max(1))
     }
 
+    /// Whether it has run for as long as it may.
+    pub(crate) fn is_overtime(&self) -> bool {
+        self.spec.time_limit_seconds.is_some_and(|limit| self.run_seconds() >= limit)
+    }
+
     /// Steps that it has done and has left: what is known to be safe, and what the time that it has run should have given if that is
     /// more. `best_rate` is its class's on its fastest kind.
     pub(crate) fn progress(&self, best_rate: f64) -> (f64, f64) {

@@ -422,9 +422,9 @@ impl Scheduler {
 
     fn tick(&mut self, out: &mut Vec<Output>) {
         self.round.0 += 1;
-        self.account();
+        let overtime = self.account();
         self.turn_month();
-        self.end_overtime(out);
+        self.end_overtime(&overtime, out);
         self.last_tick = self.now;
         self.chase_orders(out);
         self.expire_leases(out);
@@ -477,11 +477,17 @@ impl Scheduler {
         !self.changed && self.outstanding.is_none() && self.unconfirmed.is_empty() && self.strangers.is_empty()
     }
 
-    /// Counts every running job's service until now.
-    fn account(&mut self) {
-        for (_, job) in self.jobs.iter_mut() {
+    /// Counts every running job's service until now; returns who has then run for longer than it may. One look at each job: behind a
+    /// long queue it is looking that takes the time.
+    fn account(&mut self) -> Vec<Slot> {
+        let mut overtime = Vec::new();
+        for (slot, job) in self.jobs.iter_mut() {
             self.tenant_states[job.spec.tenant.index()].month_gpu_seconds += job.credit(self.now);
+            if job.is_overtime() {
+                overtime.push(slot);
+            }
         }
+        overtime
     }
 
     fn allocated(&mut self, round: Round, answer: &Result<Allocation, AllocateError>, out: &mut Vec<Output>) {

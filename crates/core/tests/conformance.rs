@@ -15,7 +15,9 @@ mod reference;
 #[path = "conformance/suite.rs"]
 mod suite;
 
-use arles_core::allocate::{AllocateError, Allocation, Grant, Members, POLICIES, Problem, Promise, Proposal};
+use arles_core::allocate::{
+    AllocateError, Allocation, Grant, Members, POLICIES, Problem, Promise, Proposal, find_policy,
+};
 use arles_core::{KindId, Round};
 use draws::{Draft, any_problem, build, plain_problem};
 use proptest::prelude::*;
@@ -136,4 +138,30 @@ fn a_problem_that_makes_no_sense_is_refused_with_a_sentence() {
     check([4.0, 4.0], 1.0, 1, &[1.0], "there are 1 rates; expected 2, one for each user and kind");
     check([4.0, 4.0], 0.0, 1, &[1.0, 2.0], "user 0 has weight 0; expected more than 0");
     check([4.0, 4.0], 1.0, 0, &[1.0, 2.0], "user 0 has a gang of 0 GPUs; expected at least 1");
+}
+
+/// A little more of one promise costs several GPUs of a kind that somebody else is very fast on: still promises come first.
+#[test]
+fn no_promise_is_sold() {
+    let draft = |jobs: u32, rates: [f64; 5]| Draft { jobs, ..draft(1, &rates) };
+    let same = [0.0, 0.0, 0.0, 0.0, 1.0];
+    let drafts = [
+        draft(2, same),
+        draft(1, same),
+        draft(7, same),
+        draft(1, same),
+        draft(1, same),
+        draft(5, [6e8, 0.0, 1e-9, 0.0, 0.0]),
+        draft(1, same),
+        draft(1, same),
+        draft(6, [3.0, 0.0, 0.0, 0.0, 9.5]),
+        draft(1, same),
+        draft(3, [1e-9, 0.0, 2.997, 4.47, 3.0]),
+    ];
+    let problem = draws::with_floors(build(&[8, 5, 4, 2, 9], &drafts, false), true);
+    let entry = find_policy("min-cost").expect("in the table");
+    let answer = (entry.make)().allocate(&problem).expect("an answer");
+    let least = reference::least_shortfall(entry, &problem).expect("the reference is sure");
+    let missing = promises::shortfall(&problem, &answer);
+    assert!(least > 1e-3 && missing <= least + 1e-6, "{missing} promises are broken where {least} need be");
 }

@@ -52,13 +52,22 @@ pub struct Caller {
     pub tenant: Option<String>,
     /// Where the request came from, if it came over a network.
     pub address: Option<IpAddr>,
+    /// The job whose own code this is: it may report that job's progress and nothing else.
+    pub job: Option<u64>,
 }
 
 impl Caller {
     /// A caller on this machine, where no token is required.
     #[must_use]
     pub fn loopback() -> Self {
-        Self { name: "loopback".into(), id: "loopback".into(), scope: Scope::Admin, tenant: None, address: None }
+        Self {
+            name: "loopback".into(),
+            id: "loopback".into(),
+            scope: Scope::Admin,
+            tenant: None,
+            address: None,
+            job: None,
+        }
     }
 
     /// The daemon's own configuration, which changes things at a start.
@@ -76,7 +85,7 @@ impl Caller {
     /// The user that runs the daemon, or root, through the socket in the state folder.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: "local".into(), id: "local".into(), scope: Scope::Admin, tenant: None, address: None }
+        Self { name: "local".into(), id: "local".into(), scope: Scope::Admin, tenant: None, address: None, job: None }
     }
 
     /// Whether no token stands behind it. No token has these names.
@@ -141,6 +150,6 @@ pub fn hash(secret: &str) -> String {
     hex(ring::digest::digest(&ring::digest::SHA256, secret.as_bytes()).as_ref())
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

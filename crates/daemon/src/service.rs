@@ -17,6 +17,7 @@ pub mod desk;
 mod engine_worker;
 mod event_loop;
 pub mod gauges;
+mod job_tokens;
 mod keys;
 mod lanes;
 mod pace;
@@ -31,10 +32,10 @@ mod workers;
 use crate::Refusal;
 use crate::access::{BadToken, Caller};
 use crate::lease::Term;
-use crate::read::book::Book;
+use crate::read::book::{Book, Record};
 use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
-use arles_core::engine::{Engine, EngineReport, JobMeter, Mandate};
+use arles_core::engine::{Engine, EngineReport, JobMeter, JobOutput, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
@@ -43,6 +44,7 @@ use clock::{Clock, Resumption};
 use credentials::Credentials;
 use desk::Desk;
 use gauges::Gauges;
+use job_tokens::JobTokens;
 use lanes::{Lanes, Unqueued};
 use pace::Pace;
 use seats::{SeatLimits, Seats};
@@ -204,6 +206,8 @@ pub(crate) struct Shared {
     pub(crate) progress: progress::Gatherer,
     pub(crate) options: Options,
     pub(crate) engine_name: String,
+    /// What jobs print, where the engine keeps it.
+    pub(crate) output: Option<Arc<dyn JobOutput>>,
     pub(crate) estimator_name: String,
     inbox: Sender<Message>,
     /// Requests that wait for the loop, by tenant.
@@ -224,6 +228,8 @@ pub(crate) struct Shared {
     pub(crate) catalog: Arc<SharedCatalog>,
     /// Callers by the hash of their secret.
     pub(crate) credentials: Credentials,
+    /// Tokens of jobs' own code.
+    pub(crate) job_tokens: JobTokens,
     /// Which threads run, and which have died.
     pub(crate) threads: Threads,
     /// Sender to the estimator, for dry runs.
@@ -315,7 +321,19 @@ impl Shared {
     }
 
     pub(crate) fn caller(&self, secret: &str) -> Result<Caller, BadToken> {
-        self.credentials.caller(secret)
+        match self.job_tokens.job_of(secret) {
+            Some(job) => self.caller_of_job(job).ok_or(BadToken::Unknown),
+            None => self.credentials.caller(secret),
+        }
+    }
+
+    /// A job's own code. It may still run when its job is over, and is told so.
+    fn caller_of_job(&self, job: JobId) -> Option<Caller> {
+        let live = self.book().jobs.get(&job).map(|record| record.spec.tenant);
+        let past =
+            || self.history(|store| store.past_job(job.0)).ok().flatten().map(|record: Record| record.spec.tenant);
+        let tenant = live.or_else(past)?;
+        Some(JobTokens::caller(job, self.book().tenants[tenant.index()].name.clone()))
     }
 
     /// Reads all tokens anew.
@@ -351,6 +369,14 @@ fn first_entries(
     }
     store.expect_jobs_from(next_job);
     Ok((clock, entries))
+}
+
+/// Tokens of jobs, with the key beside the journal.
+fn job_tokens(store: &Store) -> Result<JobTokens, StoreError> {
+    let folder = store.path().parent().unwrap_or(std::path::Path::new("."));
+    JobTokens::open(folder).map_err(|error| {
+        StoreError::Refused(format!("the key of jobs' tokens in {} cannot be read: {error}", folder.display()))
+    })
 }
 
 fn unavailable(code: &'static str, message: &str) -> Refusal {
@@ -400,6 +426,7 @@ impl Service {
             progress: progress::Gatherer::default(),
             options,
             engine_name: parts.engine_name,
+            output: parts.engine.output(),
             estimator_name: parts.estimator_name,
             inbox,
             state: AtomicU8::new(ServiceState::Starting as u8),
@@ -412,6 +439,7 @@ impl Service {
             tokens: Mutex::new(store.side_writer()?),
             catalog: Arc::clone(catalog.shared()),
             credentials: Credentials::default(),
+            job_tokens: job_tokens(&store)?,
             threads: Threads::default(),
             estimator: Mutex::new(None),
         });

@@ -453,7 +453,7 @@ fn tokens_end_are_replaced_and_remember_their_use() {
         "it expires",
         || matches!(desk.caller(&secret), Err(arles_daemon::access::BadToken::Expired { name, .. }) if name == "brief"),
     );
-    let own = Caller { name: "ci".into(), id: "ci".into(), scope: Scope::Read, tenant: None, address: None };
+    let own = Caller { name: "ci".into(), id: "ci".into(), scope: Scope::Read, tenant: None, address: None, job: None };
     assert_eq!(desk.rotate_token(&own, "ci", &rotate(0.0)).expect_err("its own").code, "own-token");
     assert_eq!(desk.rotate_token(&admin(), "nobody", &rotate(0.0)).expect_err("no such token").code, "no-such-token");
     service.stop().expect("a clean end");

@@ -21,7 +21,10 @@ use nodes::{
     gangs_of_a_removed_node_are_gone, orders_on_a_node_that_joined_are_done,
     told_twice_what_the_cluster_is_it_is_told_once,
 };
-use programs::{a_program_that_fails_says_its_exit_code, a_stopped_program_goes_on_from_its_safe_steps};
+use programs::{
+    a_program_that_fails_says_its_exit_code, a_start_that_is_ordered_again_after_its_end_is_not_done_again,
+    a_stopped_program_goes_on_from_its_safe_steps,
+};
 
 /// GPUs by node and the node's kind: the shape of a bed's cluster.
 pub const GPUS: [(u32, KindId); 4] = [(4, KindId(0)), (2, KindId(0)), (2, KindId(1)), (2, KindId(1))];
@@ -101,6 +104,7 @@ cases![
     orders_on_a_node_that_joined_are_done,
     gangs_of_a_removed_node_are_gone,
     a_program_that_fails_says_its_exit_code,
+    a_start_that_is_ordered_again_after_its_end_is_not_done_again,
     a_stopped_program_goes_on_from_its_safe_steps,
 ];
 

@@ -4,6 +4,7 @@
 //! sockets, processes and the protocols of other systems away from everybody else. It decides nothing.
 //!
 //! - [`Virtual`]: the simulator's world behind the trait, in this process;
+//! - [`Local`]: this machine, its GPUs and programs as processes;
 //! - [`serve`] puts a virtual cluster into a process of its own, and [`Remote`] is the way there.
 
 pub mod contract;
@@ -16,8 +17,8 @@ mod virtual_cluster;
 mod wire;
 
 pub use local::{
-    Card, CardUser, GpuMeter, GpuReading, Inventory, Local, LocalOptions, Nominal, Nvidia, PowerLimit, Recorded,
-    RecordedReading, put_back_left_over,
+    Card, CardUser, GpuMeter, GpuReading, GpuTrouble, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits,
+    PowerLimit, Recorded, RecordedReading, SHIM_VARIABLE, Sharing, put_back_left_over, shim,
 };
 pub use log::{LogEvent, LogLine};
 pub use remote::Remote;

@@ -3,8 +3,8 @@
 //! A small lab's box with mixed cards and no Slurm, or a laptop whose GPUs are only declared. The scheduler's cluster is this machine: each of
 //! its nodes is a kind of GPU in it, and GPU number i of a node is the i-th device of that node in the list of devices.
 //!
-//! - A program is started with the GPUs it may use in `CUDA_VISIBLE_DEVICES`, under a shell that writes down how it ended
-//!   ([`process`]). Its output goes to files.
+//! - A program is started with the GPUs it may use in `CUDA_VISIBLE_DEVICES`, under a shim that keeps its output and writes down how it ended
+//!   ([`process`], [`shim`]), in a control group where this process may make one ([`cgroup`]).
 //! - A stop is SIGTERM to everything that it started, and SIGKILL when the grace period is over. A program that is stopped this way has not
 //!   finished, whatever code it ends with: it may have saved its state and left with 0.
 //! - Steps come from the file that the program may write; what its code reports to the daemon goes another way.
@@ -13,34 +13,56 @@
 //!
 //! Must never: signal a process that it did not start, start two programs of one job, or give a GPU to two jobs that may not share it.
 
+mod account;
+mod alone;
+mod cgroup;
+mod launch;
 mod meter;
+mod mps;
 mod nvidia;
+mod output;
 mod power_limit;
 mod process;
+mod shim;
+mod tree;
 
-pub use meter::{GpuMeter, GpuReading, Nominal, Recorded, RecordedReading};
+pub use meter::{GpuMeter, GpuReading, GpuTrouble, Nominal, Recorded, RecordedReading};
+pub use mps::Sharing;
 pub use nvidia::{Card, CardUser, Inventory, Nvidia};
+pub use output::OutputLimits;
 pub use power_limit::{PowerLimit, put_back_left_over};
+pub use shim::{SHIM_VARIABLE, shim};
 
+use alone::Alone;
 use arles_core::engine::{
-    Engine, EngineError, EngineReport, JobMeter, KindMeter, LiveJob, Mandate, Meters, OrderReply,
+    Engine, EngineError, EngineReport, JobMeter, JobOutput, KindMeter, LiveJob, LostGpu, Mandate, Meters, OrderReply,
 };
 use arles_core::estimate::{Observation, RateQuery};
-use arles_core::meter::{self as energy, Charge, Draw, Resident};
+use arles_core::meter::Charge;
 use arles_core::scheduler::{
     Fence, GangEvent, GangReport, GangState, ObservedGang, ObservedNode, Order, Start, Survey,
 };
-use arles_core::{Cluster, GpuId, JobId, Program, Time};
-use process::{End, Launch, Process, Record};
+use arles_core::{Cluster, GpuId, JobId, Time};
+use cgroup::Cgroups;
+use mps::Mps;
+use output::KeptOutput;
+use process::{End, Process, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Exit code of a program that was asked to make room and did.
 const PREEMPTED: i32 = 85;
 /// Jobs that are over and still remembered, so that what is asked twice is answered twice.
 const REMEMBERED: usize = 16_384;
+/// What workloads draw by themselves, in the folder for records.
+const ALONE_FILE: &str = "alone.json";
+/// Time between two looks at how much output is kept.
+const PRUNE_SECONDS: f64 = 60.0;
+/// Least time between two readings of all meters, unless a gang comes or goes: a card's counter takes 4 ms to answer, and misses nothing.
+const COUNT_SECONDS: f64 = 1.0;
 
 /// Where a local engine keeps things, and how patient it is.
 #[derive(Clone, Debug)]
@@ -49,6 +71,14 @@ pub struct LocalOptions {
     pub state: PathBuf,
     /// Folder for the output of programs that do not name their own files.
     pub logs: PathBuf,
+    /// How much of their output is kept.
+    pub output: OutputLimits,
+    /// The words that run [`shim`] in a process of its own.
+    pub shim: Vec<String>,
+    /// How two programs share a GPU.
+    pub sharing: Sharing,
+    /// Whether control groups are used where they can be.
+    pub control_groups: bool,
     /// Seconds between SIGTERM and SIGKILL.
     pub grace_seconds: f64,
     /// Names of a node's devices, by its name, as `CUDA_VISIBLE_DEVICES` takes them; others are numbered.
@@ -128,8 +158,15 @@ pub struct Local {
     /// Held as long as this engine may act.
     lock: Option<File>,
     cluster: Cluster,
+    cgroups: Cgroups,
     /// Names of devices by GPU number.
     devices: Vec<String>,
+    /// Why a GPU cannot be used, by number.
+    lost: BTreeMap<u32, String>,
+    /// What workloads draw by themselves.
+    alone: Alone,
+    /// When old output was last looked for.
+    pruned: Time,
     meter: Box<dyn GpuMeter>,
     jobs: BTreeMap<JobId, LocalJob>,
     /// Jobs that are over, and jobs that were never made known and got orders nevertheless.
@@ -138,7 +175,10 @@ pub struct Local {
     kinds: Vec<KindMeter>,
     watts: Vec<f32>,
     counters: Vec<Option<f64>>,
+    /// Until when energy and service are counted.
     settled: Option<Time>,
+    /// The latest time that was told.
+    seen: Time,
     news: Vec<GangReport>,
     /// Jobs that held GPUs since the last look.
     shown: BTreeSet<JobId>,
@@ -162,12 +202,20 @@ impl Local {
             watts: vec![0.0; cluster.gpus()],
             counters: vec![None; cluster.gpus()],
             devices: devices(&cluster, &options),
+            cgroups: match options.control_groups {
+                true => Cgroups::find(),
+                false => Cgroups::None("the configuration says so".into()),
+            },
+            lost: BTreeMap::new(),
+            alone: Alone::default(),
+            pruned: Time::ZERO,
             cluster,
             meter,
             jobs: BTreeMap::new(),
             past: BTreeMap::new(),
             barred: BTreeMap::new(),
             settled: None,
+            seen: Time::ZERO,
             news: Vec::new(),
             shown: BTreeSet::new(),
             options,
@@ -191,6 +239,7 @@ impl Local {
             EngineError(format!("another daemon runs programs from {folder}; stop it, or wait until it has ended"))
         })?;
         self.adopt().map_err(cannot)?;
+        self.alone = Alone::load(&self.options.state.join(ALONE_FILE));
         self.lock = Some(lock);
         Ok(())
     }
@@ -199,6 +248,12 @@ impl Local {
     #[must_use]
     pub fn measures(&self) -> bool {
         self.meter.measures()
+    }
+
+    /// How far jobs are kept apart from each other, for the log.
+    #[must_use]
+    pub fn isolation(&self) -> String {
+        self.cgroups.remark()
     }
 
     /// Finds what was started earlier. Its jobs are made known again by the driver; until then they are remembered.
@@ -214,79 +269,22 @@ impl Local {
                 known.gang = Some(Gang { process, kill_at: None, ended: None, counted: None, undisturbed: started });
             }
         }
+        self.sweep_groups();
         Ok(())
     }
 
-    /// Counts energy and service until now, and notices what has ended.
+    /// Counts energy and service now and then, and notices what has ended.
     fn pass(&mut self, now: Time) -> Time {
-        let now = self.settled.map_or(now, |settled| settled.max(now));
-        self.count(now);
-        self.settled = Some(now);
+        let now = self.seen.max(now);
+        self.seen = now;
+        if self.settled.is_none_or(|settled| now.since(settled) >= COUNT_SECONDS) {
+            self.count(now);
+        }
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         for job in jobs {
             self.look_after(now, job);
         }
         now
-    }
-
-    /// Energy counts from here on: what counters show now is nobody's.
-    fn begin_counting(&mut self) {
-        for (_, node) in self.cluster.present() {
-            for gpu in node.gpu_range() {
-                let (at, kind) = (gpu as usize, self.cluster.kind(node.kind));
-                if let Ok(reading) = self.meter.read(&self.devices[at], kind, false) {
-                    self.watts[at] = reading.watts as f32;
-                    self.counters[at] = reading.joules;
-                }
-            }
-        }
-    }
-
-    /// Everything since the last call belongs to whoever held the GPUs in that time.
-    fn count(&mut self, now: Time) {
-        let Some(since) = self.settled else { return self.begin_counting() };
-        let seconds = now.since(since);
-        let mut holders: Vec<Vec<JobId>> = vec![Vec::new(); self.cluster.gpus()];
-        for (&id, job) in &self.jobs {
-            let gpus = job.running().map_or(&[][..], |gang| &gang.process.record.gpus);
-            for gpu in gpus {
-                holders[gpu.index()].push(id);
-            }
-        }
-        for (_, node) in self.cluster.present() {
-            for gpu in node.gpu_range() {
-                let (at, kind) = (gpu as usize, self.cluster.kind(node.kind));
-                let held = &holders[at];
-                // A device that cannot be read is counted as it was: a gap in the account would be charged to nobody.
-                let reading = self.meter.read(&self.devices[at], kind, !held.is_empty()).ok();
-                let watts = reading.map_or(f64::from(self.watts[at]), |reading| reading.watts);
-                self.watts[at] = watts as f32;
-                let counter = reading.and_then(|reading| reading.joules);
-                let counted =
-                    counter.zip(self.counters[at]).map(|(new, old)| new - old).filter(|joules| *joules >= 0.0);
-                self.counters[at] = counter.or(self.counters[at]);
-                let joules = counted.unwrap_or(watts * seconds);
-                let idle = (kind.idle_watts * seconds).min(joules);
-                let draw = Draw { idle_joules: idle, active_joules: joules - idle };
-                let meter = &mut self.kinds[node.kind.index()];
-                if held.is_empty() {
-                    meter.unused_joules += joules;
-                    continue;
-                }
-                meter.used.idle_joules += draw.idle_joules;
-                meter.used.active_joules += draw.active_joules;
-                meter.busy_gpu_seconds += seconds;
-                let residents: Vec<Resident> =
-                    held.iter().map(|&job| Resident { job, activity: 1.0, restarting: false }).collect();
-                let jobs = &mut self.jobs;
-                energy::divide(draw, &residents, |job, charge| {
-                    if let Some(job) = jobs.get_mut(&job) {
-                        job.charge.add(&charge);
-                        job.gpu_seconds += seconds;
-                    }
-                });
-            }
-        }
     }
 
     /// Reads a job's steps, kills what was told to stop and did not, and notices an end.
@@ -299,20 +297,26 @@ impl Local {
         }
         let Some(end) = gang.process.end() else {
             if gang.kill_at.is_some_and(|at| now >= at) {
-                gang.process.signal("KILL");
+                gang.process.kill();
             }
             return;
         };
+        // What it held until now is its own.
+        self.count(now);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(gang) = job.gang.as_mut() else { return };
         let stopping = gang.kill_at.is_some();
         let (state, code) = match end {
             End::Code(0) if !stopping => (GangState::Finished, Some(0)),
             End::Code(code) => (GangState::Failed(in_words(code)), Some(code)),
+            End::OutOfMemory => (GangState::Failed("out of memory: it used more than it asked for".into()), Some(137)),
             End::Vanished => (GangState::Failed("it ended without leaving an exit code".into()), None),
+            End::Interrupted => (GangState::Failed("it was interrupted".into()), None),
         };
         let fence = gang.process.record.fence;
         let event = match &state {
             // Whoever was told to stop has stopped, with whatever code.
-            _ if stopping => GangEvent::Stopped(job.steps),
+            _ if stopping || end == End::Interrupted => GangEvent::Stopped(job.steps),
             GangState::Finished => GangEvent::Finished,
             // It made room by itself: nothing of it has failed.
             GangState::Failed(_) if code == Some(PREEMPTED) => GangEvent::Stopped(job.steps),
@@ -367,6 +371,16 @@ impl Local {
             if !(alone && both_single && self.cluster.kind(start.kind).max_jobs >= 2) {
                 return Some(format!("job {job} cannot run beside job {} on {gpu}", other.0));
             }
+            let (needed, memory) = (
+                live.spec.needs.gpu_memory_gib + self.jobs[&other].live.spec.needs.gpu_memory_gib,
+                self.cluster.kind(start.kind).memory_gib,
+            );
+            if needed > memory {
+                let other = other.0;
+                return Some(format!(
+                    "job {job} and job {other} need {needed} GiB of device memory together, and {gpu} has {memory} GiB"
+                ));
+            }
         }
         None
     }
@@ -385,6 +399,10 @@ impl Local {
         if job.running().is_some_and(|gang| gang.process.record.fence == start.fence) {
             return Ok(Some(GangReport::new(start.job, start.fence, GangEvent::Started)));
         }
+        // It ran and has ended, perhaps before anybody was told that it began. Whoever heard a refusal would start it a second time.
+        if job.gang.as_ref().is_some_and(|gang| gang.ended.is_some() && gang.process.record.fence == start.fence) {
+            return Ok(Some(job.outcome_of(start.fence)));
+        }
         if start.fence <= job.fence {
             return Err(format!("gang {} of job {} was stopped, refused or followed", start.fence.0, start.job.0));
         }
@@ -399,6 +417,7 @@ impl Local {
         if let Some(why) = self.why_not(start) {
             return Err(why);
         }
+        self.count(now);
         let process = self.launch(now, start)?;
         for gpu in &start.gpus {
             let partners: Vec<JobId> = self.holders(*gpu).collect();
@@ -413,52 +432,6 @@ impl Local {
         job.gang = Some(Gang { process, kill_at: None, ended: None, counted: None, undisturbed: now });
         self.shown.insert(start.job);
         Ok(Some(GangReport::new(start.job, start.fence, GangEvent::Started)))
-    }
-
-    fn launch(&self, now: Time, start: &Start) -> Result<Process, String> {
-        let job = &self.jobs[&start.job];
-        let spec = &job.live.spec;
-        let program = spec.program.as_deref().ok_or_else(|| format!("job {} has no program", start.job.0))?;
-        let record = Record {
-            job: start.job,
-            fence: start.fence,
-            kind: start.kind,
-            gpus: start.gpus.clone(),
-            spread: start.spread,
-            started: now,
-            process: None,
-        };
-        let folder = self.options.state.join(format!("{}-{}", start.job.0, start.fence.0));
-        let (stdout, stderr) = self.outputs(start.job, program);
-        let launch = Launch { program, environment: self.environment(start), stdout, stderr };
-        Process::start(folder, record, &launch)
-            .map_err(|error| format!("job {} cannot be started: {error}", start.job.0))
-    }
-
-    /// Files for a program's output. `%j` is the job and `%a` its index in an array.
-    fn outputs(&self, job: JobId, program: &Program) -> (PathBuf, Option<PathBuf>) {
-        let index = self.jobs[&job].live.spec.array.map_or(0, |task| task.index);
-        let named = |name: &String| {
-            let name = name.replace("%j", &job.0.to_string()).replace("%a", &index.to_string());
-            program.directory.as_ref().map_or_else(|| self.options.logs.clone(), PathBuf::from).join(name)
-        };
-        let out = program.stdout.as_ref().map_or_else(|| self.options.logs.join(format!("job-{}.log", job.0)), named);
-        (out, program.stderr.as_ref().map(named))
-    }
-
-    fn environment(&self, start: &Start) -> BTreeMap<String, String> {
-        let job = &self.jobs[&start.job];
-        let devices: Vec<&str> = start.gpus.iter().map(|gpu| self.devices[gpu.index()].as_str()).collect();
-        let mut environment = self.options.environment.clone();
-        environment.insert("CUDA_VISIBLE_DEVICES".into(), devices.join(","));
-        environment.insert("ARLES_JOB".into(), start.job.0.to_string());
-        environment.insert("ARLES_GPUS".into(), start.gpus.len().to_string());
-        environment.insert("ARLES_KIND".into(), self.cluster.kind(start.kind).name.clone());
-        environment.insert("ARLES_STEPS_DONE".into(), job.steps.to_string());
-        if let Some(task) = job.live.spec.array {
-            environment.insert("ARLES_ARRAY_INDEX".into(), task.index.to_string());
-        }
-        environment
     }
 
     fn stop(&mut self, now: Time, id: JobId, fence: Fence) -> Option<GangReport> {
@@ -480,7 +453,7 @@ impl Local {
             Some(gang) => {
                 if gang.kill_at.is_none() {
                     gang.kill_at = Some(now.after(grace));
-                    gang.process.signal("TERM");
+                    gang.process.terminate();
                 }
                 return None;
             }
@@ -493,7 +466,7 @@ impl Local {
     fn cut_off(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(gang) = job.gang.take() else { return };
-        gang.process.signal("KILL");
+        gang.process.kill();
         gang.process.forget();
         job.outcome = Some((gang.process.record.fence, GangEvent::Stopped(job.steps), None));
     }
@@ -514,7 +487,7 @@ impl Local {
     fn forget(&mut self, id: JobId) -> Option<JobMeter> {
         let mut job = self.jobs.remove(&id)?;
         if let Some(gang) = job.gang.take() {
-            gang.process.signal("KILL");
+            gang.process.kill();
             gang.process.forget();
         }
         let meter = job.meter();
@@ -523,6 +496,23 @@ impl Local {
             self.past.pop_first();
         }
         Some(meter)
+    }
+
+    /// Control groups of gangs that were killed and forgotten at once: they could not be removed while something in them was still ending.
+    fn sweep_groups(&self) {
+        let gangs = self.jobs.values().chain(self.past.values()).filter_map(|job| job.gang.as_ref());
+        let records = gangs.map(|gang| &gang.process.record);
+        let owned = records.map(|record| self.group_name(record.job, record.fence)).collect();
+        self.cgroups.sweep(&self.group_prefix(), &owned);
+    }
+
+    /// Makes room for new output, and removes groups that nobody needs, now and then.
+    fn prune_output(&mut self, now: Time) {
+        if self.pruned == Time::ZERO || now.since(self.pruned) >= PRUNE_SECONDS {
+            self.pruned = now;
+            self.sweep_groups();
+            output::prune(&self.options.logs, self.options.output.all_bytes, |job| self.jobs.contains_key(&job));
+        }
     }
 
     /// Rates of programs whose count moved since the last look, between the moments at which they wrote it.
@@ -588,6 +578,17 @@ fn in_words(code: i32) -> String {
     }
 }
 
+impl Drop for Local {
+    /// What serves programs goes when none is left to be served; otherwise the next engine finds it.
+    fn drop(&mut self) {
+        let busy = |gpu: &GpuId| self.holders(*gpu).next().is_some();
+        if self.options.sharing == Sharing::Mps && self.lock.is_some() {
+            let idle = (0..self.cluster.gpus() as u32).map(GpuId).filter(|gpu| !busy(gpu)).map(|gpu| gpu.0);
+            Mps::new(&self.group_prefix()).end(idle);
+        }
+    }
+}
+
 impl Engine for Local {
     fn lead(&mut self, _: &Mandate) -> Result<(), EngineError> {
         self.hold()
@@ -595,7 +596,8 @@ impl Engine for Local {
 
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
         self.hold()?;
-        self.pass(now);
+        let now = self.pass(now);
+        self.count(now);
         self.kinds.resize(cluster.kinds().len(), KindMeter::default());
         self.watts.resize(cluster.gpus(), 0.0);
         self.counters.resize(cluster.gpus(), None);
@@ -614,14 +616,16 @@ impl Engine for Local {
     fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
         self.hold()?;
         live.iter().for_each(|job| self.admit(job));
-        self.pass(now);
+        let now = self.pass(now);
+        self.count(now);
         let named: BTreeSet<JobId> = live.iter().map(|job| job.spec.id).collect();
         let over: Vec<JobId> = self.jobs.keys().copied().filter(|job| !named.contains(job)).collect();
+        self.prune_output(now);
         let meters = over.into_iter().filter_map(|job| self.forget(job)).collect();
         // What an earlier engine left running of jobs that nobody knows any more.
         for job in self.past.values_mut() {
             if let Some(gang) = job.gang.take() {
-                gang.process.signal("KILL");
+                gang.process.kill();
                 gang.process.forget();
             }
         }
@@ -638,7 +642,9 @@ impl Engine for Local {
 
     fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
         self.hold()?;
-        self.pass(now);
+        let now = self.pass(now);
+        self.count(now);
+        self.prune_output(now);
         let before =
             self.past.get(&job).filter(|past| past.gpu_seconds > 0.0 || past.outcome.is_some()).map(LocalJob::meter);
         Ok(self.forget(job).or(before))
@@ -664,6 +670,7 @@ impl Engine for Local {
     fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
         self.hold()?;
         let now = self.pass(now);
+        self.count(now);
         let nodes = self.cluster.present().map(|(node, _)| ObservedNode { node, up: true }).collect::<Vec<_>>();
         let gang = |(&job, known): (&JobId, &LocalJob)| {
             let gang = known.gang.as_ref()?;
@@ -678,6 +685,7 @@ impl Engine for Local {
         };
         let gangs = self.jobs.iter().filter_map(gang).collect();
         let observations = self.observe(now);
+        self.alone.save(&self.options.state.join(ALONE_FILE));
         let holders: BTreeSet<JobId> =
             self.jobs.iter().filter(|(_, job)| job.running().is_some()).map(|(&id, _)| id).collect();
         let before = std::mem::replace(&mut self.shown, holders);
@@ -685,6 +693,12 @@ impl Engine for Local {
         let jobs = before.union(&self.shown).filter_map(meter).collect();
         let meters = Meters { boot: self.options.boot, jobs, kinds: self.kinds.clone(), gpu_watts: self.watts.clone() };
         let survey = Survey { at: asked_at, nodes, gangs };
-        Ok(EngineReport { survey, meters, observations, inventory: None })
+        let lost = |(&gpu, why): (&u32, &String)| LostGpu { gpu: GpuId(gpu), why: why.clone() };
+        let lost_gpus = Some(self.lost.iter().map(lost).collect());
+        Ok(EngineReport { survey, meters, observations, inventory: None, lost_gpus })
+    }
+
+    fn output(&self) -> Option<Arc<dyn JobOutput>> {
+        Some(Arc::new(KeptOutput { logs: self.options.logs.clone() }))
     }
 }

@@ -423,6 +423,6 @@ impl Engine for Slurm {
         let jobs = before.union(&self.shown).filter_map(|id| self.jobs.get(id)).map(Entry::meter).collect();
         let (kinds, gpu_watts) = (self.account.kinds.clone(), self.account.watts.clone());
         let meters = Meters { boot: self.options.boot, jobs, kinds, gpu_watts };
-        Ok(EngineReport { survey, meters, observations, inventory: self.inventory() })
+        Ok(EngineReport { survey, meters, observations, inventory: self.inventory(), lost_gpus: None })
     }
 }

@@ -298,6 +298,6 @@ impl Engine for Virtual {
         // Two looks at one moment have nothing between them to measure.
         let observations = if now > self.last_look { self.sampler.look(now, half, &self.world) } else { Vec::new() };
         self.last_look = now;
-        Ok(EngineReport { survey, meters, observations, inventory: None })
+        Ok(EngineReport { survey, meters, observations, inventory: None, lost_gpus: None })
     }
 }

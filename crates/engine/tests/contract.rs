@@ -137,6 +137,7 @@ cases![
     orders_on_a_node_that_joined_are_done,
     gangs_of_a_removed_node_are_gone,
     a_program_that_fails_says_its_exit_code,
+    a_start_that_is_ordered_again_after_its_end_is_not_done_again,
     a_stopped_program_goes_on_from_its_safe_steps,
 ];
 

@@ -1,14 +1,17 @@
 //! The local engine: the contract with real processes in real time, and what is its own.
 
+#[path = "support/machine.rs"]
+mod machine;
+
 use arles_core::engine::{Engine, LiveJob, OrderReply};
-use arles_core::scheduler::{GangEvent, GangReport, GangState};
-use arles_core::{Cluster, JobId, JobSpec, Library, Program, Script, Time, Work};
+use arles_core::scheduler::{GangEvent, GangState};
+use arles_core::{Cluster, Program, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
 use arles_engine::{Local, LocalOptions, Nominal, Recorded};
+use machine::{cluster, folder, job_of, open, options, shell, told};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A step a unit, by the clock, so that a busy machine does not make it slower: counts on from where it was, and writes down how far it is.
@@ -27,42 +30,6 @@ while [ "$done" -lt "$total" ]; do
 done
 exit "${3:-0}"
 "#;
-
-fn folder() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("arles-local-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    std::env::temp_dir().join(name)
-}
-
-fn cluster() -> Cluster {
-    let kinds = ["a100", "v100"].map(|k| Library::builtin().kind(k).expect("in the library").clone());
-    let nodes = contract::GPUS.iter().zip(0..).map(|(&(gpus, kind), n)| (format!("n{n}"), kind, gpus));
-    Cluster::new(kinds.to_vec(), nodes).expect("a cluster")
-}
-
-fn options(folder: &Path) -> LocalOptions {
-    LocalOptions {
-        state: folder.join("gangs"),
-        logs: folder.join("logs"),
-        grace_seconds: 5.0,
-        devices: BTreeMap::new(),
-        environment: BTreeMap::new(),
-        boot: 1,
-    }
-}
-
-fn open(folder: &Path) -> Local {
-    Local::open(cluster(), options(folder), Box::new(Nominal)).expect("the folder can be used")
-}
-
-fn job_of(id: u64, gang: u32, program: Program) -> LiveJob {
-    let spec = JobSpec { id: JobId(id), gang, program: Some(Arc::new(program)), ..JobSpec::default() };
-    LiveJob { spec, steps_done: 0.0 }
-}
-
-fn shell(text: &str) -> Program {
-    Program { script: Some(Script { name: "job.sh".into(), text: text.into() }), ..Program::default() }
-}
 
 /// Processes of this machine, with units of 40 ms.
 struct RealTime {
@@ -139,21 +106,6 @@ fn the_contract_is_kept_with_real_processes() {
             scope.spawn(move || case.run(&mut RealTime::new()));
         }
     });
-}
-
-/// Waits until the engine tells how gangs of these jobs ended.
-fn told<const N: usize>(engine: &mut Local, jobs: [u64; N]) -> [GangReport; N] {
-    let (began, mut heard) = (Instant::now(), Vec::<GangReport>::new());
-    while began.elapsed() < Duration::from_secs(60) {
-        let now = Time::from_seconds(began.elapsed().as_secs_f64() + 10.0);
-        heard.extend(engine.poll(now).expect("it answers"));
-        let of = |job: u64| heard.iter().find(|report| report.job == JobId(job)).cloned();
-        if jobs.iter().all(|&job| of(job).is_some()) {
-            return jobs.map(|job| of(job).expect("just seen"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("nothing was heard of some of {jobs:?}, but of {heard:?}");
 }
 
 #[test]
@@ -236,6 +188,9 @@ fn what_a_killed_engine_left_running_is_adopted() {
     let places: Vec<_> = seen.gangs.iter().map(|gang| (gang.job.0, gang.gpus[0].0, gang.state.clone())).collect();
     assert_eq!(places, [(1, 1, GangState::Running), (2, 2, GangState::Running)]);
     assert_eq!(told(&mut engine, [1])[0].exit_code, Some(4), "the code that nobody waited for");
+    // A daemon that was killed before it heard of the start orders it again.
+    let again = engine.apply(now, &start(1, 1, &[1], 60.0)).expect("it answers");
+    assert!(matches!(&again, OrderReply::Reported(report) if report.exit_code == Some(4)), "{again:?}");
     assert!(matches!(engine.apply(now, &stop(2, 2)).expect("it answers"), OrderReply::Pending));
     assert_eq!(told(&mut engine, [2])[0].event, GangEvent::Stopped(0.0));
     std::fs::remove_dir_all(folder).expect("ours");

@@ -37,6 +37,13 @@ impl Certificate {
         Self { lower: attained, upper: if proved.is_finite() { proved } else { f64::INFINITY } }
     }
 
+    /// What two certificates of one optimum prove together.
+    #[must_use]
+    pub fn tightened(self, other: Self) -> Self {
+        let lower = self.lower.max(other.lower);
+        Self { lower, upper: self.upper.min(other.upper).max(lower) }
+    }
+
     /// The relative distance of the two; infinite if nothing is proved.
     #[must_use]
     pub fn gap(&self) -> f64 {

@@ -16,7 +16,8 @@
 //!
 //! 1. *Dual prices.* A linear program over slots, by column generation (`cover/master.rs`). Where most demands differ, a dual ascent
 //!    finds its first columns (`cover/ascent.rs`). The lower bound of the prices is computed from the problem (`cover/bound.rs`).
-//! 2. *Primal heuristics.* Demands take the whole parts of the linear solution (`cover/round.rs`). A large-neighbourhood
+//! 2. *Primal heuristics.* Demands take the whole parts of the linear solution (`cover/round.rs`); where classes are large, most of them
+//!    for good (`cover/settled.rs`). A large-neighbourhood
 //!    search removes a few units and rebuilds them where reduced costs are least (`cover/reduced_costs.rs`, `cover/search.rs`).
 //! 3. *Enumeration.* A solution costs the bound plus terms that are not negative: what slots cost beyond the cheapest, and
 //!    units left idle. Branches end where these reach the incumbent (`cover/exact.rs`): small problems are solved to the end.
@@ -34,6 +35,7 @@ mod pattern_cost;
 mod reduced_costs;
 mod round;
 mod search;
+mod settled;
 mod state;
 mod verify;
 
@@ -46,6 +48,7 @@ use ascent::Ascent;
 use columns::Columns;
 use master::Master;
 use reduced_costs::ReducedCosts;
+use settled::Settled;
 use state::State;
 
 /// Demands that are alike.
@@ -276,6 +279,8 @@ const FIRST_CLIMBS: u32 = 8;
 const SEEDS: usize = 8;
 /// With more demands than this, the search looks only at those that rounding left short, and at a sample of others.
 const MANY: usize = 3_000;
+/// With more than this many demands per class, and more than [`FEW`], most of them are settled before the search.
+const SETTLED: usize = 20;
 /// With more than this many demands per class, the linear solution decides how most of them are served.
 const LARGE: usize = 4;
 /// How warm the search is at its start: what is good already must not be lost.
@@ -287,32 +292,43 @@ const FEW: usize = 150;
 pub fn solve(cover: &Cover, effort: &Effort) -> Result<Solution, InputError> {
     cover.check()?;
     let columns = Columns::new(cover);
-    let mut state = State::new(cover, &columns);
-    let demands = state.class_of.len();
+    let demands: usize = cover.classes.iter().map(|class| class.count as usize).sum();
     let large = demands > LARGE * cover.classes.len();
     let mut spent = Spent::default();
-    let prices = start(&mut state, &columns, effort, large, &mut spent);
+    let (prices, x) = start(cover, &columns, effort, large, &mut spent);
     let proved = bound(cover, &prices);
     let enough = proved + effort.gap * proved.abs();
-    let mut costs = ReducedCosts::new(cover, &columns, &prices);
-    costs.list_candidates(cover, search::RELATED, f64::INFINITY);
-    improve(&mut state, &costs, effort.ruins, enough, &mut spent);
-    let mut complete = false;
-    if demands <= FEW && state.cost > enough {
-        complete = finish(&mut state, &columns, &prices, effort, &mut spent);
-    }
-    let mut solution = state.solution();
-    solution.complete = complete;
-    solution.bound = if complete { solution.cost } else { proved.min(solution.cost) };
+    let mut solution = if demands > FEW.max(SETTLED * cover.classes.len()) {
+        let settled = Settled::new(cover, &columns, &x);
+        let mut state = State::new(&settled.rest, &columns);
+        round::nearest(&mut state, &settled.open(&x));
+        improve(&mut state, &columns, &prices, effort.ruins, enough - settled.cost, &mut spent);
+        let mut solution = state.solution();
+        settled.complete(&columns, &mut solution);
+        solution
+    } else {
+        let mut state = State::new(cover, &columns);
+        round::nearest(&mut state, &x);
+        improve(&mut state, &columns, &prices, effort.ruins, enough, &mut spent);
+        let complete =
+            demands <= FEW && state.cost > enough && finish(&mut state, &columns, &prices, effort, &mut spent);
+        Solution { complete, ..state.solution() }
+    };
+    solution.bound = if solution.complete { solution.cost } else { proved.min(solution.cost) };
     solution.spent = spent;
     solution.prices = prices;
     Ok(solution)
 }
 
-/// Prices, and a first solution: the whole parts of that of the linear program. Where most demands differ, which columns it begins
-/// with is found by an ascent, whose prices may turn out to be the better ones.
-fn start<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, large: bool, spent: &mut Spent) -> Prices {
-    let cover = state.cover;
+/// Prices, and the solution of the linear program. Where most demands differ, which columns it begins with is found by an ascent, whose
+/// prices may turn out to be the better ones.
+fn start(
+    cover: &Cover,
+    columns: &Columns,
+    effort: &Effort,
+    large: bool,
+    spent: &mut Spent,
+) -> (Prices, Vec<(u32, f64)>) {
     let mut master = Master::new(cover, columns);
     let mut climbed = None;
     if large {
@@ -327,20 +343,28 @@ fn start<'a>(state: &mut State<'a>, columns: &'a Columns, effort: &Effort, large
         climbed = Some((ascent.value, prices));
     }
     master.solve(effort, large);
-    round::nearest(state, &master.x);
     spent.programs = master.programs;
     spent.columns = master.size();
     match climbed {
-        Some((value, prices)) if master.bound < value => prices,
-        _ => master.prices,
+        Some((value, prices)) if master.bound < value => (prices, master.x),
+        _ => (master.prices, master.x),
     }
 }
 
 /// Searches from the current state.
-fn improve<'a>(state: &mut State<'a>, costs: &ReducedCosts<'a>, ruins: u32, enough: f64, spent: &mut Spent) {
+fn improve<'a>(
+    state: &mut State<'a>,
+    columns: &'a Columns,
+    prices: &Prices,
+    ruins: u32,
+    enough: f64,
+    spent: &mut Spent,
+) {
+    let mut costs = ReducedCosts::new(state.cover, columns, prices);
+    costs.list_candidates(state.cover, search::RELATED, f64::INFINITY);
     let demands = state.class_of.len();
     let lacking: Vec<u32> = (0..demands as u32).filter(|&d| state.shortage(d) > 0.0).collect();
-    let mut search = search::Search::new(state, costs);
+    let mut search = search::Search::new(state, &costs);
     search.build(&lacking);
     search.wander = demands <= LARGE * search.state.cover.classes.len();
     if demands > MANY {

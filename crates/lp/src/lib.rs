@@ -2,7 +2,7 @@
 //!
 //! Two ways in:
 //!
-//! * [`Model`] is any sparse linear program; a [`Solver`] solves it ([`Clarabel`] is the one here). The [`Outcome`]'s
+//! * [`Model`] is any sparse linear program; a [`Solver`] solves it ([`Clarabel`], or [`Vertex`] where it is small). The [`Outcome`]'s
 //!   status is data, and [`certificate::check`] computes its [`Residuals`] with code that shares nothing with the solver.
 //! * A module per structured program, each with a solver of its own that is orders of magnitude faster than a general one
 //!   and returns a [`Certificate`]: [`maxmin`] (raise the worst-off user, then the next), [`market`] (equal levels, and
@@ -29,9 +29,11 @@ pub mod nash;
 pub mod sharing;
 pub mod simplex;
 mod solver;
+mod vertex;
 
 pub use crate::certificate::{Certificate, Residuals};
 pub use crate::clarabel::Clarabel;
 pub use crate::input::{Domain, InputError};
 pub use crate::model::{Column, ColumnId, Model, ModelError, Row, RowId, Sense};
 pub use crate::solver::{Budget, Outcome, Solver, Status};
+pub use crate::vertex::Vertex;

@@ -279,6 +279,36 @@ fn a_large_class_is_served_by_whole_units() {
     assert!(answer.gap() < 1e-5, "{}", answer.gap());
 }
 
+/// Hundreds of each class, some of whom stay, some share, and some wait: most of it is settled by the linear program, and the whole
+/// still adds up and is near the bound.
+#[test]
+fn large_classes_are_settled_and_add_up() {
+    for count in [150, 1_501, 40_000] {
+        let question = Cover {
+            capacity: vec![count / 2, count / 3, count / 4],
+            classes: vec![class(count), Class { size: 4, ..class(count / 10) }, class(count / 3)],
+            alone: vec![
+                alone(1.0, 0.7),
+                alone(1.9, 1.0),
+                None,
+                alone(5.0, 0.6),
+                alone(9.0, 1.0),
+                alone(8.0, 0.9),
+                None,
+                alone(1.5, 0.8),
+                alone(2.5, 1.0),
+            ],
+            pairs: vec![pair(0, 0, 0, 1.4, (0.6, 0.6)), pair(0, 2, 1, 2.2, (0.8, 0.7)), pair(2, 2, 2, 2.8, (0.9, 0.9))],
+            stays: vec![
+                Stay { class: 0, resource: 1, held: count / 7, saving: 0.3 },
+                Stay { class: 2, resource: 2, held: 2, saving: 0.5 },
+            ],
+        };
+        let answer = solve(&question, &EFFORT);
+        assert!(answer.gap() < 2e-3, "{count}: {}", answer.gap());
+    }
+}
+
 #[test]
 fn far_apart_numbers_do_no_harm() {
     for scale in [1e-9, 1e9] {

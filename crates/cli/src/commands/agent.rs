@@ -6,7 +6,7 @@
 use crate::fault::{EXIT_CODES, Failed};
 use crate::quantity;
 use anyhow::{Context, Result};
-use arles_engine::{Card, GpuReading, Nvidia, RecordedReading};
+use arles_engine::{Card, GpuReading, GpuTrouble, Nvidia, RecordedReading};
 use clap::Args;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -46,6 +46,9 @@ fn pace(text: &str) -> Result<f64, String> {
 /// How long a scraper may take to say what it wants, and how much it may say.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_REQUEST: u64 = 8192;
+/// Time between two readings of everything: a counter of energy takes 4 ms to answer, and misses nothing however seldom it is read. Between
+/// them only power and utilisation are asked for.
+const WHOLE_PACE: Duration = Duration::from_millis(990);
 
 impl Agent {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
@@ -63,10 +66,20 @@ impl Agent {
         let shown = Arc::clone(&page);
         std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| answer(&stream, &shown)));
         let (began, every) = (Instant::now(), Duration::from_secs_f64(self.every));
-        let mut next = began;
+        let (mut next, mut looked) = (began, None);
+        let mut last: Vec<Option<GpuReading>> = vec![None; nvidia.cards().len()];
         while self.length.is_none_or(|length| began.elapsed().as_secs_f64() < length) {
-            let look = |card: &Card| nvidia.look(&card.uuid);
-            let readings: Vec<Result<GpuReading, String>> = nvidia.cards().iter().map(look).collect();
+            let whole = looked.is_none_or(|at: Instant| at.elapsed() >= WHOLE_PACE);
+            if whole {
+                looked = Some(Instant::now());
+            }
+            // A card that could not be read is asked for everything again.
+            let read = |(card, before): (&Card, &Option<GpuReading>)| match before {
+                Some(before) if !whole => nvidia.glance(&card.uuid, before),
+                _ => nvidia.look(&card.uuid),
+            };
+            let readings: Vec<Result<GpuReading, GpuTrouble>> = nvidia.cards().iter().zip(&last).map(read).collect();
+            last = readings.iter().map(|reading| reading.as_ref().ok().copied()).collect();
             if let Some(file) = &mut record {
                 for (card, said) in nvidia.cards().iter().zip(&readings) {
                     let line = RecordedReading { gpu: card.uuid.clone(), said: said.clone() };
@@ -107,7 +120,7 @@ fn answer(stream: &TcpStream, page: &Mutex<String>) {
 type Family = (&'static str, &'static str, &'static str, fn(&GpuReading) -> Option<f64>);
 
 const GIB: f64 = (1u64 << 30) as f64;
-const FAMILIES: [Family; 10] = [
+const FAMILIES: [Family; 13] = [
     ("arles_gpu_power_watts", "gauge", "Power draw", |r| Some(r.watts)),
     ("arles_gpu_energy_joules_total", "counter", "Energy since the driver was loaded, by the card's counter", |r| {
         r.joules
@@ -120,15 +133,24 @@ const FAMILIES: [Family; 10] = [
     ("arles_gpu_memory_used_bytes", "gauge", "Device memory in use", |r| r.memory_gib.map(|gib| gib * GIB)),
     ("arles_gpu_temperature_celsius", "gauge", "Temperature of the chip", |r| r.celsius),
     ("arles_gpu_clock_hertz", "gauge", "Clock of the multiprocessors", |r| r.clock_mhz.map(|mhz| mhz * 1e6)),
+    ("arles_gpu_power_capped", "gauge", "1 while the power limit holds the clock back", |r| {
+        Some(f64::from(u8::from(r.power_capped)))
+    }),
     ("arles_gpu_slowed_down", "gauge", "1 while heat or the power supply holds the clock back", |r| {
         Some(f64::from(u8::from(r.slowed_down)))
     }),
     ("arles_gpu_memory_errors_total", "counter", "Memory errors that could not be corrected", |r| {
         r.ecc_errors.map(|errors| errors as f64)
     }),
+    ("arles_gpu_xid_errors_total", "counter", "Critical errors that the driver told of since the agent began", |r| {
+        r.xid_errors.map(|errors| errors as f64)
+    }),
+    ("arles_gpu_last_xid", "gauge", "Number (Xid) of the last critical error; none before the first", |r| {
+        r.last_xid.map(|number| number as f64)
+    }),
 ];
 
-fn metrics(cards: &[Card], readings: &[Result<GpuReading, String>]) -> String {
+fn metrics(cards: &[Card], readings: &[Result<GpuReading, GpuTrouble>]) -> String {
     let mut text = String::new();
     let labels =
         |card: &Card| format!("{{uuid=\"{}\",kind=\"{}\"}}", card.uuid, card.kind.as_deref().unwrap_or("unknown"));
@@ -165,7 +187,7 @@ mod tests {
         };
         let reading = GpuReading { watts: 76.5, joules: Some(1234.5), memory_gib: Some(2.0), ..GpuReading::default() };
         let lost = Card { uuid: "GPU-2".into(), kind: None, ..card.clone() };
-        let text = metrics(&[card, lost], &[Ok(reading), Err("lost".into())]);
+        let text = metrics(&[card, lost], &[Ok(reading), Err(GpuTrouble::Lost("lost".into()))]);
         assert!(text.contains("arles_gpu_energy_joules_total{uuid=\"GPU-1\",kind=\"h200\"} 1234.5\n"), "{text}");
         assert!(text.contains("arles_gpu_memory_used_bytes{uuid=\"GPU-1\",kind=\"h200\"} 2147483648\n"), "{text}");
         assert!(text.contains("arles_gpu_up{uuid=\"GPU-2\",kind=\"unknown\"} 0\n"), "{text}");

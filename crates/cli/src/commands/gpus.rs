@@ -36,7 +36,7 @@ impl Gpus {
         let line = |card: &Card| {
             let (reading, trouble) = match nvidia.look(&card.uuid) {
                 Ok(reading) => (Some(reading), None),
-                Err(sentence) => (None, Some(sentence)),
+                Err(trouble) => (None, Some(trouble.to_string())),
             };
             Line { card: card.clone(), reading, trouble, processes: nvidia.users(&card.uuid) }
         };
@@ -104,7 +104,8 @@ fn state(reading: Option<&GpuReading>, trouble: Option<&str>) -> String {
     let errors = reading.ecc_errors.filter(|errors| *errors > 0).map(|errors| format!("{errors} memory errors"));
     let slow = reading.slowed_down.then(|| "slowed down by heat or power supply".to_owned());
     let capped = reading.power_capped.then(|| "at its power limit".to_owned());
-    let said: Vec<String> = [slow, capped, errors].into_iter().flatten().collect();
+    let xid = reading.last_xid.map(|number| format!("critical error Xid {number}"));
+    let said: Vec<String> = [xid, slow, capped, errors].into_iter().flatten().collect();
     if said.is_empty() { "ok".into() } else { said.join("; ") }
 }
 

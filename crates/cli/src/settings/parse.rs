@@ -7,6 +7,7 @@ use arles_core::job::check_weight;
 use arles_core::library::suggestion;
 use arles_core::{Library, Tenant};
 use arles_daemon::service::SharedEstimates;
+use arles_engine::Sharing;
 use arles_sim::trace::Mix;
 use arles_sim::trace::import::FORMATS;
 use std::net::SocketAddr;
@@ -177,4 +178,13 @@ pub(super) fn tenants(text: &str) -> Result<Vec<Tenant>, String> {
         tenants.push(Tenant { name: name.to_owned(), weight });
     }
     Ok(tenants)
+}
+
+/// How two jobs share a GPU.
+pub(super) fn sharing(text: &str) -> Result<Sharing, String> {
+    match text {
+        "time-slicing" => Ok(Sharing::TimeSlicing),
+        "mps" => Ok(Sharing::Mps),
+        other => Err(format!("'{other}' is no way to share a GPU; expected time-slicing or mps")),
+    }
 }

@@ -11,12 +11,13 @@ use crate::cluster::{self, Counts, Outage};
 use crate::engines::{self, EngineEntry};
 use crate::estimation::Estimation;
 use crate::logging::{self, LogFormat};
-use crate::quantity::{number, positive_seconds, seconds, truth, whole};
+use crate::quantity::{bytes, number, positive_seconds, seconds, truth, whole};
 use anyhow::Result;
 use arles_api::{KindSpec, Quota};
 use arles_core::allocate::PolicyEntry;
 use arles_core::{Kind, Tenant};
 use arles_daemon::service::SharedEstimates;
+use arles_engine::Sharing;
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
 use std::net::SocketAddr;
@@ -250,6 +251,11 @@ settings! {
         => restart_seconds: f64 = seconds;
     /// Grace period that training code gets to save a checkpoint
     "serve.grace" = "30s", FILE_ONLY => grace_seconds: f64 = seconds;
+    /// How two jobs share a GPU with --engine local: time-slicing (in turns) or mps (at the same time, by NVIDIA's service)
+    "serve.sharing" = "time-slicing", flag("sharing", "HOW", "Cluster", SERVE)
+        => sharing: Sharing = sharing;
+    /// Put jobs of --engine local into control groups of their own where this daemon may: they get the memory and CPUs they asked for, and no more
+    "serve.control-groups" = "true", FILE_ONLY => control_groups: bool = truth;
     /// Throughput estimator; 'arles estimators' lists them
     "serve.estimator" = "learned", flag("estimator", "NAME", "Scheduling", SERVE)
         => estimator: Estimation = Estimation::parse;
@@ -307,6 +313,13 @@ settings! {
     /// How many of a hundred marked jobs arles takes; the others are given back to Slurm
     "slurm.percent" = "100", flag("slurm-percent", "NUMBER", "Slurm", SERVE)
         => slurm_percent: f64 = |text| number(text, 0.0, 100.0);
+
+    /// Largest file of a job's output, with --engine local; another is begun when it is full. 'arles logs' shows them
+    "output.file-size" = "16M", FILE_ONLY => output_file_bytes: u64 = |text| bytes(text, 4096);
+    /// Files of a job's output that are kept, the newest
+    "output.files" = "4", FILE_ONLY => output_files: u32 = |text| whole(text, 1);
+    /// Output of all jobs together; that of jobs that ended first is removed when there is more
+    "output.all" = "10G", FILE_ONLY => output_all_bytes: u64 = |text| bytes(text, 0);
 
     /// How long ended jobs are kept, from their end
     "retention.jobs" = "366d", FILE_ONLY => retention_jobs_seconds: f64 = positive_seconds;

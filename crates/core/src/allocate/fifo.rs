@@ -1,14 +1,18 @@
 //! First come, first served.
 //!
-//! Jobs that hold GPUs keep them. The others, in order of arrival, each take the kind on which they are
-//! fastest among those with enough GPUs left; a job that does not fit now is passed over, not waited for. (The
-//! placer moves a job up when a faster kind would stay free and the gain pays for its restart.)
+//! Jobs that hold GPUs keep them, or move up: whoever came first has the first choice, so a job that runs on a slow kind takes GPUs of a
+//! faster one that became free before a later job does, where that saves it a good part of what it has left to do. The
+//! others, in order of arrival, each take the kind on which they are fastest among those with enough GPUs left; a job that does not fit
+//! now is passed over, not waited for.
+//!
+//! Jobs come in the order of their arrival, or nearly, and nobody looks at the queue behind the last free GPU.
+//!
 //! With packing, a single-GPU job that found nothing joins a single-GPU job that is alone on its GPU, where
 //! the two together do more than one at a time would:  r_a/alone_a + r_b/alone_b > 1.
 
-use super::{
-    AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, serve_in_order,
-};
+use super::queue::serve_on;
+use super::{AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id};
+use crate::KindId;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fifo",
@@ -31,19 +35,73 @@ pub(super) struct Fifo {
     pub(super) packing: bool,
 }
 
+/// A job moves up for a rate that is higher by this part at least...
+const FASTER: f64 = 0.1;
+/// ...and where it is done so much earlier: a restart costs less than that.
+const SAVED_SECONDS: f64 = 300.0;
+
 impl Policy for Fifo {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
-        let mut order: Vec<u32> = problem.user_indices().collect();
-        order.sort_by_key(|&u| {
-            let user = &problem.users[u as usize];
-            (user.held.is_none(), user.arrived, user.job, user.class)
-        });
-        let (mut grants, left_over) = serve_in_order(problem, &order);
+        let holds = |u: &u32| problem.users[*u as usize].held.is_some();
+        let (mut order, mut waiting): (Vec<u32>, Vec<u32>) = problem.user_indices().partition(holds);
+        let by_arrival = |u: &u32| {
+            let user = &problem.users[*u as usize];
+            (user.arrived, user.job, user.class)
+        };
+        // Either is in order already, as a rule, which costs one look at each.
+        order.sort_by_key(by_arrival);
+        waiting.sort_by_key(by_arrival);
+        let kinds = move_up(problem, &order);
+        order.append(&mut waiting);
+        let (mut grants, left_over) = serve_on(problem, &order, |u| kinds[u as usize]);
         if self.packing {
             pack(problem, &mut grants, &left_over);
         }
         Allocation::check(problem, Proposal { grants, ..Proposal::default() })
     }
+}
+
+/// The kinds that those who hold GPUs shall hold, by user: theirs, or a faster one that is free. Where one moves up, its place is free for
+/// the next.
+fn move_up(problem: &Problem, holders: &[u32]) -> Vec<Option<KindId>> {
+    let mut kinds: Vec<Option<KindId>> = problem.users.iter().map(|user| user.held).collect();
+    let mut free = problem.capacity.clone();
+    for &u in holders {
+        if let Some(kind) = kinds[u as usize] {
+            free[kind.index()] -= problem.most_gpus(u as usize);
+        }
+    }
+    for _ in 0..problem.kinds() {
+        let mut moved = false;
+        for &u in holders {
+            if free.iter().all(|&gpus| gpus < 1.0) {
+                return kinds;
+            }
+            let Some(kind) = kinds[u as usize] else { continue };
+            if let Some(better) = faster(problem, u as usize, kind, &free) {
+                free[kind.index()] += problem.most_gpus(u as usize);
+                free[better.index()] -= problem.most_gpus(u as usize);
+                kinds[u as usize] = Some(better);
+                moved = true;
+            }
+        }
+        if !moved {
+            break;
+        }
+    }
+    kinds
+}
+
+/// The fastest kind with room that is worth a move from `kind`.
+fn faster(problem: &Problem, u: usize, kind: KindId, free: &[f64]) -> Option<KindId> {
+    let (rates, left) = (problem.rates(u), problem.users[u].steps_left);
+    let now = rates[kind.index()];
+    let worth_it = |j: &usize| {
+        let saved = left / now - left / rates[*j];
+        rates[*j] > now * (1.0 + FASTER) && saved > SAVED_SECONDS && free[*j] >= problem.most_gpus(u)
+    };
+    let fastest = (0..rates.len()).filter(worth_it).max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
+    fastest.map(kind_id)
 }
 
 /// Puts users of `left_over` beside users that hold a whole GPU alone, each beside the best gain.

@@ -17,11 +17,13 @@
 //!
 //! so a ρ whose needs break this is out of reach. The left side falls with ρ and is convex, so Newton's steps from
 //! below never overshoot: they end at the next ρ to try. A handful of levels closes the bracket.
-//! The objective is 1/ρ, to be made large; what the worst-off do not need is spread over the others.
+//! The objective is 1/ρ, to be made large. What the worst-off do not need makes everybody else end as early as can be, level by level
+//! (water-filling over the same needs): giving it away kind by kind would leave jobs on kinds that others are faster on.
 
 use super::program::Served;
 use super::{AllocateError, Allocation, Certificate, Entitlement, Policy, PolicyEntry, Problem, Promise, Proposal};
-use arles_lp::maxmin;
+use arles_lp::maxmin::{self, FillWorkspace};
+use std::sync::{Mutex, PoisonError};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "finish-time-fairness",
@@ -29,11 +31,15 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     every_round: true,
     objective_degree: Some(0),
     promises: &[Promise::Optimal],
-    make: || Box::new(FinishTime),
+    make: || Box::<FinishTime>::default(),
     ..PolicyEntry::ORDERS_JOBS
 };
 
-pub(super) struct FinishTime;
+#[derive(Default)]
+pub(super) struct FinishTime {
+    /// Memory of water-filling, with the prices of the last answer.
+    filling: Mutex<FillWorkspace>,
+}
 
 /// Relative width of the bracket that is good enough.
 const GAP: f64 = 1e-7;
@@ -91,6 +97,14 @@ impl Policy for FinishTime {
         }
         if best.is_empty() {
             return Err(AllocateError::NoAnswer { status: "no finish-time ratio could be attained".into() });
+        }
+        let needs: Vec<f64> = courses.iter().map(|c| c.need(upper)).collect();
+        let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(higher) = served.fill(problem, &needs, &mut filling)
+            && worst(problem, &served, &courses, &higher) <= upper * (1.0 + GAP)
+        {
+            best = higher;
+            upper = worst(problem, &served, &courses, &best);
         }
         served.top_up(problem, &mut best);
         let certificate = Certificate { lower: upper.recip(), upper: lower.min(upper).recip() };

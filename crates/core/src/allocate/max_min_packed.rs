@@ -177,3 +177,51 @@ impl Question {
         grants
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocate::{ClassId, PairRates, User};
+    use crate::{KindId, Round, TenantId, Time};
+
+    /// A job that is as slow everywhere can do no more than its one GPU: the others rise beyond it, and what is certified is still the least.
+    #[test]
+    fn the_objective_is_the_least_level_and_not_that_of_the_first_stage() {
+        let speeds = [[1.0, 1.0], [3.0, 1.0], [3.0, 1.0], [4.0, 1.0], [2.0, 1.0], [5.0, 1.0]];
+        let user = |u: u32| User {
+            class: ClassId(u),
+            tenant: TenantId(u),
+            tenant_weight: 1.0,
+            workload: WorkloadId(u),
+            gang: 1,
+            jobs: 1,
+            job_weight: 1.0,
+            floor: None,
+            job: None,
+            arrived: Time::ZERO,
+            attained_gpu_seconds: 0.0,
+            steps_done: 0.0,
+            steps_left: 1.0,
+            held: None,
+        };
+        let users = (0..6).map(user).collect();
+        let rates = speeds.concat();
+        let problem = Problem::new(Round(1), vec![4.0, 4.0], users, rates).expect("a sound problem");
+        // Two on one GPU do no better than by turns, except that the flat one loses nothing beside anybody.
+        let beside = |u: u32, kind: u16| {
+            let other = speeds[u as usize][usize::from(kind)];
+            PairRates { a: WorkloadId(0), b: WorkloadId(u), kind: KindId(kind), rate_a: 1.0, rate_b: 0.5 * other }
+        };
+        let pairs = (1..6).flat_map(|u| (0..2).map(move |kind| (u, kind))).map(|(u, kind)| beside(u, kind)).collect();
+        for problem in [problem.clone(), problem.with_pairs(pairs).expect("sound pairs")] {
+            let answer = MaxMinPacked.allocate(&problem).expect("an answer");
+            let certificate = answer.certificate().expect("a certificate");
+            let objective = answer.objective().expect("an objective");
+            assert!((objective - 1.0).abs() < 1e-6, "{objective}");
+            assert!(
+                (certificate.lower - 1.0).abs() < 1e-6 && (certificate.upper - 1.0).abs() < 1e-6,
+                "{certificate:?}"
+            );
+        }
+    }
+}

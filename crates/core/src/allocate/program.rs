@@ -13,6 +13,7 @@ use super::{AllocateError, Grant, Members, Problem, kind_id, user_index};
 use arles_lp::{Budget, maxmin};
 
 /// Users that can be served, in the order of the problem; all lists are theirs.
+#[derive(Clone)]
 pub(super) struct Served {
     /// Index in the problem.
     pub(super) users: Vec<usize>,
@@ -80,6 +81,18 @@ impl Served {
             Ok(solution) if solution.bound.gap() <= GAP => Ok(solution.clone()),
             _ => Ok(maxmin::solve_or_general(&question, Budget::default())?),
         }
+    }
+
+    /// Who holds what when the least thr_l/need_l is as high as it can be, then the next, and so on; `None` where that cannot be proved.
+    pub(super) fn fill(
+        &self,
+        problem: &Problem,
+        needs: &[f64],
+        workspace: &mut maxmin::FillWorkspace,
+    ) -> Option<Vec<f64>> {
+        let beta: Vec<f64> = needs.iter().zip(&self.per_gpu).map(|(need, rate)| need / rate).collect();
+        let question = maxmin::MaxMin { w: &self.w, beta: &beta, caps: &self.caps, capacity: &problem.capacity };
+        workspace.fill(&question, Budget::default()).ok().map(|filling| filling.x)
     }
 
     /// Gives away what `x` leaves over, kind by kind, to whoever can use it, in proportion to how much more it can hold.

@@ -7,15 +7,28 @@ use crate::KindId;
 /// jobs left without one.
 #[must_use]
 pub fn serve_in_order(problem: &Problem, order: &[u32]) -> (Vec<Grant>, Vec<u32>) {
+    serve_on(problem, order, |u| problem.users[u as usize].held)
+}
+
+/// The same where `held` says on which kind a user should stay, if on any.
+pub(super) fn serve_on(
+    problem: &Problem,
+    order: &[u32],
+    held: impl Fn(u32) -> Option<KindId>,
+) -> (Vec<Grant>, Vec<u32>) {
     let mut free = problem.capacity.clone();
-    let (mut grants, mut left_over) = (Vec::with_capacity(order.len()), Vec::new());
-    for &u in order {
+    let (mut grants, mut left_over) = (Vec::new(), Vec::new());
+    for (at, &u) in order.iter().enumerate() {
+        if free.iter().all(|&gpus| gpus < 1.0) {
+            left_over.extend_from_slice(&order[at..]);
+            break;
+        }
         let user = &problem.users[u as usize];
         let rates = problem.rates(u as usize);
         let gang = f64::from(user.gang);
         let mut unserved = user.jobs;
         while unserved > 0 {
-            let Some(kind) = choose(rates, &free, gang, user.held) else { break };
+            let Some(kind) = choose(rates, &free, gang, held(u)) else { break };
             let gangs = (free[kind.index()] / gang).floor().min(f64::from(unserved));
             free[kind.index()] -= gangs * gang;
             unserved -= gangs as u32;

@@ -10,9 +10,9 @@
 //!             Σ_j f_lj x_lj + Σ_{c ∋ l} f_lc y_c + s_l ≥ n_l         floors: f_lj is how many promises one GPU keeps
 //!             x, y, s ≥ 0
 //!
-//! An unkept promise s costs M, a thousand times what the GPUs that would keep it could be worth elsewhere: promises come
-//! before everything else, and where not all can be kept as much of them as possible is. The objective says so: a
-//! large negative number is a broken promise. Nobody without a floor has a row for it.
+//! An unkept promise s costs M, a thousand times what the GPUs that would keep it could be worth elsewhere, or more where that is not
+//! enough: promises come before everything else, and where not all can be kept as much of them as possible is. The objective says
+//! so: a large negative number is a broken promise. Nobody without a floor has a row for it.
 //!
 //! Pairs that do less together than they would by taking turns, r_l/alone_l + r_l'/alone_l' ≤ 1, are left out: they cannot
 //! help. The others are brought in as the prices ask for them (column generation): a pair is worth a column while
@@ -24,7 +24,7 @@
 
 use super::program::Served;
 use super::{AllocateError, Allocation, Certificate, Grant, Members, Problem, Proposal, kind_id, user_index};
-use arles_lp::{Budget, Clarabel, ColumnId, Model, ModelError, Solver};
+use arles_lp::{Budget, Clarabel, ColumnId, Model, ModelError, Solver, Vertex};
 
 /// Reduced value at which a pair is worth a column, relative to the largest value.
 const WORTH_A_COLUMN: f64 = 1e-7;
@@ -41,7 +41,20 @@ const MOST_PROMISES: f64 = 1e4;
 const PROMISE: f64 = 1e3;
 const MOST_PRICE: f64 = 1e5;
 
+/// A relative gap above this is the price of promises that blurs the interior point's answer: then a vertex is looked for, too...
+const GAP: f64 = 1e-6;
+/// ...for as many users as that takes some milliseconds for.
+const MOST_EXACT: usize = 150;
+
+/// Promises that count as kept, in jobs.
+const UNKEPT: f64 = 1e-6;
+/// Where fewer promises need be broken than are, M is too small for what one GPU does for a promise in the place of another: it is
+/// raised by this factor, so many times at most.
+const RAISE: f64 = 32.0;
+const MOST_RAISES: u32 = 4;
+
 /// The program for one problem.
+#[derive(Clone)]
 pub(super) struct Sum<'p> {
     problem: &'p Problem,
     served: Served,
@@ -76,6 +89,15 @@ struct LpSolution {
     z: Vec<f64>,
 }
 
+/// What one solver makes of the program.
+struct Answer {
+    grants: Vec<Grant>,
+    prices: Vec<f64>,
+    bounds: Certificate,
+    /// Promises that it breaks.
+    unkept: f64,
+}
+
 impl<'p> Sum<'p> {
     /// `values` is users × kinds, for all users of the problem: what one GPU is worth.
     pub(super) fn new(problem: &'p Problem, values: &[f64]) -> Self {
@@ -101,22 +123,48 @@ impl<'p> Sum<'p> {
         Self { problem, served, v, largest, f, promises, most, price }
     }
 
-    pub(super) fn allocate(&self) -> Result<Allocation, AllocateError> {
+    pub(super) fn allocate(mut self) -> Result<Allocation, AllocateError> {
         if self.served.users.is_empty() {
             return Allocation::check(self.problem, Proposal::default());
         }
         let mut pairs = Vec::new();
-        let solution = self.solve(&mut pairs)?;
-        let (x, y) = self.repaired(&pairs, &solution);
-        let lower = self.largest * self.value(&x, &pairs, &y);
+        let mut answer = self.answer(&mut pairs, &Clarabel)?;
+        let small = self.served.users.len() <= MOST_EXACT;
+        if small && answer.bounds.gap() > GAP {
+            let exact = self.answer(&mut pairs, &Vertex)?;
+            let bounds = answer.bounds.tightened(exact.bounds);
+            answer = Answer { bounds, ..if exact.bounds.lower >= answer.bounds.lower { exact } else { answer } };
+        }
+        if small && answer.unkept > UNKEPT {
+            let least = self.least_unkept()?;
+            for _ in 0..MOST_RAISES {
+                if answer.unkept <= least + UNKEPT * least.max(1.0) {
+                    break;
+                }
+                self.price *= RAISE;
+                answer = self.answer(&mut pairs, &Vertex)?;
+            }
+        }
+        let Answer { grants, prices, bounds, .. } = answer;
+        let (objective, certificate) = (Some(bounds.lower), Some(bounds));
+        Allocation::check(self.problem, Proposal { grants, objective, certificate, prices })
+    }
+
+    /// The fewest promises that must be broken: the program without any other aim.
+    fn least_unkept(&self) -> Result<f64, AllocateError> {
+        let promises = Self { v: vec![0.0; self.v.len()], price: 1.0, ..self.clone() };
+        Ok(promises.answer(&mut Vec::new(), &Vertex)?.unkept)
+    }
+
+    /// The answer of one solver, with the pairs that it has to be told of.
+    fn answer(&self, pairs: &mut Vec<UserPair>, solver: &dyn Solver) -> Result<Answer, AllocateError> {
+        let solution = self.solve(pairs, solver)?;
+        let (x, y) = self.repaired(pairs, &solution);
+        let (value, unkept) = self.value(&x, pairs, &y);
+        let lower = self.largest * (value - self.price * unkept);
         let upper = (self.largest * self.bound(&solution)).max(lower);
-        let proposal = Proposal {
-            grants: self.grants(&x, &pairs, &y),
-            objective: Some(lower),
-            certificate: Some(Certificate { lower, upper }),
-            prices: self.prices(&solution),
-        };
-        Allocation::check(self.problem, proposal)
+        let grants = self.grants(&x, pairs, &y);
+        Ok(Answer { grants, prices: self.prices(&solution), bounds: Certificate { lower, upper }, unkept })
     }
 
     /// What one more GPU of each kind is worth. A cap that is only there because of how many GPUs there are grows by two with
@@ -128,9 +176,9 @@ impl<'p> Sum<'p> {
     }
 
     /// Solves, bringing in `pairs` until none is missing.
-    fn solve(&self, pairs: &mut Vec<UserPair>) -> Result<LpSolution, AllocateError> {
+    fn solve(&self, pairs: &mut Vec<UserPair>, solver: &dyn Solver) -> Result<LpSolution, AllocateError> {
         let failed = |error: ModelError| AllocateError::NoAnswer { status: error.to_string() };
-        let mut solution = self.solve_once(pairs).map_err(failed)?;
+        let mut solution = self.solve_once(pairs, solver).map_err(failed)?;
         for _ in 0..MOST_PASSES {
             let mut missing: Vec<(f64, UserPair)> = (self.user_pairs())
                 .map(|pair| (self.reduced(&pair, &solution), pair))
@@ -142,13 +190,13 @@ impl<'p> Sum<'p> {
             missing.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1.users, a.1.kind).cmp(&(b.1.users, b.1.kind))));
             missing.truncate(PAIRS_PER_USER * self.served.users.len());
             pairs.extend(missing.into_iter().map(|(_, pair)| pair));
-            solution = self.solve_once(pairs).map_err(failed)?;
+            solution = self.solve_once(pairs, solver).map_err(failed)?;
         }
         Ok(solution)
     }
 
     /// Solves over the given pairs.
-    fn solve_once(&self, pairs: &[UserPair]) -> Result<LpSolution, ModelError> {
+    fn solve_once(&self, pairs: &[UserPair], solver: &dyn Solver) -> Result<LpSolution, ModelError> {
         let (n, k) = (self.served.users.len(), self.problem.kinds());
         let mut model = Model::maximise();
         let (mut kinds, mut users, mut floors) = (vec![Vec::new(); k], vec![Vec::new(); n], vec![Vec::new(); n]);
@@ -181,7 +229,7 @@ impl<'p> Sum<'p> {
             terms.push((model.add_column(0.0, f64::INFINITY, -self.price)?, 1.0));
             floor_rows[l] = Some(model.add_row(self.promises[l], f64::INFINITY, &terms)?);
         }
-        let outcome = Clarabel.solve(&model, Budget::default());
+        let outcome = solver.solve(&model, Budget::default());
         let sound = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
         let at = |column: ColumnId| sound(outcome.x[column.index()]);
         Ok(LpSolution {
@@ -257,8 +305,8 @@ impl<'p> Sum<'p> {
         (x, y)
     }
 
-    /// The objective, over the largest v.
-    fn value(&self, x: &[f64], pairs: &[UserPair], y: &[f64]) -> f64 {
+    /// The sum, over the largest v, and the promises that are not kept.
+    fn value(&self, x: &[f64], pairs: &[UserPair], y: &[f64]) -> (f64, f64) {
         let k = self.problem.kinds();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let mut kept: Vec<f64> = x.chunks_exact(k).zip(self.f.chunks_exact(k)).map(|(x, f)| dot(x, f)).collect();
@@ -267,8 +315,7 @@ impl<'p> Sum<'p> {
             value += pair.value * y;
             pair.users.iter().zip(pair.kept).for_each(|(&l, part)| kept[l] += part * y);
         }
-        let unkept: f64 = self.promises.iter().zip(&kept).map(|(n, kept)| (n - kept).max(0.0)).sum();
-        value - self.price * unkept
+        (value, self.promises.iter().zip(&kept).map(|(n, kept)| (n - kept).max(0.0)).sum())
     }
 
     /// No sum is above this, whatever π, u and z are: u is raised until no column is worth more than it costs.

@@ -36,7 +36,7 @@ pub enum Promise {
     Optimal,
     /// The least normalised rate is as large as it can be, with a certificate that proves it to a millionth.
     MaxMin,
-    /// A job that holds GPUs of a kind keeps them while there is room for all that is held.
+    /// A job that holds GPUs keeps them, or is given faster ones, while there is room for all that is held.
     NonPreemptive,
     /// Grants are whole gangs, never shares of time.
     Whole,

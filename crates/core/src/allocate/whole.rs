@@ -12,15 +12,19 @@
 //! ```
 //!
 //! is the largest part that all can have at once. It is found with packings on demand (column generation): the weights of users that are
-//! worst for the packings at hand, then a good packing for these weights, kind after kind. If λ over all kinds is larger than over the kinds that were
+//! worst for the packings at hand, then a good packing for these weights, kind after kind. The worst weights jump from vertex to vertex, so a
+//! packing is first looked for at weights between them and those that proved most so far, which takes far fewer packings. If λ over all kinds is larger than over the kinds that were
 //! granted, the mixture's shares take the place of the grants: they can be had as they are, and everybody gets the part λ.
 //!
 //! Who gets how much of a GPU's worth remains the policy's answer; on which kind is, in these cases, this module's.
+//!
+//! Packings are good for many problems, and the next problem is mostly the last one with somebody more or less: those that were part
+//! of a mixture are remembered, and the next search begins with them.
 
 mod packing;
 
-use super::{Allocation, Grant, Members, PolicyEntry, Problem, Proposal, kind_id};
-use arles_lp::{Budget, Clarabel, Model, Solver};
+use super::{Allocation, ClassId, Grant, Members, PolicyEntry, Problem, Proposal, kind_id};
+use arles_lp::{Budget, Model, Solver, Status, Vertex};
 use packing::{Item, best};
 
 /// Gangs are small beside their kind when the kind has more than this many times as many GPUs.
@@ -35,6 +39,8 @@ const GOOD_ENOUGH: f64 = 0.98;
 const WORTH_IT: f64 = 0.01;
 /// Packings that are tried at most.
 const MOST_PACKINGS: usize = 40;
+/// How far the weights for which a packing is looked for first are those that proved most, and not the worst for the packings at hand.
+const SMOOTH: f64 = 0.7;
 /// The search ends when a packing would raise the bound by no more than this part.
 const GAP: f64 = 1e-3;
 /// Shares below this are a solver's rounding errors.
@@ -49,24 +55,70 @@ struct Goal {
 /// Gangs of every user on every kind (row-major), at once.
 type Gangs = Vec<u32>;
 
-/// The allocation, or one that whole gangs can have where this one they cannot.
-pub(crate) fn attainable(problem: &Problem, allocation: Allocation, policy: &PolicyEntry) -> Allocation {
-    if policy.energy_aware || !worth_looking(problem, &allocation) {
-        return allocation;
+/// Makes allocations attainable, one after another. It remembers packings of the last, which changes how soon it is done and, within its
+/// tolerance, the mixture: the same problems in the same order have the same answers.
+#[derive(Clone, Default)]
+pub(crate) struct WholeGangs {
+    capacity: Vec<f64>,
+    /// Class and gang of each user.
+    users: Vec<(ClassId, u32)>,
+    /// Of mixtures on the kinds that were granted, and on any.
+    on_granted: Vec<Gangs>,
+    on_any: Vec<Gangs>,
+}
+
+impl WholeGangs {
+    /// The allocation, or one that whole gangs can have where this one they cannot.
+    pub(crate) fn attainable(&mut self, problem: &Problem, allocation: Allocation, policy: &PolicyEntry) -> Allocation {
+        if policy.energy_aware || !worth_looking(problem, &allocation) {
+            return allocation;
+        }
+        self.move_to(problem);
+        let granted = granted(problem, &allocation);
+        let goals_by_kind = goals_by_kind(problem, &granted);
+        let Some(on_granted) = mixture(problem, &goals_by_kind, &mut self.on_granted) else { return allocation };
+        if on_granted.part >= GOOD_ENOUGH {
+            return allocation;
+        }
+        let goals = goals(problem, &granted, policy.ignores_speeds);
+        let Some(on_any) = mixture(problem, &goals, &mut self.on_any) else { return allocation };
+        if on_any.part < on_granted.part + WORTH_IT {
+            return allocation;
+        }
+        let grants = on_any.grants(problem, &goals);
+        let Proposal { objective, certificate, prices, .. } = allocation.proposal.clone();
+        Allocation::check(problem, Proposal { grants, objective, certificate, prices }).unwrap_or(allocation)
     }
-    let granted = granted(problem, &allocation);
-    let Some(on_granted) = mixture(problem, &goals_by_kind(problem, &granted)) else { return allocation };
-    if on_granted.part >= GOOD_ENOUGH {
-        return allocation;
+
+    /// Makes what is remembered fit this problem: without users that are gone, and with no more gangs than there are jobs.
+    fn move_to(&mut self, problem: &Problem) {
+        if self.capacity != problem.capacity {
+            self.on_granted.clear();
+            self.on_any.clear();
+            self.capacity.clone_from(&problem.capacity);
+        }
+        let kinds = problem.kinds();
+        let was: Vec<Option<usize>> =
+            problem.users.iter().map(|user| self.users.binary_search(&(user.class, user.gang)).ok()).collect();
+        for gangs in self.on_granted.iter_mut().chain(&mut self.on_any) {
+            let mut moved = vec![0; problem.users.len() * kinds];
+            for ((row, user), was) in moved.chunks_exact_mut(kinds).zip(&problem.users).zip(&was) {
+                let Some(was) = was else { continue };
+                let mut jobs = user.jobs;
+                for (gangs, before) in row.iter_mut().zip(&gangs[was * kinds..(was + 1) * kinds]) {
+                    *gangs = jobs.min(*before);
+                    jobs -= *gangs;
+                }
+            }
+            *gangs = moved;
+        }
+        for known in [&mut self.on_granted, &mut self.on_any] {
+            known.sort_unstable();
+            known.dedup();
+        }
+        self.users.clear();
+        self.users.extend(problem.users.iter().map(|user| (user.class, user.gang)));
     }
-    let goals = goals(problem, &granted, policy.ignores_speeds);
-    let Some(on_any) = mixture(problem, &goals) else { return allocation };
-    if on_any.part < on_granted.part + WORTH_IT {
-        return allocation;
-    }
-    let grants = on_any.grants(problem, &goals);
-    let Proposal { objective, certificate, prices, .. } = allocation.proposal.clone();
-    Allocation::check(problem, Proposal { grants, objective, certificate, prices }).unwrap_or(allocation)
 }
 
 /// Whether somebody's gang is a good part of a kind that it was granted and that is given away in full, by shares that are not whole.
@@ -155,29 +207,54 @@ impl Mixture {
     }
 }
 
-/// The mixture of packings with the largest least part of the goals; `None` where there are none.
-fn mixture(problem: &Problem, goals: &[Goal]) -> Option<Mixture> {
-    let mut weights = vec![1.0; goals.len()];
-    let mut packings: Vec<(Gangs, Vec<f64>)> = Vec::new();
-    let mut found: Option<(f64, Vec<f64>)> = None;
-    while packings.len() < MOST_PACKINGS && !goals.is_empty() {
-        let gangs = good_packing(problem, goals, &weights);
+/// The mixture of packings with the largest least part of the goals; `None` where there are none. Begins with the packings `known`, and
+/// leaves there those that it is made of.
+fn mixture(problem: &Problem, goals: &[Goal], known: &mut Vec<Gangs>) -> Option<Mixture> {
+    let with_parts = |gangs: Gangs| {
         let parts: Vec<f64> = goals.iter().map(|goal| attained(problem, &gangs, goal)).collect();
-        let value: f64 = parts.iter().zip(&weights).map(|(part, weight)| part * weight).sum();
-        let bound = found.as_ref().map_or(f64::NEG_INFINITY, |(most, _)| *most);
-        if value <= bound * (1.0 + GAP) || packings.iter().any(|(known, _)| *known == gangs) {
+        (gangs, parts)
+    };
+    let value = |parts: &[f64], weights: &[f64]| parts.iter().zip(weights).map(|(part, w)| part * w).sum::<f64>();
+    let mut packings: Vec<(Gangs, Vec<f64>)> = std::mem::take(known).into_iter().map(with_parts).collect();
+    let mut centre = vec![1.0 / goals.len() as f64; goals.len()];
+    let (mut proved, mut found) = (f64::INFINITY, None);
+    loop {
+        let (most, worst, mixed) = match packings.is_empty() {
+            true => (f64::NEG_INFINITY, centre.clone(), Vec::new()),
+            false => worst_weights(&packings, goals.len())?,
+        };
+        found = Some(mixed).filter(|mixed| !mixed.is_empty()).or(found);
+        if goals.is_empty() || packings.len() >= MOST_PACKINGS || proved <= most * (1.0 + GAP) {
             break;
         }
-        packings.push((gangs, parts));
-        let (most, mixed);
-        (most, weights, mixed) = worst_weights(&packings, goals.len())?;
-        found = Some((most, mixed));
+        let mut better = None;
+        for part in [SMOOTH, 0.0] {
+            let weights: Vec<f64> = centre.iter().zip(&worst).map(|(c, w)| part * c + (1.0 - part) * w).collect();
+            let (gangs, parts) = with_parts(good_packing(problem, goals, &weights));
+            if value(&parts, &weights) < proved {
+                (proved, centre) = (value(&parts, &weights), weights);
+            }
+            let is_new = || packings.iter().all(|(known, _)| *known != gangs);
+            if value(&parts, &worst) > most * (1.0 + GAP) && is_new() {
+                better = Some((gangs, parts));
+                break;
+            }
+        }
+        match better {
+            Some(packing) => packings.push(packing),
+            None => break,
+        }
     }
-    let (_, mixed) = found?;
+    let mixed = found?;
     let part = |goal: usize| packings.iter().zip(&mixed).map(|((_, parts), w)| w * parts[goal]).sum::<f64>();
     let least = (0..goals.len()).map(part).fold(f64::INFINITY, f64::min);
     let share = |at: usize| packings.iter().zip(&mixed).map(|((gangs, _), w)| w * f64::from(gangs[at])).sum();
-    Some(Mixture { part: least, shares: (0..problem.users.len() * problem.kinds()).map(share).collect() })
+    let shares = (0..problem.users.len() * problem.kinds()).map(share).collect();
+    let used = packings.into_iter().zip(&mixed).filter(|(_, weight)| **weight > NOISE);
+    known.extend(used.map(|((gangs, _), _)| gangs));
+    // Room for as many new ones.
+    known.truncate(MOST_PACKINGS / 2);
+    Some(Mixture { part: least, shares })
 }
 
 fn attained(problem: &Problem, gangs: &Gangs, goal: &Goal) -> f64 {
@@ -186,25 +263,29 @@ fn attained(problem: &Problem, gangs: &Gangs, goal: &Goal) -> f64 {
 }
 
 /// What the best mixture of the packings at hand gives the worst-off goal, the weights of goals for which they do worst, and the
-/// mixture: primal and dual of one small program.
+/// mixture: primal and dual of one small program. (Everybody is given one more than it attains, so that the value is above 0 and the duals
+/// of the packings add up to 1.)
 fn worst_weights(packings: &[(Gangs, Vec<f64>)], goals: usize) -> Option<(f64, Vec<f64>, Vec<f64>)> {
     let mut model = Model::minimise();
-    let most = model.add_column(f64::NEG_INFINITY, f64::INFINITY, 1.0).ok()?;
+    let most = model.add_column(0.0, f64::INFINITY, 1.0).ok()?;
     let mut weights = Vec::with_capacity(goals);
     for _ in 0..goals {
-        weights.push(model.add_column(0.0, 1.0, 0.0).ok()?);
+        weights.push(model.add_column(0.0, f64::INFINITY, 0.0).ok()?);
     }
     let all: Vec<_> = weights.iter().map(|&y| (y, 1.0)).collect();
-    model.add_row(1.0, 1.0, &all).ok()?;
+    model.add_row(1.0, f64::INFINITY, &all).ok()?;
     for (_, parts) in packings {
-        let mut row: Vec<_> = weights.iter().zip(parts).map(|(&y, &part)| (y, -part)).collect();
+        let mut row: Vec<_> = weights.iter().zip(parts).map(|(&y, &part)| (y, -(1.0 + part))).collect();
         row.push((most, 1.0));
         model.add_row(0.0, f64::INFINITY, &row).ok()?;
     }
-    let outcome = Clarabel.solve(&model, Budget::default());
+    let outcome = Vertex.solve(&model, Budget::default());
+    if outcome.status != Status::Optimal {
+        return None;
+    }
     let mixture = normalised(outcome.row_duals.get(1..)?.iter().map(|w| w.abs()))?;
     let weights = normalised(weights.iter().map(|y| outcome.x[y.index()].max(0.0)))?;
-    Some((outcome.x[most.index()], weights, mixture))
+    Some((outcome.x[most.index()] - 1.0, weights, mixture))
 }
 
 /// The same with sum 1; `None` if there is no such.

@@ -33,6 +33,32 @@ fn an_inventory_becomes_changes_and_then_none() {
     assert_eq!(said(&reconcile(&cluster, &[])), ["-a", "-c", "-d"]);
 }
 
+#[test]
+fn gpus_that_an_engine_loses_become_changes_and_then_none() {
+    let v100 = Library::builtin().kind("v100").expect("in the library").clone();
+    let nodes = [("a", 2), ("b", 2)].map(|(name, gpus)| (name.to_owned(), KindId(0), gpus));
+    let cluster = Cluster::new(vec![v100], nodes).expect("two nodes");
+    let policy = crate::allocate::find_policy("fifo").expect("a policy");
+    let mut scheduler = Scheduler::new(cluster, vec![], policy, crate::scheduler::Settings::default());
+    let lost = |gpus: &[u32]| -> Vec<LostGpu> {
+        gpus.iter().map(|&gpu| LostGpu { gpu: crate::GpuId(gpu), why: format!("GPU {gpu} is gone") }).collect()
+    };
+    let mut told = |gpus: &[u32]| {
+        let changes = reconcile_gpus(&scheduler, &lost(gpus));
+        for change in &changes {
+            scheduler.step(Time::ZERO, Input::Cluster(change.clone()));
+        }
+        assert_eq!(reconcile_gpus(&scheduler, &lost(gpus)), [], "once is enough");
+        changes
+    };
+    let gone =
+        |node: &str, gpu, why: &str| ClusterChange::GpusLost { node: node.into(), gpus: vec![gpu], why: why.into() };
+    assert_eq!(told(&[]), []);
+    assert_eq!(told(&[1, 2]), [gone("a", 1, "GPU 1 is gone"), gone("b", 0, "GPU 2 is gone")]);
+    assert_eq!(told(&[2]), [ClusterChange::GpusBack { node: "a".into(), gpus: vec![1] }]);
+    assert_eq!(told(&[]), [ClusterChange::GpusBack { node: "b".into(), gpus: vec![0] }]);
+}
+
 /// Knows nothing but how many kinds there are.
 #[derive(Clone)]
 struct Blank(usize);

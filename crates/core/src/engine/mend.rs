@@ -66,6 +66,19 @@ impl EngineReport {
                 gang.steps_done = 0.0;
             }
         }
+        for lost in self.lost_gpus.iter_mut() {
+            lost.retain(|lost| {
+                let known = lost.gpu.index() < cluster.gpus();
+                if !known {
+                    said.push(format!(
+                        "the engine lost {}, and there are {} GPUs; it is left out",
+                        lost.gpu,
+                        cluster.gpus()
+                    ));
+                }
+                known
+            });
+        }
         self.mend_meters(kinds, &mut said);
         self.observations.retain(|seen| {
             let sound = amount(seen.rate) && amount(seen.watts) && seen.kind.index() < kinds;
@@ -145,6 +158,7 @@ mod tests {
             },
             observations: vec![seen(1.0, 0), seen(f64::INFINITY, 0), seen(1.0, 9)],
             inventory: None,
+            lost_gpus: None,
         }
     }
 

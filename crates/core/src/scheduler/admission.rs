@@ -210,12 +210,10 @@ impl Scheduler {
     }
 
     /// Stops jobs that have run for as long as they may, and gives them up.
-    pub(super) fn end_overtime(&mut self, out: &mut Vec<Output>) {
-        let over = |job: &Job| job.spec.time_limit_seconds.is_some_and(|limit| job.run_seconds() >= limit);
-        let slots: Vec<Slot> = self.jobs.iter().filter(|(_, job)| over(job)).map(|(slot, _)| slot).collect();
-        for slot in slots {
+    pub(super) fn end_overtime(&mut self, slots: &[Slot], out: &mut Vec<Output>) {
+        for &slot in slots {
             // One given up before may have taken it along.
-            let Some(job) = self.jobs.try_get(slot).filter(|job| over(job)) else { continue };
+            let Some(job) = self.jobs.try_get(slot).filter(|job| job.is_overtime()) else { continue };
             match job.phase {
                 Phase::Waiting => self.expire(slot, out),
                 Phase::Starting(..) | Phase::Running(_) => self.stop(slot, AfterStop::Expire, out),

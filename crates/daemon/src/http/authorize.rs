@@ -67,6 +67,13 @@ impl Authorizer {
                 format!("use a token of scope {}", scopes(route.need)),
             ));
         }
+        if who.job.is_some() && !route.for_jobs() {
+            return Err(Refusal::forbidden(
+                "job-token",
+                format!("the token of {} is not allowed to {} {}", who.name, route.verb.name(), route.path),
+                "a job's own token only reports its progress; use a user's token",
+            ));
+        }
         Ok(Some(who))
     }
 

@@ -7,7 +7,8 @@ use super::parameter::{ParameterType, Value};
 use super::routes::{Parameter, Place, Route};
 use super::schema_check;
 use crate::Refusal;
-use crate::service::desk::{EnergyBy, JobsQuery, LogQuery, Page};
+use crate::service::desk::{EnergyBy, JobsQuery, LogQuery, LogsQuery, Page};
+use arles_core::engine::OutputStream;
 use arles_core::library::suggestion;
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -167,6 +168,14 @@ impl Params {
             cursor,
             limit,
         }
+    }
+
+    pub(super) fn logs(&self) -> LogsQuery {
+        let stream = match self.choice("stream") {
+            Some("stderr") => OutputStream::Stderr,
+            _ => OutputStream::Stdout,
+        };
+        LogsQuery { stream, from: self.integer("from"), bytes: self.integer("bytes") }
     }
 
     pub(super) fn energy_by(&self) -> EnergyBy {

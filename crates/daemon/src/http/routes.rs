@@ -202,6 +202,12 @@ impl Route {
         matches!(self.path, "/healthz" | "/readyz")
     }
 
+    /// Whether a job's own code may ask for it, with the token in its environment.
+    #[must_use]
+    pub fn for_jobs(&self) -> bool {
+        self.id == "reportProgress"
+    }
+
     /// Whether it answers with a page of a list, which takes long to make.
     pub(super) fn lists(&self) -> bool {
         self.verb == Verb::Get && self.parameters.iter().any(|parameter| parameter.name == "limit")

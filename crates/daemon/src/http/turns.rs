@@ -85,7 +85,7 @@ mod tests {
 
     fn of(tenant: Option<&str>) -> Caller {
         let scope = if tenant.is_some() { Scope::Tenant } else { Scope::Read };
-        Caller { name: "x".into(), id: "x".into(), scope, tenant: tenant.map(str::to_owned), address: None }
+        Caller { name: "x".into(), id: "x".into(), scope, tenant: tenant.map(str::to_owned), address: None, job: None }
     }
 
     fn block_on(test: impl Future<Output = ()>) {

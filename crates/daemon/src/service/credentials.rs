@@ -91,7 +91,8 @@ impl Credentials {
                 || Arc::new(LastUse { used: AtomicI64::new(used), written: AtomicI64::new(used) }),
                 |last_use| Arc::clone(last_use),
             );
-            let caller = Caller { name: token.name, id: token.id, scope, tenant: token.tenant, address: None };
+            let caller =
+                Caller { name: token.name, id: token.id, scope, tenant: token.tenant, address: None, job: None };
             for old in old_secrets.iter().filter(|old| old.name == caller.name) {
                 let (caller, last_use) = (caller.clone(), Arc::clone(&last_use));
                 let old_one = Credential { caller, ends: Some(old.until), replaced: true, last_use };

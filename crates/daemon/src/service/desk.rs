@@ -5,6 +5,7 @@
 
 mod configured;
 mod job_request;
+mod logs;
 mod nodes;
 mod program;
 mod progress;
@@ -31,6 +32,7 @@ use tokio::sync::oneshot;
 
 pub use crate::read::views::{EnergyBy, JobsQuery, LogQuery, Page};
 pub use configured::{ConfiguredSharing, Followed};
+pub use logs::LogsQuery;
 pub use nodes::described_kind;
 pub use tokens::fresh_token;
 

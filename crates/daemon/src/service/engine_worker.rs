@@ -121,6 +121,7 @@ impl EngineWorker {
                 if !self.set_cluster() {
                     return;
                 }
+                let live: Vec<LiveJob> = live.into_iter().map(|job| self.shared.job_tokens.given(job)).collect();
                 if let Some(mut meters) = self.call(|engine, now| engine.sync_jobs(now, &live)) {
                     self.disconnected = false;
                     meters.retain(|meter| self.is_sound(meter));
@@ -130,6 +131,7 @@ impl EngineWorker {
             // Whatever is not done now is part of the next sync of jobs.
             _ if self.disconnected => {}
             EngineTask::AddJob(job) => {
+                let job = self.shared.job_tokens.given(job);
                 self.call(|engine, now| engine.add_job(now, &job));
             }
             EngineTask::RemoveJob(job) => {

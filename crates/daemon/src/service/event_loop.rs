@@ -280,8 +280,10 @@ impl EventLoop {
                     self.slow_entries.push_back(Entry::Measured(observations));
                 }
                 // Last: what the survey shows has the numbers of the cluster as it was.
-                if let Some(inventory) = report.inventory {
-                    let changes = drive::reconcile(self.machine.scheduler.cluster(), &inventory);
+                let scheduler = &self.machine.scheduler;
+                let nodes = report.inventory.map(|inventory| drive::reconcile(scheduler.cluster(), &inventory));
+                let gpus = report.lost_gpus.map(|lost| drive::reconcile_gpus(scheduler, &lost));
+                for changes in [nodes, gpus].into_iter().flatten() {
                     let entries = changes.into_iter().map(|change| Entry::Input(Input::Cluster(change)));
                     let fresh = |entry: &Entry| !self.slow_entries.contains(entry) && self.is_readable(entry);
                     let fresh: Vec<Entry> = entries.filter(fresh).collect();

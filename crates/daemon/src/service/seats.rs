@@ -114,7 +114,14 @@ mod tests {
     use crate::access::Scope;
 
     fn of(tenant: &str, id: &str) -> Caller {
-        Caller { name: id.into(), id: id.into(), scope: Scope::Tenant, tenant: Some(tenant.into()), address: None }
+        Caller {
+            name: id.into(),
+            id: id.into(),
+            scope: Scope::Tenant,
+            tenant: Some(tenant.into()),
+            address: None,
+            job: None,
+        }
     }
 
     #[test]

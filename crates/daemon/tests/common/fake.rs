@@ -42,7 +42,14 @@ impl Backend for Fake {
         }
         let scope = Scope::named(secret).ok_or(BadToken::Unknown)?;
         let tenant = (scope == Scope::Tenant).then(|| "vision".to_owned());
-        Ok(Caller { name: format!("a-{scope}-token"), id: format!("a-{scope}-token"), scope, tenant, address: None })
+        Ok(Caller {
+            name: format!("a-{scope}-token"),
+            id: format!("a-{scope}-token"),
+            scope,
+            tenant,
+            address: None,
+            job: None,
+        })
     }
 
     async fn answer(&self, who: Caller, route: &'static Route, call: ApiCall) -> Result<ApiReply, Refusal> {

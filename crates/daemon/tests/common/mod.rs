@@ -61,6 +61,7 @@ pub fn of(tenant: &str) -> Caller {
         scope: Scope::Tenant,
         tenant: Some(tenant.to_owned()),
         address: None,
+        job: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an engine owes a driver whose jobs are programs.
 
 use super::{Trial, gang};
-use arles_core::engine::LiveJob;
+use arles_core::engine::{LiveJob, OrderReply};
 use arles_core::scheduler::{GangEvent, GangState};
 
 impl Trial<'_> {
@@ -38,6 +38,22 @@ pub(super) fn a_program_that_fails_says_its_exit_code(t: &mut Trial<'_>) {
     assert!(t.starts(3, 3, &[0]));
     t.wait(5.0);
     assert_eq!(t.stop_report(3, 3).exit_code, None, "it did not end by itself");
+}
+
+/// A driver that was killed before it heard of a start orders it again, and the gang may be over by then. A refusal would make it start the
+/// job anew.
+pub(super) fn a_start_that_is_ordered_again_after_its_end_is_not_done_again(t: &mut Trial<'_>) {
+    let job = t.program(1, 5.0, 0);
+    t.add(&job);
+    assert!(t.starts(1, 1, &[0]));
+    let told = t.report(1, 1);
+    assert_eq!(told.event, GangEvent::Finished);
+    let again = t.order_start(1, 1, &[0]);
+    let reply = t.apply(&again);
+    assert!(matches!(reply, OrderReply::Reported(_)), "{reply:?}");
+    let seen = t.survey();
+    assert!(gang(&seen, 1).is_none_or(|gang| gang.state == GangState::Finished));
+    assert_eq!(t.stop_report(1, 1), told);
 }
 
 pub(super) fn a_stopped_program_goes_on_from_its_safe_steps(t: &mut Trial<'_>) {

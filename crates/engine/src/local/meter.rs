@@ -6,6 +6,7 @@
 use arles_core::Kind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// One GPU at one moment. What a device does not say is `None`.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -33,6 +34,27 @@ pub struct GpuReading {
     pub slowed_down: bool,
     /// Memory errors since the driver was loaded that could not be corrected.
     pub ecc_errors: Option<u64>,
+    /// Critical errors that the driver told of since the meter was opened.
+    pub xid_errors: Option<u64>,
+    /// The driver's number (Xid) of the last of them.
+    pub last_xid: Option<u64>,
+}
+
+/// Why a GPU says nothing, in a sentence.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GpuTrouble {
+    /// It is gone, or must be reset: whatever runs on it cannot go on.
+    Lost(String),
+    /// It cannot be read now; what runs on it goes on.
+    Unreadable(String),
+}
+
+impl fmt::Display for GpuTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Lost(sentence) | Self::Unreadable(sentence)) = self;
+        f.write_str(sentence)
+    }
 }
 
 /// Meters of this machine's GPUs.
@@ -40,8 +62,8 @@ pub trait GpuMeter: Send {
     /// Reads a GPU by its name as `CUDA_VISIBLE_DEVICES` takes it. `busy` is whether a job holds it.
     ///
     /// # Errors
-    /// A sentence, when the device cannot be read; what runs on it goes on.
-    fn read(&mut self, device: &str, kind: &Kind, busy: bool) -> Result<GpuReading, String>;
+    /// When the device cannot be read, or is gone.
+    fn read(&mut self, device: &str, kind: &Kind, busy: bool) -> Result<GpuReading, GpuTrouble>;
 
     /// Whether figures are measured; otherwise they are nominal, and everything that shows them says so.
     fn measures(&self) -> bool;
@@ -51,7 +73,7 @@ pub trait GpuMeter: Send {
 pub struct Nominal;
 
 impl GpuMeter for Nominal {
-    fn read(&mut self, _: &str, kind: &Kind, busy: bool) -> Result<GpuReading, String> {
+    fn read(&mut self, _: &str, kind: &Kind, busy: bool) -> Result<GpuReading, GpuTrouble> {
         Ok(GpuReading { watts: if busy { kind.max_watts } else { kind.idle_watts }, ..GpuReading::default() })
     }
 
@@ -65,13 +87,13 @@ impl GpuMeter for Nominal {
 pub struct RecordedReading {
     /// Name of the GPU.
     pub gpu: String,
-    /// Its answer, or the sentence that it cannot be read.
-    pub said: Result<GpuReading, String>,
+    /// Its answer, or why there is none.
+    pub said: Result<GpuReading, GpuTrouble>,
 }
 
 /// Readings that a real machine gave earlier, one after another for each GPU: for tests where there is no GPU. The last one is said for ever.
 pub struct Recorded {
-    readings: BTreeMap<String, Vec<Result<GpuReading, String>>>,
+    readings: BTreeMap<String, Vec<Result<GpuReading, GpuTrouble>>>,
     at: BTreeMap<String, usize>,
 }
 
@@ -92,8 +114,9 @@ impl Recorded {
 }
 
 impl GpuMeter for Recorded {
-    fn read(&mut self, device: &str, _: &Kind, _: bool) -> Result<GpuReading, String> {
-        let readings = self.readings.get(device).ok_or_else(|| format!("nothing was recorded of GPU {device}"))?;
+    fn read(&mut self, device: &str, _: &Kind, _: bool) -> Result<GpuReading, GpuTrouble> {
+        let unknown = || GpuTrouble::Unreadable(format!("nothing was recorded of GPU {device}"));
+        let readings = self.readings.get(device).ok_or_else(unknown)?;
         let at = self.at.entry(device.to_owned()).or_insert(0);
         let said = readings[(*at).min(readings.len() - 1)].clone();
         *at += 1;
@@ -113,7 +136,7 @@ mod tests {
     #[test]
     fn a_session_is_read_back() {
         let reading = GpuReading { watts: 76.5, joules: Some(12.25), utilisation: Some(0.5), ..GpuReading::default() };
-        let lines: String = [Ok(reading), Err("GPU 0 has fallen off the bus".to_owned())]
+        let lines: String = [Ok(reading), Err(GpuTrouble::Lost("GPU 0 has fallen off the bus".into()))]
             .map(|said| {
                 serde_json::to_string(&RecordedReading { gpu: "GPU-a".into(), said }).expect("plain data") + "\n"
             })
@@ -125,7 +148,7 @@ mod tests {
             session.read("GPU-a", kind, true).is_err() && session.read("GPU-a", kind, true).is_err(),
             "the last for ever"
         );
-        assert!(session.read("GPU-b", kind, true).is_err_and(|said| said.contains("GPU-b")));
+        assert!(session.read("GPU-b", kind, true).is_err_and(|said| said.to_string().contains("GPU-b")));
         let wrong = Recorded::read_lines("{\"gpu\": \"GPU-a\"}").err().expect("no reading");
         assert!(wrong.starts_with("line 1"), "{wrong}");
     }

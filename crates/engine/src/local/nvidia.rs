@@ -3,14 +3,21 @@
 //! The library is loaded when it is asked for, so the same binary runs on machines without a GPU. A card is known by its UUID: numbers may
 //! change when a card is lost. Energy is the card's own counter where it has one (Volta and later), which is exact however seldom it is read; older
 //! cards only say what they draw now.
+//!
+//! On an H200 the counter takes 4 ms to answer (`e2e/gpu/calls.py`), so whoever looks often asks for it, and for what changes slowly, seldom.
+//! The driver tells of critical errors (Xid) once, to whoever listens at that moment: they are counted from when the library was opened.
 
-use super::meter::{GpuMeter, GpuReading};
+use super::meter::{GpuMeter, GpuReading, GpuTrouble};
 use arles_core::{Kind, Library};
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper::{Device, EventSet, Nvml};
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -46,9 +53,21 @@ pub struct CardUser {
 
 /// The driver's library, and the cards that it shows.
 pub struct Nvidia {
-    nvml: Nvml,
+    /// Never closed: what listens for errors must not outlive it, and it is opened once in a process.
+    nvml: &'static Nvml,
     cards: Vec<Card>,
+    errors: Mutex<Errors>,
 }
+
+/// Critical errors that the driver told of.
+struct Errors {
+    events: Option<EventSet<'static>>,
+    /// By UUID: how many, and the number of the last.
+    seen: BTreeMap<String, (u64, u64)>,
+}
+
+/// The card is no longer on the bus.
+const XID_OFF_THE_BUS: u64 = 79;
 
 impl Nvidia {
     /// Loads the library and looks for cards.
@@ -56,12 +75,12 @@ impl Nvidia {
     /// # Errors
     /// A sentence, when there is no driver, or it does not answer.
     pub fn open() -> Result<Self, String> {
-        let nvml = Nvml::init().map_err(|error| match error {
+        let nvml: &'static Nvml = Box::leak(Box::new(Nvml::init().map_err(|error| match error {
             NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
                 "there is no NVIDIA driver on this machine (libnvidia-ml.so was not found)".to_owned()
             }
             error => format!("the NVIDIA driver does not answer: {error}"),
-        })?;
+        })?));
         let count = nvml.device_count().map_err(|error| format!("the NVIDIA driver does not answer: {error}"))?;
         let mut cards = Vec::new();
         for index in 0..count {
@@ -70,7 +89,8 @@ impl Nvidia {
                 cards.push(card);
             }
         }
-        Ok(Self { nvml, cards })
+        let errors = Mutex::new(Errors { events: listen(nvml, &cards), seen: BTreeMap::new() });
+        Ok(Self { nvml, cards, errors })
     }
 
     /// The cards, in the driver's order.
@@ -95,15 +115,58 @@ impl Nvidia {
         inventory
     }
 
-    /// Reads a card by its UUID.
+    /// Reads a card by its UUID, its counter of energy included.
     ///
     /// # Errors
-    /// A sentence, when the card is not there or cannot be read.
-    pub fn look(&self, uuid: &str) -> Result<GpuReading, String> {
+    /// When the card is not there or cannot be read.
+    pub fn look(&self, uuid: &str) -> Result<GpuReading, GpuTrouble> {
+        self.read_card(uuid, None)
+    }
+
+    /// Only what changes from one moment to the next: power and utilisation. All else is as in the reading before.
+    ///
+    /// # Errors
+    /// As [`Nvidia::look`].
+    pub fn glance(&self, uuid: &str, before: &GpuReading) -> Result<GpuReading, GpuTrouble> {
+        self.read_card(uuid, Some(before))
+    }
+
+    fn read_card(&self, uuid: &str, before: Option<&GpuReading>) -> Result<GpuReading, GpuTrouble> {
         let card = self.cards.iter().find(|card| card.uuid == uuid);
-        let card = card.ok_or_else(|| format!("there is no card '{uuid}'; 'arles gpus' lists those that there are"))?;
+        // A card that the cluster has and the driver does not show was lost before this process began.
+        let missing =
+            || format!("there is no GPU {uuid} in this machine any more; 'arles gpus' lists those that there are");
+        let card = card.ok_or_else(|| GpuTrouble::Lost(missing()))?;
         let device = self.nvml.device_by_uuid(uuid).map_err(|error| lost(card, &error))?;
-        reading(&device, card).map_err(|error| lost(card, &error))
+        let (xid_errors, last_xid) = self.xids(uuid);
+        if last_xid == Some(XID_OFF_THE_BUS) {
+            return Err(lost(card, &NvmlError::GpuLost));
+        }
+        let said = match before {
+            Some(before) => quick_reading(&device, before),
+            None => reading(&device, card.counts_energy),
+        };
+        let said = said.map_err(|error| lost(card, &error))?;
+        Ok(GpuReading { xid_errors, last_xid, ..said })
+    }
+
+    /// How many critical errors a card had since the library was opened, and the number of the last; `None` where the driver does not tell.
+    fn xids(&self, uuid: &str) -> (Option<u64>, Option<u64>) {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let Errors { events, seen } = &mut *errors;
+        let Some(events) = events else { return (None, None) };
+        while let Ok(event) = events.wait(0) {
+            let number = match event.event_data {
+                Some(XidError::Value(number)) => number,
+                _ => 0,
+            };
+            if let Ok(uuid) = event.device.uuid() {
+                let (count, last) = seen.entry(uuid).or_default();
+                (*count, *last) = (*count + 1, number);
+            }
+        }
+        let known = seen.get(uuid);
+        (Some(known.map_or(0, |(count, _)| *count)), known.map(|(_, last)| *last))
     }
 
     /// Who uses a card now.
@@ -124,6 +187,16 @@ pub struct Inventory {
     pub unknown: Vec<String>,
 }
 
+/// Listens for critical errors of all cards; `None` where the driver does not tell.
+fn listen(nvml: &'static Nvml, cards: &[Card]) -> Option<EventSet<'static>> {
+    let mut events = nvml.create_event_set().ok()?;
+    for card in cards {
+        let device = nvml.device_by_uuid(card.uuid.as_str()).ok()?;
+        events = device.register_events(EventTypes::CRITICAL_XID_ERROR, events).ok()?;
+    }
+    Some(events)
+}
+
 fn card(index: u32, device: &Device<'_>) -> Result<Card, NvmlError> {
     let name = device.name()?;
     let watts = |milliwatts: u32| f64::from(milliwatts) / 1e3;
@@ -140,8 +213,8 @@ fn card(index: u32, device: &Device<'_>) -> Result<Card, NvmlError> {
     })
 }
 
-fn reading(device: &Device<'_>, card: &Card) -> Result<GpuReading, NvmlError> {
-    let joules = if card.counts_energy { Some(device.total_energy_consumption()? as f64 / 1e3) } else { None };
+fn reading(device: &Device<'_>, energy: bool) -> Result<GpuReading, NvmlError> {
+    let joules = if energy { Some(device.total_energy_consumption()? as f64 / 1e3) } else { None };
     let utilisation = device.utilization_rates().ok();
     let throttled = device.current_throttle_reasons().unwrap_or(ThrottleReasons::empty());
     let ecc = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
@@ -157,15 +230,28 @@ fn reading(device: &Device<'_>, card: &Card) -> Result<GpuReading, NvmlError> {
         power_capped: throttled.contains(ThrottleReasons::SW_POWER_CAP),
         slowed_down: throttled.intersects(ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::SW_THERMAL_SLOWDOWN),
         ecc_errors: ecc.ok(),
+        ..GpuReading::default()
     })
 }
 
-fn lost(card: &Card, error: &NvmlError) -> String {
+fn quick_reading(device: &Device<'_>, before: &GpuReading) -> Result<GpuReading, NvmlError> {
+    let utilisation = device.utilization_rates().ok();
+    Ok(GpuReading {
+        watts: f64::from(device.power_usage()?) / 1e3,
+        utilisation: utilisation.as_ref().map(|rates| f64::from(rates.gpu) / 100.0),
+        memory_utilisation: utilisation.as_ref().map(|rates| f64::from(rates.memory) / 100.0),
+        ..*before
+    })
+}
+
+fn lost(card: &Card, error: &NvmlError) -> GpuTrouble {
+    let name = format!("GPU {} ({}, {})", card.index, card.name, card.uuid);
     match error {
         NvmlError::GpuLost | NvmlError::NotFound => {
-            format!("GPU {} ({}, {}) has fallen off the bus; see the kernel's log", card.index, card.name, card.uuid)
+            GpuTrouble::Lost(format!("{name} has fallen off the bus; see the kernel's log"))
         }
-        error => format!("GPU {} ({}, {}) cannot be read: {error}", card.index, card.name, card.uuid),
+        NvmlError::ResetRequired => GpuTrouble::Lost(format!("{name} must be reset: 'nvidia-smi --gpu-reset'")),
+        error => GpuTrouble::Unreadable(format!("{name} cannot be read: {error}")),
     }
 }
 
@@ -177,7 +263,7 @@ fn job_of(pid: u32) -> Option<u64> {
 }
 
 impl GpuMeter for Nvidia {
-    fn read(&mut self, device: &str, _: &Kind, _: bool) -> Result<GpuReading, String> {
+    fn read(&mut self, device: &str, _: &Kind, _: bool) -> Result<GpuReading, GpuTrouble> {
         self.look(device)
     }
 

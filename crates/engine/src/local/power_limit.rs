@@ -4,7 +4,7 @@
 //! before the first change, put back when the [`PowerLimit`] is dropped, and, where its process was killed, by whoever looks next
 //! ([`put_back_left_over`]). Notes are under `/run`, which a restart of the machine empties, as it undoes the limits.
 
-use super::process::Identity;
+use super::tree::Identity;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde::{Deserialize, Serialize};

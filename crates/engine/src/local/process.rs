@@ -1,28 +1,30 @@
 //! One gang's program as processes of this machine.
 //!
-//! A program runs in a process group of its own, under a shell that writes its exit code into the gang's folder (`wrapper.sh`): a daemon
-//! that is killed takes no job with it, and the next one adopts what runs by pid *and* start time, never another process that was given the
-//! same number. What is in a gang's folder:
+//! A program runs under a shim ([`super::shim`]) that keeps its output, adopts what it forks and writes down how it ended: a daemon that is
+//! killed takes no job with it, and the next one adopts what runs by pid *and* start time, never another process that was given the same
+//! number. What is in a gang's folder:
 //!
-//! - `record.json`: what was started, with pid and start time. Written before anything is told about it;
-//! - `exit`: the exit code, once it ended by itself;
+//! - `record.json`: what was started, with pid and start time of the shim. Written before anything is told about it;
+//! - `task.json`: what the shim is to do, until it has read it;
+//! - `exit`: the exit code, once all of it is over;
 //! - `steps`: the number of steps that are safe, if the program writes any (`echo 1200 > "$ARLES_STEPS_FILE"`).
 //!
-//! A record is written before the program is started as well, without a pid: should this process die in between, the program is found by the
-//! mark in its environment.
+//! A record is written before the shim is started as well, without a pid: should this process die in between, the shim is found by the
+//! variable that it was started with.
 
+use super::cgroup;
+use super::shim::{MARK, SHIM_VARIABLE, Task};
+use super::tree::{self, Identity};
 use arles_core::scheduler::Fence;
 use arles_core::{GpuId, JobId, KindId, Program, Spread, Time};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
-
-const WRAPPER: &str = include_str!("wrapper.sh");
 
 /// What was started, and where.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -33,35 +35,14 @@ pub(super) struct Record {
     pub(super) gpus: Vec<GpuId>,
     pub(super) spread: Spread,
     pub(super) started: Time,
-    /// `None` until it is known to have been started.
+    /// The shim; `None` until it is known to have been started.
     pub(super) process: Option<Identity>,
-}
-
-/// A process that cannot be mistaken for another: numbers are used again, but not within one tick of the kernel's clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Identity {
-    pub(super) pid: u32,
-    /// Ticks since the machine was booted.
-    pub(super) start_ticks: u64,
-}
-
-impl Identity {
-    pub(super) fn of(pid: u32) -> Option<Self> {
-        Some(Self { pid, start_ticks: stat(pid)?.1 })
-    }
-
-    /// Whether this very process is there and has not ended.
-    pub(super) fn alive(self) -> bool {
-        stat(self.pid).is_some_and(|(state, ticks)| ticks == self.start_ticks && !matches!(state, 'Z' | 'X'))
-    }
-}
-
-/// State and start time of a process: what follows its name, which may contain anything, in `/proc/PID/stat`.
-fn stat(pid: u32) -> Option<(char, u64)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
+    /// The boot of the machine that it was started in.
+    #[serde(default)]
+    pub(super) boot: String,
+    /// Its control group, where it has one.
+    #[serde(default)]
+    pub(super) cgroup: Option<PathBuf>,
 }
 
 /// How a program ended.
@@ -69,8 +50,12 @@ fn stat(pid: u32) -> Option<(char, u64)> {
 pub(super) enum End {
     /// With this code; 128 + N if signal N ended it.
     Code(i32),
-    /// It is gone and left no code: the machine was restarted, or somebody killed all of it.
+    /// The kernel ended it: it used more memory than it asked for.
+    OutOfMemory,
+    /// It is gone and left no code: somebody killed all of it.
     Vanished,
+    /// Through no fault of its own: the machine was restarted, or the engine ended before it had started it.
+    Interrupted,
 }
 
 /// A gang's program, running or ended.
@@ -81,59 +66,72 @@ pub(super) struct Process {
     child: Option<Child>,
 }
 
-/// Where the program's output goes and what it is told.
-pub(super) struct Launch<'a> {
-    pub(super) program: &'a Program,
-    pub(super) environment: BTreeMap<String, String>,
-    pub(super) stdout: PathBuf,
-    pub(super) stderr: Option<PathBuf>,
-}
-
 impl Process {
-    /// Starts a program. Nothing runs if this fails.
-    pub(super) fn start(folder: PathBuf, record: Record, launch: &Launch<'_>) -> io::Result<Self> {
-        fs::create_dir_all(&folder)?;
-        write_record(&folder, &record)?;
-        let mut command = Command::new("/bin/sh");
-        command.arg("-c").arg(WRAPPER).arg("arles").arg(folder.join("exit"));
-        command.args(arguments(&folder, launch.program)?);
+    /// Starts a program by the words that run a shim. Nothing runs, and nothing is left on disk, if this fails.
+    pub(super) fn start(folder: PathBuf, record: Record, shim: &[String], task: &Task) -> io::Result<Self> {
+        let mut started = Self { folder, record, child: None };
+        match started.launch(shim, task) {
+            Ok(()) => Ok(started),
+            Err(error) => {
+                started.kill();
+                if let Some(mut child) = started.child.take() {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+                started.forget();
+                Err(error)
+            }
+        }
+    }
+
+    fn launch(&mut self, shim: &[String], task: &Task) -> io::Result<()> {
+        if let Some(directory) = task.directory.as_ref().filter(|directory| !directory.is_dir()) {
+            let missing = format!("there is no folder {}", directory.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, missing));
+        }
+        fs::create_dir_all(&self.folder)?;
+        write_record(&self.folder, &self.record)?;
+        // It may hold secrets in its environment.
+        let path = self.folder.join(Task::FILE);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        serde_json::to_writer(file, task)?;
+        let (program, arguments) = shim.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments).env(SHIM_VARIABLE, &self.folder);
         // What the service manager told the daemon is not meant for jobs.
         for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID", "JOURNAL_STREAM"] {
             command.env_remove(name);
         }
-        command.envs(&launch.program.environment).envs(&launch.environment);
-        command.env("ARLES_STEPS_FILE", folder.join("steps")).env(MARK, mark(&folder));
-        if let Some(directory) = &launch.program.directory {
-            command.current_dir(directory);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let said = child.stdout.take();
+        self.record.process = Identity::of(child.id());
+        self.child = Some(child);
+        // A plus when the program runs, or why it does not.
+        let mut first = [0];
+        let mut said = said.ok_or(io::ErrorKind::BrokenPipe)?;
+        if said.read(&mut first)? == 0 || first[0] != b'+' {
+            let mut why = String::from_utf8_lossy(&first).trim_end_matches('\0').to_owned();
+            said.read_to_string(&mut why)?;
+            let why = if why.trim().is_empty() { "the shim ended at once" } else { why.trim() };
+            return Err(io::Error::other(why.to_owned()));
         }
-        let out = log_file(&launch.stdout)?;
-        let err = match &launch.stderr {
-            Some(path) => log_file(path)?,
-            None => out.try_clone()?,
-        };
-        // A group of its own, so that everything it forks can be signalled with it, and nothing of ours.
-        command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
-        let child = command.spawn()?;
-        let process = Identity::of(child.id());
-        let started = Self { folder, record: Record { process, ..record }, child: Some(child) };
-        if let Err(error) = write_record(&started.folder, &started.record) {
-            started.signal("KILL");
-            return Err(error);
-        }
-        Ok(started)
+        write_record(&self.folder, &self.record)
     }
 
     /// What an earlier life of this engine started, by its folder.
     pub(super) fn adopt(folder: PathBuf) -> Option<Self> {
         let text = fs::read_to_string(folder.join("record.json")).ok()?;
         let mut record: Record = serde_json::from_str(&text).ok()?;
-        if record.process.is_none() {
-            record.process = marked(&mark(&folder));
+        if record.boot != tree::boot() {
+            record.process = None;
+        } else if record.process.is_none() {
+            let shims = tree::with_variable(SHIM_VARIABLE, &folder.to_string_lossy());
+            record.process = shims.first().copied();
         }
         Some(Self { folder, record, child: None })
     }
 
-    /// How it ended, if it has.
+    /// How it ended, if all of it has.
     pub(super) fn end(&mut self) -> Option<End> {
         if let Some(child) = &mut self.child {
             let _ = child.try_wait();
@@ -142,15 +140,47 @@ impl Process {
             return None;
         }
         let code = fs::read_to_string(self.folder.join("exit")).ok().and_then(|text| text.trim().parse().ok());
-        Some(code.map_or(End::Vanished, End::Code))
+        let short = self.record.cgroup.as_deref().is_some_and(cgroup::out_of_memory);
+        match code {
+            Some(137) if short => return Some(End::OutOfMemory),
+            Some(code) => return Some(End::Code(code)),
+            None if self.record.process.is_none() => return Some(End::Interrupted),
+            None => {}
+        }
+        // Somebody killed the shim: nobody has looked after the rest.
+        if self.end_leftovers() {
+            return None;
+        }
+        Some(if short { End::OutOfMemory } else { End::Vanished })
     }
 
-    /// Sends a signal to everything that it started, unless it is over.
-    pub(super) fn signal(&self, name: &str) {
-        let Some(process) = self.record.process.filter(|process| process.alive()) else { return };
-        let group = format!("-{}", process.pid);
-        let mut kill = Command::new("kill");
-        let _ = kill.args(["-s", name, "--", &group]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    /// Kills what runs without its shim; whether there was anything.
+    fn end_leftovers(&self) -> bool {
+        if let Some(group) = self.record.cgroup.as_deref().filter(|group| cgroup::populated(group)) {
+            cgroup::kill(group);
+            return true;
+        }
+        let left = tree::with_variable(MARK, &self.folder.to_string_lossy());
+        left.iter().for_each(|process| process.signal(Signal::KILL));
+        !left.is_empty()
+    }
+
+    /// Asks everything that it started to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends everything that it started, at once. The shim sees to whatever was forked meanwhile.
+    pub(super) fn kill(&self) {
+        match &self.record.cgroup {
+            Some(group) if self.record.process.is_some_and(Identity::alive) => cgroup::kill(group),
+            _ => self.signal(Signal::KILL),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let Some(shim) = self.record.process.filter(|process| process.alive()) else { return };
+        tree::descendants(shim.pid).iter().for_each(|process| process.signal(signal));
     }
 
     /// Steps that the program says are safe, and when it said so.
@@ -163,19 +193,27 @@ impl Process {
 
     /// Removes what is on disk of it.
     pub(super) fn forget(&self) {
+        if let Some(group) = &self.record.cgroup {
+            cgroup::remove(group);
+        }
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
+/// The file in a gang's folder that the program writes its steps to.
+pub(super) fn steps_file(folder: &Path) -> PathBuf {
+    folder.join("steps")
+}
+
 /// The program's words: its command, or its script from a file of its own with its arguments.
-fn arguments(folder: &Path, program: &Program) -> io::Result<Vec<String>> {
+pub(super) fn words(folder: &Path, program: &Program) -> io::Result<Vec<String>> {
     let Some(script) = &program.script else {
         return match program.command.is_empty() {
             true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the program has neither a command nor a script")),
             false => Ok(program.command.clone()),
         };
     };
-    use std::os::unix::fs::OpenOptionsExt;
+    fs::create_dir_all(folder)?;
     let path = folder.join("script");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(&path)?;
     file.write_all(script.text.as_bytes())?;
@@ -188,13 +226,6 @@ fn arguments(folder: &Path, program: &Program) -> io::Result<Vec<String>> {
     Ok(words)
 }
 
-fn log_file(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    OpenOptions::new().append(true).create(true).open(path)
-}
-
 /// Whole or not at all: a record that is half written would be a job that nobody knows.
 fn write_record(folder: &Path, record: &Record) -> io::Result<()> {
     let new = folder.join("record.new");
@@ -202,27 +233,4 @@ fn write_record(folder: &Path, record: &Record) -> io::Result<()> {
     serde_json::to_writer(&mut file, record)?;
     file.sync_all()?;
     fs::rename(new, folder.join("record.json"))
-}
-
-/// The variable that marks a gang's processes.
-const MARK: &str = "ARLES_GANG";
-
-fn mark(folder: &Path) -> String {
-    folder.to_string_lossy().into_owned()
-}
-
-/// The wrapper with this mark in its environment: the process whose group it leads.
-fn marked(mark: &str) -> Option<Identity> {
-    let wanted = format!("{MARK}={mark}");
-    let has_mark = |pid: u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    let leads = |pid: u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let group = text.rfind(')').and_then(|at| text[at + 1..].split_whitespace().nth(2)?.parse::<u32>().ok());
-        group == Some(pid)
-    };
-    let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.into_iter().find(|&pid| leads(pid) && has_mark(pid)).and_then(Identity::of)
 }

@@ -24,6 +24,15 @@ pub(super) struct Duals {
     pub(super) right: f64,
 }
 
+impl Duals {
+    /// The same proof in another unit.
+    pub(super) fn scale(&mut self, factor: f64) {
+        let all = self.lambda.iter_mut().chain(&mut self.mu).chain(&mut self.p);
+        all.for_each(|dual| *dual *= factor);
+        self.right *= factor;
+    }
+}
+
 /// Scales `x` into units and jobs; returns the least rate over `b`.
 pub(super) fn attain(
     problem: &Sharing<'_>,

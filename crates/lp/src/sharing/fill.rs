@@ -24,6 +24,10 @@ const NEARLY: f64 = 1e-4;
 const FROZEN: f64 = 1e-5;
 /// So is one whose dual is above this fraction of the mean: duals of an interior point are either clearly positive or vanish.
 const CLEAR: f64 = 1e-2;
+/// A rise below this, relatively, may be nothing but the gap of the solution, and is looked at exactly...
+const DOUBTFUL: f64 = 5e-2;
+/// ...where there are no more groups than this.
+const MOST_EXACT: usize = 100;
 /// Programs per bottleneck.
 const MOST_STEPS: u32 = 60;
 
@@ -43,7 +47,13 @@ pub(super) fn run(problem: &Sharing<'_>, budget: Budget) -> Result<Filling, Inpu
     let mut filling = Filling::default();
     let (mut proofs, mut all_reached) = (Vec::new(), true);
     while fill.rising.contains(&true) {
-        let (t, solution, reached) = fill.raise(budget)?;
+        let (mut t, mut solution, reached) = fill.raise(budget)?;
+        if reached
+            && fill.in_doubt(t, &solution)
+            && let Some(exact) = fill.master.exact_level(&fill.kept(t), budget)
+        {
+            (t, solution) = exact;
+        }
         proofs.push(fill.proof(&solution));
         filling.bottlenecks.push(fill.settle(t, &solution, reached));
         // A level that was not reached has scaled everybody down: the solution before it is better, if there is one.
@@ -57,6 +67,16 @@ pub(super) fn run(problem: &Sharing<'_>, budget: Budget) -> Result<Filling, Inpu
     filling.groups = groups.iter().map(|group| group.members.clone()).collect();
     name_users(&groups, &mut filling);
     Ok(filling)
+}
+
+/// How tight a solution is.
+struct Slack {
+    /// What every group gets done.
+    served: Vec<f64>,
+    /// How much is missing from what the duals allow.
+    room: f64,
+    /// A dual above this freezes its user.
+    clear: f64,
 }
 
 /// What the duals of a bottleneck prove: `Σ_i weight_i u_i ≤ R` for all feasible levels `u`.
@@ -161,16 +181,45 @@ impl Fill<'_> {
         Proof { weights, right: solution.duals.right }
     }
 
+    /// Whether the group is as high as it can be by itself at level `t`.
+    fn is_full(&self, g: usize, t: f64) -> bool {
+        self.limit[g] <= t * (1.0 + REACHED)
+    }
+
+    /// The levels of those that `t` does not concern.
+    fn kept(&self, t: f64) -> Vec<Option<f64>> {
+        let concerned = |g: usize| self.rising[g] && !self.is_full(g, t);
+        (0..self.limit.len()).map(|g| (!concerned(g)).then_some(self.limit[g])).collect()
+    }
+
+    /// Whether somebody could rise, but by so little that the gap of the solution may be all there is to it.
+    fn in_doubt(&self, t: f64, solution: &Solution) -> bool {
+        let n = self.limit.len();
+        let Slack { room, clear, .. } = self.slack(t, solution);
+        let weight = |g: usize| solution.duals.lambda[g] * self.beta(g);
+        let doubtful = |g: usize| {
+            let rise = room / (t * weight(g));
+            self.rising[g] && !self.is_full(g, t) && weight(g) < clear && (FROZEN..DOUBTFUL).contains(&rise)
+        };
+        n <= MOST_EXACT && (0..n).any(doubtful)
+    }
+
+    fn slack(&self, t: f64, solution: &Solution) -> Slack {
+        let n = self.limit.len();
+        let served = served(self.master.groups, &solution.activities, &solution.x);
+        let duals = &solution.duals;
+        let weight = |g: usize| duals.lambda[g] * self.beta(g);
+        let kept: f64 = (0..n).map(|g| duals.lambda[g] * served[g].min(self.beta(g) * t.min(self.limit[g]))).sum();
+        let rising: f64 = (0..n).filter(|&g| self.rising[g] && self.limit[g] > t).map(weight).sum();
+        Slack { served, room: (duals.right - kept).max(0.0), clear: CLEAR * rising / n as f64 }
+    }
+
     /// Freezes the users that the duals freeze.
     fn settle(&mut self, t: f64, solution: &Solution, reached: bool) -> Bottleneck {
         let n = self.limit.len();
-        let u = served(self.master.groups, &solution.activities, &solution.x);
+        let Slack { served: u, room, clear } = self.slack(t, solution);
         let duals = &solution.duals;
         let weight = |g: usize| duals.lambda[g] * self.beta(g);
-        let kept: f64 = (0..n).map(|g| duals.lambda[g] * u[g].min(self.beta(g) * t.min(self.limit[g]))).sum();
-        let room = (duals.right - kept).max(0.0);
-        let rising: f64 = (0..n).filter(|&g| self.rising[g] && self.limit[g] > t).map(weight).sum();
-        let clear = CLEAR * rising / n as f64;
         let mut bottleneck = Bottleneck {
             prices: duals.p.clone(),
             frozen: Vec::new(),
@@ -178,7 +227,7 @@ impl Fill<'_> {
             bound: Certificate { lower: t, upper: t },
         };
         for g in (0..n).filter(|&g| self.rising[g]) {
-            if self.limit[g] <= t * (1.0 + REACHED) {
+            if self.is_full(g, t) {
                 bottleneck.full.push(g);
             } else if !reached || room <= FROZEN * t * weight(g) || weight(g) >= clear {
                 bottleneck.frozen.push(g);

@@ -20,6 +20,8 @@
 //! Where the interior point stalls, or there are too many groups for it, the general solver solves the restricted programs
 //! one by one; the better of the solutions is kept.
 
+mod exact;
+
 use super::bound::{self, Duals};
 use super::interior::{Column, Interior};
 use super::normal::Normal;

@@ -82,7 +82,8 @@ impl Stage {
         };
         while began.elapsed() < self.seconds || (!enough(self) && began.elapsed() < self.seconds * LONGEST) {
             if let Some((nvidia, card)) = &self.card {
-                readings.push((Instant::now(), nvidia.look(&card.uuid).map_err(Failed)?));
+                readings
+                    .push((Instant::now(), nvidia.look(&card.uuid).map_err(|trouble| Failed(trouble.to_string()))?));
             }
             self.pause(EVERY)?;
         }

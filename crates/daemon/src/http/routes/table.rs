@@ -4,9 +4,9 @@ use super::{Body, Content, Parameter, Place, Route, Target, Verb, of};
 use crate::Refusal;
 use crate::access::{Caller, Need};
 use crate::http::assets;
-use crate::http::call::{ApiReply, read, read_blocking, read_page, run, run_raw};
+use crate::http::call::{ApiReply, blocking, read, read_blocking, read_page, run, run_raw};
 use crate::http::parameter::ParameterType;
-use crate::service::desk::Desk;
+use crate::service::desk::{Desk, LogsQuery};
 use arles_api as api;
 
 /// Whole numbers that every JSON reader keeps exactly.
@@ -67,6 +67,24 @@ const LOG_BY: Parameter =
     parameter("by", Place::Query, ParameterType::Text { most: 100 }, "Only changes by the token of this name.");
 const LOG_KIND: Parameter =
     parameter("kind", Place::Query, ParameterType::Choice(api::CHANGE_KINDS), "Only changes of this kind.");
+const STREAM: Parameter = parameter(
+    "stream",
+    Place::Query,
+    ParameterType::Choice(&["stdout", "stderr"]),
+    "Default `stdout`, which has standard error too unless the job has a file of its own for it.",
+);
+const FROM_BYTE: Parameter = parameter(
+    "from",
+    Place::Query,
+    ParameterType::Integer { least: 0, most: MOST },
+    "`next` of the previous answer; default the oldest byte that is kept.",
+);
+const BYTES: Parameter = parameter(
+    "bytes",
+    Place::Query,
+    ParameterType::Integer { least: 1, most: LogsQuery::MOST_BYTES },
+    "Maximum number of bytes; default 262144.",
+);
 const MOMENT: ParameterType = ParameterType::Number { least: 0.0, most: 1e11 };
 const FROM: Parameter =
     parameter("from", Place::Query, MOMENT, "Start of the window, in seconds since 1970 on the scheduler's clock.");
@@ -285,6 +303,22 @@ pub const ROUTES: &[Route] = &[
         content: Content::Json(of::<api::Explanation>),
         faults: &[404, 409],
         handler: |params| run(params.id(), |desk, who, id| async move { desk.explain(&who, id).await }),
+        ..READ
+    },
+    Route {
+        id: "getJobLogs",
+        path: "/v1/jobs/{id}/logs",
+        need: Need::Submit,
+        summary: "Read what a job printed",
+        description: "A stretch of it, from a byte on. To follow a job that runs, ask again from `next`; when its state is final and `next` is `end`, that was all. Conflict where the engine keeps no output.",
+        parameters: &[JOB, STREAM, FROM_BYTE, BYTES],
+        content: Content::Json(of::<api::JobLogs>),
+        faults: &[404, 409, 503],
+        handler: |params| {
+            run_raw((params.id(), params.logs()), |desk, who, (id, query)| {
+                blocking(move || ApiReply::json(&desk.logs(&who, id, query)?))
+            })
+        },
         ..READ
     },
     Route {

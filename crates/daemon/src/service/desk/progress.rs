@@ -15,6 +15,9 @@ impl Desk {
     /// # Errors
     /// When the caller sees no such job, or it has completed.
     pub fn progress(&self, who: &Caller, job: u64, progress: api::Progress) -> Result<api::Instruction, Refusal> {
+        if who.job.is_some_and(|own| own != job) {
+            return Err(no_job(job));
+        }
         let state = self.state_of(who, job)?;
         match state {
             JobState::Completed => return Err(job_over(job)),
