@@ -247,6 +247,10 @@ impl Slurm {
                 _ => OrderReply::Pending,
             });
         }
+        // It ran and has ended, perhaps before anybody was told that it began. Whoever heard a refusal would start it a second time.
+        if entry.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
+            return Ok(OrderReply::Reported(entry.outcome_of(start.fence)));
+        }
         if start.fence <= entry.fence {
             return refused(format!("gang {} of job {} was stopped, refused or followed", start.fence.0, start.job.0));
         }

@@ -298,13 +298,6 @@ settings! {
     "serve.keep-journal" = "false", flag("keep-journal", "", "", SERVE)
         => keep_journal: bool = truth;
 
-    /// Largest file of a job's output, with --engine local; another is begun when it is full. 'arles logs' shows them
-    "output.file-size" = "16M", FILE_ONLY => output_file_bytes: u64 = |text| bytes(text, 4096);
-    /// Files of a job's output that are kept, the newest
-    "output.files" = "4", FILE_ONLY => output_files: u32 = |text| whole(text, 1);
-    /// Output of all jobs together; that of jobs that ended first is removed when there is more
-    "output.all" = "10G", FILE_ONLY => output_all_bytes: u64 = |text| bytes(text, 0);
-
     /// slurmrestd of --engine slurm: unix:PATH, or HOST:PORT with a token in SLURM_JWT. Without it, Slurm's commands are asked
     "slurm.rest" = "", flag("slurm-rest", "ADDRESS", "Slurm", SERVE | SLURM)
         => slurm_rest: Option<String> = |text| Ok(given(text).map(str::to_owned));
@@ -320,6 +313,13 @@ settings! {
     /// How many of a hundred marked jobs arles takes; the others are given back to Slurm
     "slurm.percent" = "100", flag("slurm-percent", "NUMBER", "Slurm", SERVE)
         => slurm_percent: f64 = |text| number(text, 0.0, 100.0);
+
+    /// Largest file of a job's output, with --engine local; another is begun when it is full. 'arles logs' shows them
+    "output.file-size" = "16M", FILE_ONLY => output_file_bytes: u64 = |text| bytes(text, 4096);
+    /// Files of a job's output that are kept, the newest
+    "output.files" = "4", FILE_ONLY => output_files: u32 = |text| whole(text, 1);
+    /// Output of all jobs together; that of jobs that ended first is removed when there is more
+    "output.all" = "10G", FILE_ONLY => output_all_bytes: u64 = |text| bytes(text, 0);
 
     /// How long ended jobs are kept, from their end
     "retention.jobs" = "366d", FILE_ONLY => retention_jobs_seconds: f64 = positive_seconds;

@@ -65,8 +65,10 @@ impl Account {
                 total.used.idle_joules += draw.idle_joules;
                 total.used.active_joules += draw.active_joules;
                 total.busy_gpu_seconds += seconds;
-                let residents: Vec<Resident> =
-                    held.iter().map(|&job| Resident { job, activity: 1.0, restarting: false, alone_joules: None }).collect();
+                let residents: Vec<Resident> = held
+                    .iter()
+                    .map(|&job| Resident { job, activity: 1.0, restarting: false, alone_joules: None })
+                    .collect();
                 meter::divide(draw, &residents, |job, part| charge(job, part, seconds));
             }
         }
