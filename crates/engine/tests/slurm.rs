@@ -33,7 +33,7 @@ exit "${3:-0}"
 /// How long a unit of the contract is. Slurm takes up to two seconds to start a job and as long to stop one.
 const UNIT_SECONDS: f64 = 0.35;
 /// Clusters that cases are run on at once: they mostly sleep.
-const CLUSTERS: usize = 5;
+const CLUSTERS: usize = 4;
 
 fn cluster() -> Cluster {
     let kinds = ["a100", "v100"].map(|k| Library::builtin().kind(k).expect("in the library").clone());

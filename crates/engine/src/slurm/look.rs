@@ -371,8 +371,9 @@ impl Slurm {
             }
         }
         if restarts > 0 && !names.iter().any(|name| entry.lost_nodes.iter().any(|lost| lost == name)) {
-            // A job that was requeued would wait for two minutes (cred_expire).
-            changes.push("StartTime=now".into());
+            // A job that was requeued would wait for two minutes (cred_expire). But a node refuses whatever was issued within the second in which
+            // it ended the job's last run ("Job credential revoked"), and the job would fail; clocks may differ by another second.
+            changes.push("StartTime=now+2".into());
         }
         Ok(changes)
     }
