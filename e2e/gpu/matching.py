@@ -18,7 +18,7 @@ def number(text):
 
 
 def read(path):
-    alone, limited, pairs, idle = {}, {}, {}, 0.0
+    alone, limited, pairs, busy, idle = {}, {}, {}, {}, 0.0
     with open(path) as file:
         for row in csv.DictReader(file):
             name, partner, limit = row["workload"], row["partner"], number(row["limit_watts"])
@@ -28,10 +28,21 @@ def read(path):
             elif limit is not None:
                 limited[name, limit] = rate, watts
             elif partner in ("", "-"):
-                alone[name] = rate, watts
+                alone[name], busy[name] = (rate, watts), number(row["utilisation"])
             else:
                 pairs[name, partner] = rate, watts
-    return alone, limited, pairs, idle
+    return alone, limited, pairs, busy, idle
+
+
+def bills(matching, alone, pairs, busy, idle):
+    """Watts of each of two on one card: by the Shapley value, by how busy each keeps the card alone, and half each. Idle power is shared evenly in the first two."""
+    print(f"{'bill of a second, W':<46} {'card':>6} {'Shapley':>13} {'by busy':>13} {'half':>6}")
+    for a, b in matching:
+        card = pairs[a, b][1]
+        above = card - idle
+        first = 0.5 * ((alone[a][1] - idle) + (card - alone[b][1])) + idle / 2
+        by_busy = above * busy[a] / (busy[a] + busy[b]) + idle / 2
+        print(f"{a + ' + ' + b:<46} {card:6.0f} {first:6.0f} {card - first:6.0f} {by_busy:6.0f} {card - by_busy:6.0f} {card / 2:6.0f}")
 
 
 def pair(a, b, alone, pairs):
@@ -56,7 +67,7 @@ def matchings(names):
 
 
 def main():
-    alone, limited, pairs, idle = read(sys.argv[1])
+    alone, limited, pairs, busy, idle = read(sys.argv[1])
     names = sorted(alone)
     time, energy = SECONDS * len(names), sum(SECONDS * alone[n][1] for n in names)
     print(f"{len(names)} jobs of {SECONDS:.0f} s alone; idle {idle:.0f} W")
@@ -71,6 +82,7 @@ def main():
             print(f"{title:<29} energy {best[0]:.3f}  time {best[1]:.3f}")
             for a, b in best[2]:
                 print(f"    {a} + {b}: {pairs[a, b][0] / alone[a][0]:.2f} and {pairs[b, a][0] / alone[b][0]:.2f} of alone")
+        bills(min(totals)[2], alone, pairs, busy, idle)
         mean = [sum(t[i] for t in totals) / len(totals) for i in (0, 1)]
         print(f"mean over {len(totals)} matchings    energy {mean[0]:.3f}  time {mean[1]:.3f}")
     if limited:

@@ -1,12 +1,18 @@
 """A dozen workloads of different appetite for one GPU, in plain PyTorch on random data.
 
-    python workloads.py NAME        runs until it is stopped and prints `step N` a few times a second
-    python workloads.py --list      names
+    python workloads.py NAME [STEPS]   runs until it is stopped, or has done so many steps, and prints `step N` a few times a second
+    python workloads.py --list         names
+
+As a job of arles it also writes its steps where arles looks. Told to stop (SIGTERM) it leaves its count in NAME.steps of its folder and goes on from there the
+next time; weights are random anyway.
 
 Some fill the card (large matrices, wide convolutions), some are bound by memory (embeddings, decoding), some by the time it takes to launch kernels, and one
 by its processor. None needs data or a network.
 """
 
+import os
+import pathlib
+import signal
 import sys
 import time
 
@@ -193,17 +199,32 @@ WORKLOADS = {
 }
 
 
+def tell(steps):
+    """Where arles looks."""
+    path = os.environ.get("ARLES_STEPS_FILE")
+    if path:
+        with open(path + ".new", "w") as file:
+            file.write(str(steps))
+        os.rename(path + ".new", path)
+
+
 def main():
     if sys.argv[1:] == ["--list"]:
         return print("\n".join(WORKLOADS))
-    if len(sys.argv) != 2 or sys.argv[1] not in WORKLOADS:
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in WORKLOADS:
         sys.exit(f"expected one of {', '.join(WORKLOADS)}, or --list")
+    name, last = sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else float("inf")
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     torch.manual_seed(0)
-    step = WORKLOADS[sys.argv[1]]()
-    done, told = 0, time.monotonic()
+    step = WORKLOADS[name]()
+    saved = pathlib.Path(f"{os.environ.get('ARLES_JOB', name)}.steps")
+    done = int(saved.read_text()) if last < float("inf") and saved.exists() else 0
+    told = time.monotonic()
     # A few steps at a time: waiting for the GPU after each would measure the waiting.
     together = 1
-    while True:
+    while done < last and not stopped:
+        together = min(together, last - done)
         for _ in range(together):
             step()
         torch.cuda.synchronize()
@@ -211,9 +232,14 @@ def main():
         passed = time.monotonic() - told
         if passed > 0.2:
             print(f"step {done}", flush=True)
+            tell(done)
             told = time.monotonic()
         elif passed < 0.05:
             together = min(2 * together, 64)
+    tell(done)
+    if stopped:
+        saved.write_text(str(done))
+        sys.exit(85 if last < float("inf") else 143)
 
 
 main()

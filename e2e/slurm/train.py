@@ -15,7 +15,7 @@ import time
 import arles
 
 name, rates, workload, total, restart, folder = sys.argv[1:]
-node = os.environ["SLURMD_NODENAME"]
+node = os.environ.get("NODE_NAME") or os.environ["SLURMD_NODENAME"]
 kind = node.split("-")[0]
 rate = json.load(open(rates))[workload][kind]
 total, restart = float(total), float(restart)
@@ -50,3 +50,6 @@ with open(checkpoint + ".new", "w") as file:
 os.replace(checkpoint + ".new", checkpoint)
 arles.report(done, checkpointed=True)
 log(event="end" if done >= total else "stop", steps=done)
+if done < total and "NODE_NAME" in os.environ:
+    # To Kubernetes an exit code of 0 says that the Job is done.
+    sys.exit(85)

@@ -44,6 +44,8 @@ end
 function slurm_job_submit(job, part_list, uid)
   if job.script == nil or job.script == "" then return slurm.SUCCESS end          -- srun and salloc wait at a terminal
   if not wants_gpus(job) or has_word(job.comment, opt_out) then return slurm.SUCCESS end
+  -- Where it runs is its user's or an operator's decision already.
+  if (job.req_nodes or "") ~= "" or (job.reservation or "") ~= "" then return slurm.SUCCESS end
   if not chosen(partitions, job.partition or job.default_partition) then return slurm.SUCCESS end
   if not chosen(accounts, job.account or job.default_account) then return slurm.SUCCESS end
   local said = wishes(job.script)

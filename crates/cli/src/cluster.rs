@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use arles_core::{Cluster, Kind, Library, NodeId};
-use arles_sim::scenario::NodeEvent;
+use arles_sim::scenario::{BudgetEvent, NodeEvent};
 
 /// GPUs by kind, in the order given; the kinds by the library's names.
 pub(crate) type Counts = Vec<(String, u32)>;
@@ -16,12 +16,12 @@ pub(crate) fn counts(text: &str) -> Result<Counts, String> {
 }
 
 /// The kind of this name: one that was described, or one of the library.
-fn kind<'k>(name: &str, described: &'k [Kind]) -> Result<&'k Kind, String> {
+fn kind(name: &str, described: &[Kind]) -> Result<Kind, String> {
     let bare = name.trim();
     let own = |kind: &&Kind| std::iter::once(&kind.name).chain(&kind.aliases).any(|n| n.eq_ignore_ascii_case(bare));
     match described.iter().find(own) {
-        Some(kind) => Ok(kind),
-        None => Library::builtin().kind(name).map_err(|e| format!("{e}; 'arles kinds' lists all")),
+        Some(kind) => Ok(kind.clone()),
+        None => Library::builtin().any_kind(name).map_err(|e| format!("{e}; 'arles kinds' lists all")),
     }
 }
 
@@ -34,6 +34,11 @@ pub(crate) fn counts_among(text: &str, described: &[Kind]) -> Result<Counts, Str
             .rsplit_once(':')
             .ok_or_else(|| format!("'{part}' has no GPU count; expected KIND:COUNT such as v100:36"))?;
         let kind = kind(name, described)?;
+        if kind.is_mode() {
+            return Err(format!(
+                "'{name}' is a kind under a power limit; count the GPUs of its kind, and give the limit with --power-limits"
+            ));
+        }
         let count: u32 = count.trim().parse().map_err(|_| {
             format!("'{count}' in '{part}' is not a number of GPUs; expected a whole number such as {name}:36")
         })?;
@@ -53,9 +58,16 @@ pub(crate) fn counts_among(text: &str, described: &[Kind]) -> Result<Counts, Str
 pub(crate) fn build(counts: &Counts, per_node: u32, described: &[Kind]) -> Result<Cluster, String> {
     let there = counts.iter().filter(|(_, count)| *count > 0);
     let (names, counts): (Vec<&String>, Vec<u32>) = there.map(|(name, count)| (name, *count)).unzip();
-    let kinds = names.iter().map(|name| kind(name, described).cloned());
+    let kinds = names.iter().map(|name| kind(name, described));
     let kinds = kinds.collect::<Result<_, _>>()?;
     Cluster::uniform(kinds, &counts, per_node).map_err(|e| e.to_string())
+}
+
+/// The same cluster where every job has its GPUs to itself.
+pub(crate) fn unshared(cluster: &Cluster) -> Result<Cluster, String> {
+    let kinds = cluster.kinds().iter().map(|kind| Kind { max_jobs: 1, ..kind.clone() }).collect();
+    let nodes = cluster.nodes().iter().map(|node| (node.name.clone(), node.kind, node.gpu_range().len() as u32));
+    Cluster::new(kinds, nodes).map_err(|e| e.to_string())
 }
 
 /// The same with `nodes` nodes of a kind to a rack, in order; none for 0. Racks are called v100-rack-00, v100-rack-01, ...
@@ -75,12 +87,51 @@ pub(crate) fn in_racks(cluster: Cluster, nodes: u32) -> Result<Cluster, String> 
     cluster.clone().with_racks(places).map_err(|e| e.to_string())
 }
 
+/// A limit that GPUs of a kind may be run under.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct PowerLimit {
+    kind: String,
+    watts: f64,
+}
+
+/// Reads `h200@400W,h200@300W`; nothing is no limit.
+pub(crate) fn power_limits(text: &str) -> Result<Vec<PowerLimit>, String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(power_limit).collect()
+}
+
+fn power_limit(text: &str) -> Result<PowerLimit, String> {
+    let form = || format!("'{text}' is not a power limit; expected KIND@WATTS such as h200@400W");
+    let (kind, watts) = text.rsplit_once('@').ok_or_else(form)?;
+    let watts = watts.strip_suffix(['W', 'w']).unwrap_or(watts).trim().parse::<f64>().map_err(|_| form())?;
+    if !(watts.is_finite() && watts > 0.0) {
+        return Err(form());
+    }
+    Ok(PowerLimit { kind: kind.trim().to_owned(), watts })
+}
+
+/// The same cluster, whose GPUs may be run under these limits.
+pub(crate) fn limited(cluster: Cluster, limits: &[PowerLimit]) -> Result<Cluster, String> {
+    let mut modes = Vec::new();
+    for PowerLimit { kind, watts } in limits {
+        let names =
+            |known: &Kind| std::iter::once(&known.name).chain(&known.aliases).any(|n| n.eq_ignore_ascii_case(kind));
+        let here = cluster.kinds().iter().find(|known| names(known)).ok_or_else(|| {
+            let kinds: Vec<&str> = cluster.kinds().iter().map(|kind| kind.name.as_str()).collect();
+            format!("the cluster has no '{kind}' to run under {watts} W; it has {}", kinds.join(", "))
+        })?;
+        modes.push(here.limited_to(*watts).map_err(|e| e.to_string())?);
+    }
+    cluster.with_modes(&modes).map_err(|e| e.to_string())
+}
+
 /// "36 × v100, 36 × p100 on 18 nodes".
 pub(crate) fn in_words(cluster: &Cluster) -> String {
-    let parts: Vec<String> =
-        cluster.kinds().iter().zip(cluster.counts()).map(|(kind, n)| format!("{n} × {}", kind.name)).collect();
+    let kinds = cluster.kinds().iter().zip(cluster.counts()).filter(|(kind, _)| !kind.is_mode());
+    let parts: Vec<String> = kinds.map(|(kind, n)| format!("{n} × {}", kind.name)).collect();
+    let modes: Vec<&str> = cluster.modes().iter().map(|(mode, _)| cluster.kind(*mode).name.as_str()).collect();
+    let limits = if modes.is_empty() { String::new() } else { format!(", which may run as {}", modes.join(", ")) };
     let nodes = cluster.present().count();
-    format!("{} on {nodes} node{}", parts.join(", "), if nodes == 1 { "" } else { "s" })
+    format!("{} on {nodes} node{}{limits}", parts.join(", "), if nodes == 1 { "" } else { "s" })
 }
 
 /// A node that is away for a while.
@@ -111,6 +162,18 @@ fn outage(text: &str) -> Result<Outage, String> {
         return Err(format!("'{text}' ends before it begins; expected a later time after the dots"));
     }
     Ok(outage)
+}
+
+/// Reads `12kW,8kW@6h,none@12h`: what all GPUs together may draw, from when on.
+pub(crate) fn budgets(text: &str) -> Result<Vec<BudgetEvent>, String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(budget).collect()
+}
+
+fn budget(text: &str) -> Result<BudgetEvent, String> {
+    let (amount, from) = text.rsplit_once('@').unwrap_or((text, "0s"));
+    let at_seconds = quantity::seconds(from)?;
+    let watts = if amount.trim() == "none" { None } else { Some(quantity::power(amount)?) };
+    Ok(BudgetEvent { at_seconds, watts })
 }
 
 /// The events of outages on the nodes of a cluster.

@@ -4,6 +4,7 @@ mod agent;
 mod allocate;
 mod audit;
 mod backup;
+mod budget;
 mod cancel;
 mod catalog;
 mod check_config;
@@ -15,11 +16,14 @@ mod energy;
 mod estimate;
 mod estimators;
 mod explain;
+mod findings;
+mod frontier;
 mod generate;
 mod gpus;
 mod hold;
 mod import;
 mod kinds;
+mod kubernetes;
 mod learn;
 mod log;
 mod logs;
@@ -96,6 +100,7 @@ commands! {
     top::Top,
     tenants::Tenants,
     policy::Policy,
+    budget::Budget,
     audit::Audit,
     energy::Energy,
     token::Token,
@@ -107,10 +112,12 @@ commands! {
     simulate::Simulate,
     compare::Compare,
     allocate::Allocate,
+    frontier::Frontier,
     catalog::Catalog,
     generate::Generate,
     import::Import,
     slurm::Slurm,
+    kubernetes::Kubernetes,
     replay::Replay,
     reproduce::Reproduce,
     estimate::Estimate,

@@ -8,10 +8,12 @@ use crate::setup::Setup;
 use anyhow::{Context, Result};
 use arles_core::engine::Engine;
 use arles_core::{Cluster, ClusterChange, Kind, KindId, Library, NodeSpec};
-use arles_engine::slurm::{Canary, Intake, KindOf, tools};
+use arles_engine::intake::Intake;
+use arles_engine::kubernetes::{ProgramOptions, SharedFolder, tools as kubernetes_tools};
+use arles_engine::slurm::{Canary, KindOf, MetricsMeter, tools};
 use arles_engine::{
-    GpuMeter, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits, Remote, Sharing, Slurm, SlurmOptions,
-    Virtual,
+    CardLimits, GpuMeter, Inventory, Kubernetes, KubernetesOptions, Local, LocalOptions, Nominal, Nvidia, OutputLimits,
+    Remote, Sharing, Slurm, SlurmOptions, Virtual, put_back_left_over,
 };
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
@@ -59,6 +61,11 @@ pub(crate) static ENGINES: &[EngineEntry] = &[
         summary: "a Slurm cluster: jobs of 'sbatch' that are marked for arles, on Slurm's nodes",
         make: slurm,
     },
+    EngineEntry {
+        name: "kubernetes",
+        summary: "a Kubernetes cluster: pods that are given to arles, on the cluster's nodes with GPUs",
+        make: kubernetes,
+    },
 ];
 
 /// This machine. Its clock is everybody's, so it cannot run faster than real time.
@@ -103,9 +110,40 @@ fn local(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         environment,
         boot: arles_daemon::clock::wall().0,
     };
+    for sentence in put_back_left_over() {
+        tracing::warn!("{sentence}");
+    }
+    let limiter = card_limits(from, &options.devices)?;
     let local = Local::open(from.setup.cluster.clone(), options, meter)?;
     tracing::info!("{}", local.isolation());
-    Ok(Box::new(local))
+    Ok(Box::new(match limiter {
+        Some(limiter) => local.with_limiter(Box::new(limiter)),
+        None => local,
+    }))
+}
+
+/// Sets the power limits of the configuration; none where there are none. Every card is tried first: what cannot be set is said before a job
+/// depends on it.
+fn card_limits(from: &EngineSetup<'_>, devices: &BTreeMap<String, Vec<String>>) -> Result<Option<CardLimits>> {
+    let cluster = &from.setup.cluster;
+    if from.settings.power_limits.is_empty() {
+        return Ok(None);
+    }
+    if from.settings.serve.declare.is_some() {
+        let hint = "leave one of the two out: GPUs that were declared have no power limit to set";
+        return Err(Hinted::new("--power-limits does not go with --declare", hint).into());
+    }
+    for (_, node) in cluster.present() {
+        let modes = cluster.modes().iter().filter(|(_, base)| *base == node.kind);
+        let limits: Vec<f64> = modes.filter_map(|(mode, _)| cluster.kind(*mode).power_limit).collect();
+        for device in devices.get(&node.name).into_iter().flatten().filter(|_| !limits.is_empty()) {
+            CardLimits::try_on(device, limits.iter().copied()).map_err(|why| {
+                let hint = "leave --power-limits out, or run the daemon where it may set them";
+                Hinted::new(format!("--power-limits: {why}"), hint)
+            })?;
+        }
+    }
+    Ok(Some(CardLimits::default()))
 }
 
 /// Where a process of this machine reaches the daemon.
@@ -134,7 +172,6 @@ fn slurm(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         let hint = "leave --speed out, or use --engine virtual";
         return Err(Hinted::new(format!("--speed is {}, and Slurm runs in real time", serve.speed), hint).into());
     }
-    tracing::warn!("energy on Slurm's nodes is nominal, from the kinds' published power, and not measured");
     let mut environment = BTreeMap::new();
     if serve.open_loopback {
         environment.insert("ARLES_URL".to_owned(), format!("http://{}", serve.listen));
@@ -148,9 +185,31 @@ fn slurm(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         boot: arles_daemon::clock::wall().0,
         ..slurm_options(from.settings)
     };
-    let engine = Slurm::new(from.setup.cluster.clone(), options, Box::new(Nominal))?;
+    let meter: Box<dyn GpuMeter> = match &serve.slurm_energy {
+        Some(source) => Box::new(MetricsMeter::start(source.clone())),
+        None => Box::new(Nominal),
+    };
+    tracing::info!("energy: {}", energy_source(from.settings));
+    let engine = Slurm::new(from.setup.cluster.clone(), options, meter)?;
     let _ = from.intake.set(engine.intake());
     Ok(Box::new(engine))
+}
+
+/// Where figures of energy come from, in words: for everything that shows them.
+pub(crate) fn energy_source(settings: &Settings) -> String {
+    let serve = &settings.serve;
+    let nominal = "estimated: the published power of each kind of GPU, idle or busy";
+    match (serve.engine.name, &serve.slurm_energy, &serve.declare) {
+        ("virtual", ..) => "simulated, by the performance model".into(),
+        ("slurm", Some(source), _) => {
+            format!(
+                "measured: {source}; a GPU of which nothing was heard for a minute counts with its kind's published power"
+            )
+        }
+        ("slurm", None, _) | ("local", _, Some(_)) => nominal.into(),
+        ("local", ..) => "measured: the cards' own meters (NVML)".into(),
+        _ => "by the engine".into(),
+    }
 }
 
 /// How the settings say that Slurm is reached.
@@ -167,6 +226,7 @@ pub(crate) fn slurm_options(settings: &Settings) -> SlurmOptions {
         folder: std::path::PathBuf::new(),
         logs: std::path::PathBuf::new(),
         environment: BTreeMap::new(),
+        job_mapping: serve.slurm_job_mapping.clone(),
         poll_seconds: serve.slurm_poll_seconds,
         canary: Canary {
             partitions: serve.slurm_partitions.clone(),
@@ -183,9 +243,65 @@ pub(crate) fn slurm_kinds(settings: &Settings) -> KindOf {
     let described = settings.kinds.clone();
     Box::new(move |name| {
         let own = described.iter().find(|kind| kind.name == name).cloned();
-        let kind = own.or_else(|| Library::builtin().kind(name).ok().cloned())?;
+        let kind = own.or_else(|| Library::builtin().any_kind(name).ok())?;
         Some(Kind { max_jobs: 1, ..kind })
     })
+}
+
+/// Kubernetes, in real time as well.
+fn kubernetes(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
+    let serve = &from.settings.serve;
+    if serve.speed != 1.0 {
+        let hint = "leave --speed out, or use --engine virtual";
+        return Err(Hinted::new(format!("--speed is {}, and Kubernetes runs in real time", serve.speed), hint).into());
+    }
+    tracing::warn!("energy on Kubernetes' nodes is nominal, from the kinds' published power, and not measured");
+    let path = std::path::absolute(&serve.state)?.join("job-files");
+    let options = KubernetesOptions {
+        kubeconfig: serve.kubeconfig.clone(),
+        scheduler_name: serve.kubernetes_scheduler.clone(),
+        namespaces: serve.kubernetes_namespaces.clone(),
+        gang_timeout_seconds: serve.kubernetes_gang_seconds,
+        programs: ProgramOptions {
+            namespace: serve.kubernetes_namespace.clone(),
+            image: serve.kubernetes_image.clone(),
+            folder: serve.kubernetes_claim.clone().map(|claim| SharedFolder { path, claim: Some(claim) }),
+            environment: BTreeMap::new(),
+            grace_seconds: serve.grace_seconds,
+        },
+        kind_of: Some(product_kinds(from.settings)),
+        boot: arles_daemon::clock::wall().0,
+    };
+    let engine = Kubernetes::new(from.setup.cluster.clone(), options, Box::new(Nominal))?;
+    let _ = from.intake.set(engine.intake());
+    Ok(Box::new(engine))
+}
+
+/// Kinds by the product labels of Kubernetes' nodes. Two jobs share no GPU there.
+pub(crate) fn product_kinds(settings: &Settings) -> KindOf {
+    let described = settings.kinds.clone();
+    Box::new(move |product| {
+        let is_it = |kind: &&Kind| kind.name == product || kind.aliases.iter().any(|alias| alias == product);
+        let own = described.iter().find(is_it).cloned();
+        let kind = own.or_else(|| Library::builtin().kind(product).ok().cloned())?;
+        Some(Kind { max_jobs: 1, ..kind })
+    })
+}
+
+/// The cluster that Kubernetes has.
+pub(crate) fn kubernetes_cluster(settings: &Settings) -> Result<Cluster> {
+    let doctor = "'arles kubernetes doctor' looks at what is wrong";
+    let wrong = |error: arles_core::engine::EngineError| Hinted::new(format!("--engine kubernetes: {error}"), doctor);
+    let there = kubernetes_tools::Cluster::open(settings.serve.kubeconfig.as_deref()).map_err(wrong)?;
+    let found = there.nodes(&product_kinds(settings)).map_err(wrong)?;
+    for (node, product) in &found.unknown {
+        tracing::warn!("node {node} has GPUs with '{product}', which 'arles kinds' does not know; it is left out");
+    }
+    if found.nodes.is_empty() {
+        let hint = "nodes need the label nvidia.com/gpu.product (NVIDIA's GPU feature discovery sets it); describe products that 'arles kinds' lacks in [[kind]] tables";
+        return Err(Hinted::new("--engine kubernetes found no node with GPUs of a known kind", hint).into());
+    }
+    cluster_of(found.nodes)
 }
 
 /// The cluster that Slurm has.
@@ -201,17 +317,21 @@ pub(crate) fn slurm_cluster(settings: &Settings) -> Result<Cluster> {
         let hint = "give GPUs a type in gres.conf, such as Type=v100, and describe types that 'arles kinds' lacks in [[kind]] tables";
         return Err(Hinted::new("--engine slurm found no node with GPUs of a known kind", hint).into());
     }
+    cluster_of(found.nodes)
+}
+
+/// A cluster of nodes that another system has.
+fn cluster_of(found: Vec<NodeSpec>) -> Result<Cluster> {
     let mut kinds: Vec<Kind> = Vec::new();
-    for node in &found.nodes {
+    for node in &found {
         if !kinds.iter().any(|kind| kind.name == node.kind.name) {
             kinds.push(node.kind.clone());
         }
     }
     let at = |node: &NodeSpec| kinds.iter().position(|kind| kind.name == node.kind.name).unwrap_or(0);
-    let nodes: Vec<_> =
-        found.nodes.iter().map(|node| (node.name.clone(), KindId(at(node) as u16), node.gpus)).collect();
+    let nodes: Vec<_> = found.iter().map(|node| (node.name.clone(), KindId(at(node) as u16), node.gpus)).collect();
     let mut cluster = Cluster::new(kinds, nodes)?;
-    for node in found.nodes {
+    for node in found {
         cluster.apply(&ClusterChange::Join(node))?;
     }
     Ok(cluster)

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// What to simulate: the flags of the settings, and the generator's.
 #[derive(Args)]
-pub(crate) struct RunFlags<const COMMAND: u8> {
+pub(crate) struct RunFlags<const COMMAND: u16> {
     #[command(flatten)]
     flags: SettingFlags<COMMAND>,
     /// Generate the jobs: jobs=1000,load=0.8,...; the keys are those of section 'generate' in the configuration file
@@ -18,7 +18,7 @@ pub(crate) struct RunFlags<const COMMAND: u8> {
     generate: Option<String>,
 }
 
-impl<const COMMAND: u8> RunFlags<COMMAND> {
+impl<const COMMAND: u16> RunFlags<COMMAND> {
     /// The defaults, changed by the configuration file, changed by the flags.
     pub(crate) fn settings(&self) -> Result<Settings> {
         self.settings_over(&[])

@@ -10,6 +10,7 @@ mod estimation;
 mod fault;
 mod files;
 mod flags;
+mod interrupt;
 mod jobs;
 mod logging;
 mod measured;

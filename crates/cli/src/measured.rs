@@ -5,6 +5,7 @@ use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Time};
 use arles_learn::catalog::disk::Disk;
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
+use arles_learn::cells::{self, CellTable};
 use arles_learn::{Catalog, Key};
 use arles_sim::rates::RateTable;
 use std::path::Path;
@@ -21,10 +22,20 @@ pub(crate) struct Measured {
 /// What a file of rates or a catalog says; nothing at all without either.
 pub(crate) fn from_files(rates: Option<&Path>, catalog: Option<&Path>) -> anyhow::Result<Measured> {
     match (rates, catalog) {
-        (Some(path), _) => from_table(&RateTable::from_file(path)?),
+        (Some(path), _) => from_rates(path),
         (None, Some(path)) => Ok(from_catalog(Disk::read(path)?)),
         (None, None) => Ok(from_catalog(Catalog::default())),
     }
+}
+
+/// What a file of rates says: our table of cells, or Gavel's JSON.
+pub(crate) fn from_rates(path: &Path) -> anyhow::Result<Measured> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    if text.is_empty() || !cells::looks_like(&text) {
+        return from_table(&RateTable::from_file(path)?);
+    }
+    let CellTable { catalog, kinds, left_out } = cells::read(&text, &path.display().to_string(), Library::builtin())?;
+    Ok(Measured { catalog, kinds, left_out })
 }
 
 /// The catalog, and those of its kinds that the library knows, in order of their names.
@@ -32,7 +43,7 @@ fn from_catalog(catalog: Catalog) -> Measured {
     let mut names: Vec<&str> = catalog.cells().map(|(key, _)| key.kind.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let kinds = names.iter().filter_map(|name| Library::builtin().kind(name).ok().cloned()).collect();
+    let kinds = names.iter().filter_map(|name| Library::builtin().any_kind(name).ok()).collect();
     Measured { catalog, kinds, left_out: 0 }
 }
 

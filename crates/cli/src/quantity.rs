@@ -40,6 +40,18 @@ pub(crate) fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
     }
 }
 
+/// Reads a power: `950`, `950W`, `12kW`, `1.2MW`.
+pub(crate) fn power(text: &str) -> Result<f64, String> {
+    const UNITS: [(&str, f64); 3] = [("MW", 1e6), ("kW", 1e3), ("W", 1.0)];
+    let bare = text.trim();
+    let unit = UNITS.iter().find_map(|(unit, watts)| Some((bare.strip_suffix(unit)?.trim_end(), *watts)));
+    let (number, watts) = unit.unwrap_or((bare, 1.0));
+    match number.parse::<f64>().map(|number| number * watts) {
+        Ok(watts) if watts.is_finite() && watts >= 0.0 => Ok(watts),
+        _ => Err(format!("'{text}' is not a power; expected a number of watts, such as 950, 12kW or 1.2MW")),
+    }
+}
+
 /// Reads an amount of memory, in GiB: `64G`, `512M`, `1.5TiB`.
 pub(crate) fn gib(text: &str) -> Result<f64, String> {
     const UNITS: [(char, f64); 4] = [('K', 1.0 / 1_048_576.0), ('M', 1.0 / 1024.0), ('G', 1.0), ('T', 1024.0)];

@@ -14,7 +14,9 @@ use anyhow::{Context, Result, anyhow};
 use arles_core::library::suggestion;
 use std::path::Path;
 
-pub(crate) use flags::{COMPARE, GENERATE, IMPORT, REPRODUCE, SERVE, SIMULATE, SLURM, SettingFlags, WORLD};
+pub(crate) use flags::{
+    COMPARE, GENERATE, IMPORT, KUBERNETES, REPRODUCE, SERVE, SHADOW, SIMULATE, SLURM, SettingFlags, WORLD,
+};
 pub(crate) use parse::{find, frequency, policy};
 pub(crate) use table::{ServeSettings, Settings};
 
@@ -207,8 +209,8 @@ mod tests {
         assert_eq!(
             text("[simulation]\nruond = 6"),
             "my.toml:2: [simulation] has no key 'ruond' (did you mean round?); expected one of policies, seed, round, \
-             restart, checkpoint, checkpoint-every, reference, drop-unfit, fail, node-events, threads, estimator, noise, \
-             deviation, unused"
+             restart, start, checkpoint, checkpoint-every, reference, drop-unfit, fail, node-events, threads, estimator, noise, \
+             deviation, shared-gpus, unused, epsilon, power-budget, budget-events"
         );
         assert!(
             text("[simulations]\nround = 6")

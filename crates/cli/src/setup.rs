@@ -34,8 +34,12 @@ pub(crate) struct Loaded {
 impl<'s> Setup<'s> {
     pub(crate) fn new(settings: &'s Settings) -> Result<Self> {
         let cluster = cluster::build(&settings.gpus, settings.gpus_per_node, &settings.kinds)
+            .and_then(|cluster| if settings.shared_gpus { Ok(cluster) } else { cluster::unshared(&cluster) })
             .and_then(|cluster| cluster::in_racks(cluster, settings.nodes_per_rack))
             .map_err(|e| anyhow!("--cluster: {e}"))?;
+        // The GPUs of this machine are not known yet.
+        let limits = if settings.serve.engine.name == "local" { &[][..] } else { &settings.power_limits };
+        let cluster = cluster::limited(cluster, limits).map_err(|e| anyhow!("--power-limits: {e}"))?;
         let rates = settings.rates.as_deref().map(RateTable::from_file).transpose()?;
         let mut outages = settings.outages.clone();
         if let Some(path) = &settings.node_events {
@@ -46,16 +50,28 @@ impl<'s> Setup<'s> {
                 outages.extend(cluster::outages(line).map_err(place)?);
             }
         }
+        let mut power_budget = settings.power_budget.clone();
+        if let Some(path) = &settings.budget_events {
+            let text = files::read(path, "a list of power budgets such as 8kW@6h, one to a line")?;
+            let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.split('#').next().unwrap_or_default()));
+            for (number, line) in lines {
+                let place = |sentence| anyhow!("{}:{number}: {sentence}", path.display());
+                power_budget.extend(cluster::budgets(line).map_err(place)?);
+            }
+        }
         let options = Options {
             round_seconds: settings.round_seconds,
             restart_seconds: settings.restart_seconds,
             world_options: WorldOptions {
+                start_seconds: settings.start_seconds,
                 checkpoint_seconds: settings.checkpoint_seconds,
                 checkpoint_every_seconds: settings.checkpoint_every_seconds,
                 unused_off: settings.unused_off,
                 ..WorldOptions::default()
             },
             reference: settings.reference.as_deref().map(|name| reference(name, &cluster)).transpose()?,
+            epsilon: settings.epsilon,
+            power_budget,
             script: cluster::script(&outages, &cluster).map_err(|e| anyhow!("--fail: {e}"))?,
             keep_details: false,
             drop_unfit: settings.drop_unfit,

@@ -50,6 +50,7 @@ fn help_texts() {
         "nodes",
         "tenants",
         "policy",
+        "budget",
         "audit",
         "energy",
         "token",
@@ -62,9 +63,11 @@ fn help_texts() {
         "simulate",
         "compare",
         "allocate",
+        "frontier",
         "generate",
         "import",
         "slurm",
+        "kubernetes",
         "replay",
         "reproduce",
         "estimate",
@@ -83,8 +86,12 @@ fn help_texts() {
         check(&format!("help-learn-{command}.txt"), &stdout(&folder, &format!("learn {command} --help"), ""));
     }
     for command in ["doctor", "release"] {
-        check(&format!("help-slurm-{command}.txt"), &stdout(&folder, &format!("slurm {command} --help"), ""));
+        for system in ["slurm", "kubernetes"] {
+            let shown = stdout(&folder, &format!("{system} {command} --help"), "");
+            check(&format!("help-{system}-{command}.txt"), &shown);
+        }
     }
+    check("help-slurm-shadow.txt", &stdout(&folder, "slurm shadow --help", ""));
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod ceei;
 mod cost;
 mod energy_greedy;
 mod entitle;
+mod fair_energy;
+mod fair_power;
 mod fifo;
 mod finish_time;
 mod gandiva;
@@ -25,6 +27,7 @@ mod las;
 mod makespan;
 mod max_min;
 mod max_min_packed;
+mod modal;
 mod oef_coop;
 mod oef_noncoop;
 mod power;
@@ -40,7 +43,7 @@ mod whole;
 
 pub use arles_lp::Certificate;
 pub use entitle::Entitlement;
-pub use power::{PairPower, Power, UserPower};
+pub use power::{EPSILON, PairPower, Power, UserPower};
 pub use queue::serve_in_order;
 pub use table::{Grouping, PolicyEntry, Promise, find_policy};
 pub(crate) use whole::WholeGangs;
@@ -50,6 +53,8 @@ pub static POLICIES: &[PolicyEntry] = &[
     oef_coop::ENTRY,
     oef_noncoop::ENTRY,
     ceei::ENTRY,
+    fair_energy::ENTRY,
+    fair_power::ENTRY,
     gandiva::ENTRY,
     max_min::FAIRNESS,
     max_min_packed::ENTRY,
@@ -130,6 +135,10 @@ pub struct Problem {
     pub now: Time,
     /// Usable GPUs of each kind.
     pub capacity: Vec<f64>,
+    /// The kind whose GPUs each kind takes: itself, or for a mode (a kind under a power limit, of which there are no GPUs of its own)
+    /// the kind as sold. Empty where there are no modes. Only policies that know modes see rates above 0 there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sold_as: Vec<KindId>,
     /// What an hour of one GPU of each kind costs, in any currency.
     pub hourly_cost: Vec<f64>,
     /// Who wants some.
@@ -149,7 +158,7 @@ impl Problem {
     /// A sentence about the first number that makes no sense.
     pub fn new(round: Round, capacity: Vec<f64>, users: Vec<User>, rates: Vec<f64>) -> Result<Self, ProblemError> {
         let hourly_cost = vec![1.0; capacity.len()];
-        Self { round, now: Time::ZERO, capacity, hourly_cost, users, rates, pairs: Vec::new(), power: None }.checked()
+        Self { round, capacity, hourly_cost, users, rates, ..Self::default() }.checked()
     }
 
     /// The same with what an hour of one GPU of each kind costs; 1 everywhere otherwise.
@@ -159,6 +168,27 @@ impl Problem {
     pub fn with_costs(mut self, hourly_cost: Vec<f64>) -> Result<Self, ProblemError> {
         self.hourly_cost = hourly_cost;
         self.checked()
+    }
+
+    /// The same where some kinds are modes of others: for each kind, the kind whose GPUs it takes.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn with_modes(mut self, sold_as: Vec<KindId>) -> Result<Self, ProblemError> {
+        self.sold_as = sold_as;
+        self.checked()
+    }
+
+    /// The kind whose GPUs a kind takes: its own unless it is a mode.
+    #[must_use]
+    pub fn sold_as(&self, kind: usize) -> usize {
+        self.sold_as.get(kind).map_or(kind, |base| base.index())
+    }
+
+    /// GPUs that a kind can have: those of the kind as sold.
+    #[must_use]
+    pub fn gpus_of(&self, kind: usize) -> f64 {
+        self.capacity[self.sold_as(kind)]
     }
 
     /// The same, decided at a moment; at time 0 otherwise.
@@ -207,6 +237,7 @@ impl Problem {
                 "there are {kinds} kinds and {users} users; expected at most {MOST_KINDS} and {MOST_USERS}"
             ));
         }
+        self.check_modes()?;
         if self.hourly_cost.len() != self.capacity.len() {
             let (costs, kinds) = (self.hourly_cost.len(), self.capacity.len());
             return refuse(format!("there are {costs} hourly costs for {kinds} kinds; expected one for each"));
@@ -250,6 +281,26 @@ impl Problem {
         }
     }
 
+    /// Every mode is one of a kind that is none, and has no GPUs of its own.
+    fn check_modes(&self) -> Result<(), ProblemError> {
+        if !self.sold_as.is_empty() && self.sold_as.len() != self.kinds() {
+            let (said, kinds) = (self.sold_as.len(), self.kinds());
+            return Err(ProblemError(format!(
+                "{said} of {kinds} kinds say whose GPUs they take; expected all or none"
+            )));
+        }
+        for (mode, base) in self.sold_as.iter().enumerate().filter(|(j, base)| base.index() != *j) {
+            if self.sold_as.get(base.index()) != Some(base) {
+                return Err(ProblemError(format!("kind {mode} takes GPUs of {base}, which has none of its own")));
+            }
+            if self.capacity[mode] > 0.0 {
+                let gpus = self.capacity[mode];
+                return Err(ProblemError(format!("kind {mode} is a mode and has {gpus} GPUs; expected 0")));
+            }
+        }
+        Ok(())
+    }
+
     /// The indices of [`Problem::users`], as grants name them.
     pub fn user_indices(&self) -> std::ops::Range<u32> {
         0..user_index(self.users.len())
@@ -270,8 +321,8 @@ impl Problem {
     /// Rate of a user per GPU it holds, by kind; 0 on kinds that have fewer GPUs than its gang.
     pub fn gpu_rates(&self, user: usize) -> impl Iterator<Item = f64> + Clone {
         let gang = f64::from(self.users[user].gang);
-        let enough = move |(&rate, &gpus): (&f64, &f64)| if gpus >= gang { rate / gang } else { 0.0 };
-        self.rates(user).iter().zip(&self.capacity).map(enough)
+        let enough = move |(j, &rate): (usize, &f64)| if self.gpus_of(j) >= gang { rate / gang } else { 0.0 };
+        self.rates(user).iter().enumerate().map(enough)
     }
 
     /// Most GPUs that a user can hold: all its gangs at once.
@@ -282,15 +333,43 @@ impl Problem {
 
     /// Speed-ups w, users × kinds: rate on one GPU of a kind over the rate on the slowest kind that the user fits on. 0
     /// where it does not fit or the kind has fewer GPUs than its gang. The slowest kind counts even while none of it
-    /// is up, so that a failure elsewhere does not change what a user is worth.
+    /// is up, so that a failure elsewhere does not change what a user is worth. A GPU that has modes is worth what it is in the best of them.
     #[must_use]
     pub fn speedups(&self) -> Vec<f64> {
+        let mut w = self.mode_speedups();
+        if !self.sold_as.is_empty() {
+            for row in w.chunks_exact_mut(self.kinds()) {
+                for j in (0..row.len()).filter(|&j| self.sold_as(j) != j) {
+                    let rate = std::mem::take(&mut row[j]);
+                    row[self.sold_as(j)] = row[self.sold_as(j)].max(rate);
+                }
+            }
+        }
+        w
+    }
+
+    /// The same, each mode of a GPU by itself.
+    pub(crate) fn mode_speedups(&self) -> Vec<f64> {
         let mut w = Vec::with_capacity(self.rates.len());
         for (u, user) in self.users.iter().enumerate() {
-            let slowest = self.rates(u).iter().copied().filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min);
+            let slowest = self.slowest_rate(u);
             w.extend(self.gpu_rates(u).map(|r| r * f64::from(user.gang) / slowest));
         }
         w
+    }
+
+    /// The rate of one gang on the slowest kind that a user fits on, that kind in its best mode; infinite if it fits on none.
+    pub(crate) fn slowest_rate(&self, user: usize) -> f64 {
+        let rates = self.rates(user);
+        let best = |base: usize| {
+            let modes = rates.iter().enumerate().filter(|(j, _)| self.sold_as(*j) == base);
+            modes.map(|(_, rate)| *rate).fold(0.0, f64::max)
+        };
+        let kinds = (0..rates.len()).filter(|&j| self.sold_as(j) == j);
+        if self.sold_as.is_empty() {
+            return rates.iter().copied().filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min);
+        }
+        kinds.map(best).filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min)
     }
 
     /// The rates of two workloads on one GPU of a kind, in the order asked.
@@ -368,6 +447,9 @@ pub struct Proposal {
     /// How much the objective would rise with one more GPU of each kind, everybody measured as it is, where the solver says; else
     /// empty. Where whole jobs are granted, one more GPU raises it by no more than this.
     pub prices: Vec<f64>,
+    /// The same of one more watt, where power is limited and the solver says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watt_price: Option<f64>,
 }
 
 /// Shares over bundles that keep every rule of the problem they were made for. Made by [`Allocation::check`] alone; one that is
@@ -393,7 +475,7 @@ impl TryFrom<Recorded> for Allocation {
     fn try_from(recorded: Recorded) -> Result<Self, AllocateError> {
         let Recorded { round, proposal } = recorded;
         proposal.grants.iter().try_for_each(check_amount)?;
-        check_prices(&proposal.prices)?;
+        check_prices(proposal.prices.iter().chain(&proposal.watt_price))?;
         Ok(Self { round, proposal })
     }
 }
@@ -472,7 +554,7 @@ impl Allocation {
                 Members::One(u) => (u, None),
                 Members::Two(u, v) => (u, Some(v)),
             };
-            used[grant.kind.index()] += grant.gangs * f64::from(problem.users[first as usize].gang);
+            used[problem.sold_as(grant.kind.index())] += grant.gangs * f64::from(problem.users[first as usize].gang);
             gangs[first as usize] += grant.gangs;
             if let Some(v) = second {
                 gangs[v as usize] += grant.gangs;
@@ -488,7 +570,7 @@ impl Allocation {
                 return Err(AllocateError::MoreThanJobs { user: user_index(u), granted, jobs: user.jobs });
             }
         }
-        check_prices(&proposal.prices)?;
+        check_prices(proposal.prices.iter().chain(&proposal.watt_price))?;
         if !proposal.prices.is_empty() && proposal.prices.len() != problem.kinds() {
             let (prices, kinds) = (proposal.prices.len(), problem.kinds());
             return nonsense(format!("{prices} prices for {kinds} kinds"));
@@ -531,6 +613,12 @@ impl Allocation {
         &self.proposal.prices
     }
 
+    /// What one more watt is worth to the policy's objective, where power is limited.
+    #[must_use]
+    pub fn watt_price(&self) -> Option<f64> {
+        self.proposal.watt_price
+    }
+
     /// Bounds on the objective, where the solver gave them.
     #[must_use]
     pub fn certificate(&self) -> Option<Certificate> {
@@ -556,9 +644,9 @@ fn check_amount(grant: &Grant) -> Result<(), AllocateError> {
 }
 
 /// What must be true of prices whatever the problem is.
-fn check_prices(prices: &[f64]) -> Result<(), AllocateError> {
-    match prices.iter().position(|price| !price.is_finite()) {
-        Some(j) => nonsense(format!("a price of {} for kind {j}", prices[j])),
+fn check_prices<'a>(prices: impl Iterator<Item = &'a f64>) -> Result<(), AllocateError> {
+    match prices.enumerate().find(|(_, price)| !price.is_finite()) {
+        Some((j, price)) => nonsense(format!("a price of {price} for kind {j}")),
         None => Ok(()),
     }
 }

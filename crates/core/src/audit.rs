@@ -19,6 +19,8 @@
 //! Nobody that fits on no kind takes part in Σπ: it could not use its part. Where nothing is compared with nothing
 //! both ratios are 1; who holds nothing and could use something envies infinitely.
 //!
+//! A GPU under a power limit is a GPU: whoever looks at another's GPUs values them in its own best mode, and has itself what its own modes give it.
+//!
 //! On a GPU that two jobs share, a user is counted with the part f = (its rate there)/(its rate alone), so that w_l·x_l
 //! stays the speed at which it works. The two parts may sum to more than one GPU.
 //!
@@ -200,7 +202,35 @@ struct Shared {
     parts: [f64; 2],
 }
 
-/// Who holds what, users × kinds. See [`Audit::of`] for shared GPUs.
+/// u of everybody, by the modes that its GPUs are in.
+fn utilities(problem: &Problem, grants: &[Grant]) -> Vec<f64> {
+    let mut u = vec![0.0; problem.users.len()];
+    for grant in grants {
+        match grant.members {
+            Members::One(l) => {
+                let (l, gang) = (l as usize, problem.users[l as usize].gang);
+                let speedup = problem.gpu_rates(l).nth(grant.kind.index()).unwrap_or(0.0) * f64::from(gang);
+                u[l] += grant.gangs * f64::from(gang) * over_positive(speedup, problem.slowest_rate(l));
+            }
+            Members::Two(a, b) => {
+                let members = [a as usize, b as usize];
+                let [first, second] = members.map(|l| problem.users[l].workload);
+                let (ra, rb) = problem.together(first, second, grant.kind).unwrap_or_default();
+                for (l, rate) in members.into_iter().zip([ra, rb]) {
+                    u[l] += grant.gangs * over_positive(rate, problem.slowest_rate(l));
+                }
+            }
+        }
+    }
+    u
+}
+
+/// A rate over one that may be infinite: of somebody that fits nowhere.
+fn over_positive(rate: f64, slowest: f64) -> f64 {
+    if slowest.is_finite() && slowest > 0.0 { rate / slowest } else { 0.0 }
+}
+
+/// Who holds what, users × kinds as sold. See [`Audit::of`] for shared GPUs.
 fn holdings(problem: &Problem, grants: &[Grant]) -> (Vec<f64>, Vec<Shared>) {
     let k = problem.kinds();
     let mut x = vec![0.0; problem.users.len() * k];
@@ -210,7 +240,7 @@ fn holdings(problem: &Problem, grants: &[Grant]) -> (Vec<f64>, Vec<Shared>) {
         match grant.members {
             Members::One(l) => {
                 let l = l as usize;
-                x[l * k + j] += grant.gangs * f64::from(problem.users[l].gang);
+                x[l * k + problem.sold_as(j)] += grant.gangs * f64::from(problem.users[l].gang);
             }
             Members::Two(a, b) => {
                 let members = [a as usize, b as usize];
@@ -222,9 +252,9 @@ fn holdings(problem: &Problem, grants: &[Grant]) -> (Vec<f64>, Vec<Shared>) {
                 };
                 let parts = [part(members[0], ra), part(members[1], rb)];
                 for (l, f) in members.into_iter().zip(parts) {
-                    x[l * k + j] += grant.gangs * f;
+                    x[l * k + problem.sold_as(j)] += grant.gangs * f;
                 }
-                shared.push(Shared { members, kind: j, gpus: grant.gangs, parts });
+                shared.push(Shared { members, kind: problem.sold_as(j), gpus: grant.gangs, parts });
             }
         }
     }
@@ -268,7 +298,11 @@ impl Audit {
     #[must_use]
     pub fn of(problem: &Problem, entitlement: Entitlement, allocation: &Allocation) -> Self {
         let (x, shared) = holdings(problem, allocation.grants());
-        Self::new(problem, entitlement, x, shared)
+        let mut audit = Self::new(problem, entitlement, x, shared);
+        if !problem.sold_as.is_empty() {
+            audit.u = utilities(problem, allocation.grants());
+        }
+        audit
     }
 
     /// Audits any holdings: GPUs by user and kind, row by row. More than there are is not refused.
@@ -283,7 +317,15 @@ impl Audit {
         }
         match x.iter().position(|gpus| !(gpus.is_finite() && *gpus >= 0.0)) {
             Some(at) => Err(AuditError::Holding { user: at / k, kind: at % k, gpus: x[at] }),
-            None => Ok(Self::new(problem, entitlement, x, Vec::new())),
+            None if problem.sold_as.is_empty() => Ok(Self::new(problem, entitlement, x, Vec::new())),
+            None => {
+                let (w, mut folded) = (problem.mode_speedups(), vec![0.0; expected]);
+                x.iter().enumerate().for_each(|(at, x)| folded[at / k * k + problem.sold_as(at % k)] += x);
+                let mut audit = Self::new(problem, entitlement, folded, Vec::new());
+                let rows = w.chunks_exact(k).zip(x.chunks_exact(k));
+                audit.u = rows.map(|(w, x)| w.iter().zip(x).map(|(w, x)| w * x).sum()).collect();
+                Ok(audit)
+            }
         }
     }
 

@@ -109,6 +109,13 @@ pub enum ClusterChange {
         /// What they really are.
         kind: Kind,
     },
+    /// GPUs of a node's kind may be run under a power limit, on all nodes, from now on.
+    AddMode {
+        /// By its name: one of the nodes that are there.
+        node: String,
+        /// Its kind under the limit.
+        mode: Kind,
+    },
 }
 
 impl Node {
@@ -128,6 +135,9 @@ pub struct Cluster {
     /// Names of racks, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     racks: Vec<String>,
+    /// Kinds under a power limit, each with the kind whose GPUs it takes; in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    modes: Vec<(KindId, KindId)>,
 }
 
 /// Why a list of nodes is no cluster.
@@ -159,6 +169,10 @@ pub enum ClusterError {
     UnknownGpu(String, u32, u32),
     /// A change names no GPU.
     NoGpuNamed(String),
+    /// A mode of a kind that is not in the list.
+    UnknownBase(String),
+    /// A node is said to be of a mode: its GPUs are of a kind, and may be run in modes.
+    NodeOfMode(String),
     /// There are no numbers left.
     Full,
 }
@@ -193,6 +207,15 @@ impl fmt::Display for ClusterError {
                 write!(f, "node '{node}' has no GPU {gpu}; its {gpus} GPUs are counted from 0")
             }
             Self::NoGpuNamed(node) => write!(f, "no GPU of node '{node}' is named; name at least one, counted from 0"),
+            Self::UnknownBase(mode) => {
+                write!(f, "'{mode}' is a power limit of a kind that the cluster does not have; name one that it has")
+            }
+            Self::NodeOfMode(node) => {
+                write!(
+                    f,
+                    "node '{node}' is of a kind with a power limit; name its kind as sold, and the limit as a mode"
+                )
+            }
             Self::Full => {
                 write!(f, "the cluster has no numbers left for more nodes, GPUs or kinds; begin a new journal")
             }
@@ -237,7 +260,11 @@ impl Cluster {
         if gpu_node.is_empty() {
             return Err(ClusterError::NoGpus);
         }
-        Ok(Self { kinds, nodes: checked, gpu_node, racks: Vec::new() })
+        let modes = modes(&kinds)?;
+        if let Some(node) = checked.iter().find(|node| kinds[node.kind.index()].is_mode()) {
+            return Err(ClusterError::NodeOfMode(node.name.clone()));
+        }
+        Ok(Self { kinds, nodes: checked, gpu_node, racks: Vec::new(), modes })
     }
 
     /// A cluster of equal nodes: `counts[j]` GPUs of kind `j`, at most `per_node` to a node.
@@ -266,6 +293,32 @@ impl Cluster {
             self.nodes[id.index()].rack = self.rack_or_new(Some(rack))?;
         }
         Ok(self)
+    }
+
+    /// The same whose GPUs may also be run in these modes.
+    ///
+    /// # Errors
+    /// When one is no mode of a kind of this cluster, or its figures make no sense.
+    pub fn with_modes<'k>(mut self, modes: impl IntoIterator<Item = &'k Kind>) -> Result<Self, ClusterError> {
+        for mode in modes {
+            self.offer(mode)?;
+        }
+        Ok(self)
+    }
+
+    /// The kind whose GPUs a kind takes: another one for a mode, itself for any other.
+    #[must_use]
+    pub fn sold_as(&self, kind: KindId) -> KindId {
+        match self.modes.binary_search_by_key(&kind, |(mode, _)| *mode) {
+            Ok(at) => self.modes[at].1,
+            Err(_) => kind,
+        }
+    }
+
+    /// The modes of all kinds, each with the kind whose GPUs it takes.
+    #[must_use]
+    pub fn modes(&self) -> &[(KindId, KindId)] {
+        &self.modes
     }
 
     /// Names of all racks, by id.
@@ -348,4 +401,14 @@ impl Cluster {
         }
         counts
     }
+}
+
+/// The kinds that are modes, each with the kind whose GPUs it takes.
+fn modes(kinds: &[Kind]) -> Result<Vec<(KindId, KindId)>, ClusterError> {
+    let base = |mode: &Kind| kinds.iter().zip(0..).find(|(kind, _)| !kind.is_mode() && kind.name == mode.sold_as());
+    let of = |(mode, j): (&Kind, u16)| match base(mode) {
+        Some((_, base)) => Ok((KindId(j), KindId(base))),
+        None => Err(ClusterError::UnknownBase(mode.name.clone())),
+    };
+    kinds.iter().zip(0..).filter(|(kind, _)| kind.is_mode()).map(of).collect()
 }

@@ -75,6 +75,19 @@ pub struct KindMeter {
     pub busy_gpu_seconds: f64,
 }
 
+impl KindMeter {
+    /// Counts what one GPU drew in so many seconds, held by somebody or by nobody.
+    pub fn count(&mut self, held: bool, draw: Draw, seconds: f64) {
+        if held {
+            self.used.idle_joules += draw.idle_joules;
+            self.used.active_joules += draw.active_joules;
+            self.busy_gpu_seconds += seconds;
+        } else {
+            self.unused_joules += draw.idle_joules + draw.active_joules;
+        }
+    }
+}
+
 /// What the meters show at one moment. The default is no reading at all.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Meters {

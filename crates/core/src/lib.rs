@@ -12,6 +12,7 @@ pub mod drive;
 pub mod engine;
 pub mod estimate;
 pub mod fingerprint;
+pub mod frontier;
 mod host;
 pub mod ids;
 pub mod job;
@@ -32,7 +33,7 @@ pub use cluster::{Applied, Cluster, ClusterChange, ClusterError, Node, NodeSpec}
 pub use fingerprint::Fingerprint;
 pub use ids::{GpuId, JobId, KindId, NodeId, RackId, Round, TenantId, Time, WorkloadId};
 pub use job::{ArrayTask, Dependency, JobSpec, Needs, Outcome, Tenant, Work};
-pub use kind::Kind;
+pub use kind::{BadLimit, Kind};
 pub use library::Library;
 pub use program::{Program, Script};
 pub use quota::{Month, Quota};

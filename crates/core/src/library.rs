@@ -81,6 +81,36 @@ impl Library {
         self.kind_names.find("kind", name).map(|i| &self.kinds[i])
     }
 
+    /// The kind of this name; or a slice of one, `h200-3g.71gb`, which drivers call `NVIDIA H200 MIG 3g.71gb`; or a mode: `h200@400W` is an
+    /// `h200` under a limit of 400 W.
+    ///
+    /// # Errors
+    /// A sentence, when there is no such kind or it cannot be run under that limit.
+    pub fn any_kind(&self, name: &str) -> Result<Kind, String> {
+        let Some((kind, limit)) = name.split_once('@') else {
+            let known = self.kind(name).map_err(|error| error.to_string());
+            return known.cloned().or_else(|error| self.slice(name).ok_or(error));
+        };
+        let watts = limit.strip_suffix(['W', 'w']).and_then(|watts| watts.trim().parse::<f64>().ok());
+        let watts = watts.filter(|watts| watts.is_finite()).ok_or_else(|| {
+            format!(
+                "'{name}' names no power limit; write the kind, '@' and a number of watts, for instance {kind}@250W"
+            )
+        })?;
+        let kind = self.kind(kind).map_err(|error| error.to_string())?;
+        kind.limited_to(watts).map_err(|error| error.to_string())
+    }
+
+    /// The slice of a GPU that goes by `name`.
+    fn slice(&self, name: &str) -> Option<Kind> {
+        let separators = |c: char| c.is_whitespace() || c == '-' || c == '_';
+        let (whole, profile) = name.trim_end().rsplit_once(separators)?;
+        let profile = profile.to_lowercase();
+        let whole = whole.trim_end_matches(separators);
+        let whole = whole.strip_suffix("MIG").or(whole.strip_suffix("mig")).unwrap_or(whole);
+        self.kind(whole.trim_end_matches(separators)).ok()?.slice(&profile)
+    }
+
     /// The workload that goes by `name`, with the same freedom of spelling.
     ///
     /// # Errors

@@ -27,6 +27,9 @@ pub(crate) struct Gang {
     pub(crate) speed: f64,
     /// When it became known that it runs. Until then its start may still be on its way, whatever surveys show.
     pub(crate) confirmed_at: Option<Time>,
+    /// Set while nobody has said that it is in the mode that it was told to go on in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retuned: Option<Pending>,
 }
 
 /// An order that awaits its confirmation.

@@ -30,6 +30,11 @@
 //!
 //! **Power** is `idle + (max − idle)·(ρ + (σ − ρ)·u)`, u the share of time in which arithmetic or memory are at work;
 //! a GPU between kernels draws little.
+//!
+//! **A power limit** L below that draw P lowers the clock until the draw is L: `rate × √((L − idle)/(P − idle))`. The square root is between
+//! what clock and voltage together give (a cube root) and what is left when the voltage can fall no further (a line). On 1,391 limits of
+//! 218 configurations that Zeus measured (NSDI '23), with P as measured, the mean error of the rate is 5 % on V100, 3 % on P100, 7 % on
+//! RTX 6000 and 13 % on A40, whose rates break down below half of P; not knowing of limits it would be 12, 4, 14 and 23 %.
 
 mod fit;
 mod step;
@@ -55,6 +60,9 @@ const RACK_UPLINK: f64 = 0.5;
 const RESIDENT_POWER: f64 = 0.04;
 /// σ: share of the power range that steady full work costs.
 const BUSY_POWER: f64 = 0.9;
+
+/// Part of its speed that a GPU keeps under whatever limit.
+const LEAST_SPEED: f64 = 0.01;
 
 /// How a workload runs.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -89,11 +97,8 @@ pub fn alone(w: &Workload, k: &Kind, gang: u32, spread: Spread) -> Option<Perfor
     }
     let step = Step::of(w, k);
     let seconds = step.seconds() + exchange_seconds(w, k, gang, spread);
-    Some(Performance {
-        rate: f64::from(gang) / seconds,
-        watts: watts(k, step.active_seconds() / seconds),
-        busy: step.gpu() / seconds,
-    })
+    let (speed, watts) = limited(k, watts(k, step.active_seconds() / seconds));
+    Some(Performance { rate: speed * f64::from(gang) / seconds, watts, busy: step.gpu() / seconds })
 }
 
 /// How `w` and `partner` run together on one GPU of kind `k`. `None` when their memory does not fit or the kind does not
@@ -106,12 +111,25 @@ pub fn beside(w: &Workload, partner: &Workload, k: &Kind) -> Option<Together> {
     let (one, two) = (Step::of(w, k), Step::of(partner, k));
     let (own_seconds, partner_seconds) = (contended(&one, &two), contended(&two, &one));
     let both = |one: f64, two: f64| (one / own_seconds + two / partner_seconds).min(1.0);
+    let (speed, watts) = limited(k, watts(k, both(one.active_seconds(), two.active_seconds())));
     Some(Together {
-        own: 1.0 / own_seconds,
-        partner: 1.0 / partner_seconds,
-        watts: watts(k, both(one.active_seconds(), two.active_seconds())),
+        own: speed / own_seconds,
+        partner: speed / partner_seconds,
+        watts,
         busy: both(one.gpu(), two.gpu()),
     })
+}
+
+/// What a kind's power limit makes of something that would draw `watts` without one: the part of its speed that is left, and its draw.
+#[must_use]
+pub fn limited(k: &Kind, watts: f64) -> (f64, f64) {
+    match k.power_limit {
+        Some(limit) if limit < watts => {
+            let left = (limit - k.idle_watts).max(0.0) / (watts - k.idle_watts).max(f64::MIN_POSITIVE);
+            (left.sqrt().max(LEAST_SPEED), limit)
+        }
+        _ => (1.0, watts),
+    }
 }
 
 /// The rate that no implementation of `w` on one GPU of kind `k` exceeds: all units at their published peak, arithmetic

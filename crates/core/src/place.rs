@@ -27,6 +27,8 @@ pub(crate) struct View<'a> {
     pub(crate) pairs: bool,
     /// Whether GPUs that the policy left free stay free.
     pub(crate) frugal: bool,
+    /// Whether the policy grants whole gangs, never shares of time.
+    pub(crate) whole: bool,
     /// Rounds since the last plan in which it simply went on.
     pub(crate) skipped_rounds: u32,
     pub(crate) jobs: &'a Jobs,
@@ -37,7 +39,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    fn plannable(&self, slot: Slot) -> bool {
+    pub(crate) fn plannable(&self, slot: Slot) -> bool {
         self.jobs.get(slot).plannable(self.now, self.usable)
     }
 
@@ -148,7 +150,7 @@ impl Placement {
             }
             let most = if spec.gang == 1 && view.pairs { view.cluster.kind(kind).max_jobs.min(2) } else { 1 };
             for &gpu in gpus {
-                if view.cluster.kind_of(gpu) != kind {
+                if view.cluster.kind_of(gpu) != view.cluster.sold_as(kind) {
                     return Err(PlaceError::Mixed(spec.id.0));
                 }
                 if !view.usable[gpu.index()] {

@@ -12,7 +12,7 @@
 //! - a node that has not been seen for longer than the lease has stopped its gangs by itself, and only then
 //!   are they given up (`survey`).
 
-use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem};
+use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem, Promise};
 use crate::estimate::{Estimates, RateQuery, RateRow};
 use crate::host::Shapes;
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
@@ -33,6 +33,7 @@ mod explain;
 mod messages;
 mod nodes;
 mod orders;
+mod power;
 mod problem;
 mod snapshot;
 mod status;
@@ -100,6 +101,8 @@ pub struct Scheduler {
     tenant_states: Vec<TenantState>,
     /// The month that budgets are counted in.
     month: Month,
+    /// The most that all GPUs together may draw.
+    power_budget: Option<f64>,
 
     /// Whether the problem has changed since it was last solved.
     changed: bool,
@@ -144,6 +147,7 @@ impl Scheduler {
             arrays: BTreeMap::new(),
             tenant_states: vec![TenantState::default(); tenants.len()],
             month: Month::default(),
+            power_budget: None,
             changed: false,
             outstanding: None,
             placed: true,
@@ -184,6 +188,7 @@ impl Scheduler {
             Input::Quota(name, quota) => self.set_quota(name, *quota, &mut out),
             Input::RemoveTenant { name, cancel } => self.remove_tenant(name, *cancel, &mut out),
             Input::Energy(joules) => self.metered(joules),
+            Input::PowerBudget(watts) => self.set_power_budget(*watts, &mut out),
             Input::Cluster(change) => self.change_cluster(change, &mut out),
             Input::Hold(job) => self.hold(*job, &mut out),
             Input::Release(job) => self.release(*job, &mut out),
@@ -407,12 +412,15 @@ impl Scheduler {
         let row = self.estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
         for (j, kind) in self.cluster.kinds().iter().enumerate() {
             let id = KindId(j as u16);
-            let allowed = (spec.kinds.is_empty() || spec.kinds.contains(&id))
+            let base = self.cluster.sold_as(id);
+            let allowed = (spec.kinds.is_empty() || spec.kinds.contains(&id) || spec.kinds.contains(&base))
                 && kind.memory_gib >= spec.needs.gpu_memory_gib
-                && self.shapes.enough(id, spec.gang, &spec.needs);
+                && self.shapes.enough(base, spec.gang, &spec.needs);
             let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
-            class.rates[j] = cell.map_or(0.0, |c| c.rate);
             class.spread_rates[j] = Spread::ALL.map(|spread| cell.map_or(0.0, |c| c.rate_at(spread)));
+            // A policy that does not know modes is never asked about them; a gang may still be in one, from before.
+            let cell = cell.filter(|_| self.policy.modes || !kind.is_mode());
+            class.rates[j] = cell.map_or(0.0, |c| c.rate);
             let blind = self.policy.ignores_speeds;
             class.seen_rates[j] = if blind { f64::from(u8::from(cell.is_some())) } else { class.rates[j] };
         }
@@ -556,7 +564,10 @@ impl Scheduler {
         let usable = self.usable();
         let mut placer = std::mem::take(&mut self.placer);
         let view = self.view(&usable);
-        let placement = Placement::check(placer.place(&view), &view);
+        let drafted = placer.place(&view);
+        let (plan, shed) = self.within_budget(drafted, &placer, &view, out);
+        let placement = Placement::check(plan, &view);
+        placer.refund_alone(shed.into_iter().map(|(slot, kind)| (self.jobs.get(slot).class, kind)));
         self.placer = placer;
         self.skipped_rounds = 0;
         match placement {
@@ -574,6 +585,7 @@ impl Scheduler {
             round_seconds: self.settings.round_seconds,
             pairs: self.policy.pairs,
             frugal: self.policy.energy_aware,
+            whole: self.policy.promises(Promise::Whole),
             skipped_rounds: self.skipped_rounds,
             jobs: &self.jobs,
             classes: &self.classes,

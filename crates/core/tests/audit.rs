@@ -250,6 +250,7 @@ fn entry(make: fn() -> Box<dyn Policy>) -> PolicyEntry {
         every_round: false,
         ignores_speeds: false,
         energy_aware: false,
+        modes: false,
         objective_degree: None,
         pairs: false,
         entitlement: Entitlement::Tenants,

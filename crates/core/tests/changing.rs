@@ -222,7 +222,7 @@ impl World {
                         self.drained.remove(&spec.name);
                     }
                 }
-                ClusterChange::CorrectKind { .. } => {}
+                ClusterChange::CorrectKind { .. } | ClusterChange::AddMode { .. } => {}
             }
         }
         // A node that has left is not asked any more, so its lease ends what runs there.

@@ -6,6 +6,8 @@
 mod attained;
 #[path = "conformance/draws.rs"]
 mod draws;
+#[path = "conformance/fair.rs"]
+mod fair;
 #[path = "conformance/liars.rs"]
 mod liars;
 #[path = "conformance/promises.rs"]

@@ -20,6 +20,8 @@ struct Draft {
 #[derive(Clone, Debug)]
 struct Scene {
     gpus: Vec<u32>,
+    /// The kind whose GPUs each kind takes: modes have none of their own.
+    sold_as: Vec<usize>,
     jobs: Vec<Draft>,
     kept: Vec<(f64, f64, f64)>,
     unused_off: bool,
@@ -43,12 +45,16 @@ fn scene() -> impl Strategy<Value = Scene> {
             Draft { floor: floor.map(|part| part * best), rates, watts, clock, held }
         });
         let kept = prop::collection::vec((0.3f64..1.0, 0.3f64..1.0, 40.0f64..350.0), n * n * k);
-        let gpus = prop::collection::vec(0u32..=2, k);
-        (gpus, prop::collection::vec(job, n), kept, any::<bool>()).prop_map(|(gpus, jobs, kept, unused_off)| Scene {
-            gpus,
-            jobs,
-            kept,
-            unused_off,
+        let gpus = prop::collection::vec((0u32..=2, prop::bool::weighted(0.3)), k);
+        (gpus, prop::collection::vec(job, n), kept, any::<bool>()).prop_map(|(gpus, jobs, kept, unused_off)| {
+            let is_mode = |j: usize| j > 0 && gpus[j].1;
+            Scene {
+                gpus: (0..gpus.len()).map(|j| if is_mode(j) { 0 } else { gpus[j].0 }).collect(),
+                sold_as: (0..gpus.len()).map(|j| if is_mode(j) { 0 } else { j }).collect(),
+                jobs,
+                kept,
+                unused_off,
+            }
         })
     })
 }
@@ -99,12 +105,16 @@ impl Scene {
         };
         let power = Power {
             idle_watts: vec![IDLE; k],
+            budget_watts: None,
+            epsilon: 0.0,
             unused_off: self.unused_off,
             users: self.jobs.iter().map(draw).collect(),
             pairs: power,
             sharing_now: Vec::new(),
         };
         let problem = Problem::new(Round(1), capacity, (0..n).map(user).collect(), rates).expect("sound");
+        let sold_as = self.sold_as.iter().map(|&j| KindId(j as u16)).collect();
+        let problem = problem.with_modes(sold_as).expect("sound");
         problem.with_pairs(pairs).expect("sound").with_power(power).expect("sound")
     }
 
@@ -113,8 +123,8 @@ impl Scene {
     }
 
     fn best(&self, l: usize) -> f64 {
-        let room = self.jobs[l].rates.iter().zip(&self.gpus).filter(|(_, m)| **m > 0);
-        room.map(|(r, _)| *r).fold(0.0, f64::max)
+        let room = (0..self.gpus.len()).filter(|&j| self.gpus[self.sold_as[j]] > 0);
+        room.map(|j| self.jobs[l].rates[j]).fold(0.0, f64::max)
     }
 
     fn stretch(&self, l: usize, rate: f64) -> f64 {
@@ -134,7 +144,7 @@ impl Scene {
     fn promise(&self) -> f64 {
         let mut largest = 1.0f64;
         for (l, job) in self.jobs.iter().enumerate() {
-            for j in (0..self.gpus.len()).filter(|&j| self.gpus[j] > 0) {
+            for j in (0..self.gpus.len()).filter(|&j| self.gpus[self.sold_as[j]] > 0) {
                 largest = largest.max(self.draw(job.watts[j]) * self.stretch(l, job.rates[j]));
             }
         }
@@ -148,7 +158,8 @@ impl Scene {
         let mut seat = |l: usize, rate: f64, watts: f64, j: usize| {
             served[l] = true;
             let job = &self.jobs[l];
-            let saving = match job.held == Some(j) {
+            let j = self.sold_as[j];
+            let saving = match job.held.map(|held| self.sold_as[held]) == Some(j) {
                 true => {
                     let lasts = (STEPS / job.rates[j]).clamp(60.0, 3600.0);
                     let cost = self.draw(job.watts[j]) * self.stretch(l, job.rates[j]);
@@ -190,23 +201,141 @@ impl Scene {
         rate_a / x.rates[j] + rate_b / y.rates[j] > 1.0 || together < alone(a, x) + alone(b, y)
     }
 
+    /// Whether somebody waits in every cheapest set of grants; none if it is too close to tell.
+    fn queues(&self) -> Option<bool> {
+        let n = self.jobs.len();
+        let least = self.cheapest(0, &mut self.gpus.clone(), &mut Vec::new(), &mut vec![false; n]);
+        let served = self.cheapest_of_all_served(0, &mut self.gpus.clone(), &mut Vec::new(), &mut vec![false; n]);
+        let close = 2e-3 * least.abs().max(1.0);
+        (!(served > least && served <= least + close)).then_some(served > least + close)
+    }
+
+    /// The least that grants cost which serve everybody from job `l` on.
+    fn cheapest_of_all_served(
+        &self,
+        l: usize,
+        free: &mut Vec<u32>,
+        grants: &mut Vec<Grant>,
+        taken: &mut Vec<bool>,
+    ) -> f64 {
+        self.search(l, free, grants, taken, &|scene, grants| {
+            let seats: usize =
+                grants.iter().map(|grant| if matches!(grant.members, Members::One(_)) { 1 } else { 2 }).sum();
+            if seats == scene.jobs.len() { scene.price(grants) } else { f64::INFINITY }
+        })
+    }
+
+    /// What all work costs in a plan over s rounds, as the head of `gogh/queue.rs` says; jobs that the plan leaves out cost a promise each.
+    fn plan_price(&self, grants: &[Grant]) -> f64 {
+        let work = |l: usize| {
+            let pace = self.jobs[l].floor.unwrap_or(self.best(l));
+            (STEPS / pace).clamp(1.0, 7.0 * 86_400.0)
+        };
+        let n = self.jobs.len();
+        let busy = |watts: f64| watts + IDLE;
+        let column = |members: Members, j: usize| match members {
+            Members::One(l) => {
+                let (l, job) = (l as usize, &self.jobs[l as usize]);
+                let back = if job.held == Some(j) { RESTART_SECONDS * busy(job.watts[j]) / work(l) } else { 0.0 };
+                busy(job.watts[j]) * self.stretch(l, job.rates[j]) + back
+            }
+            Members::Two(a, b) => {
+                let (a, b) = (a as usize, b as usize);
+                let (rate_a, rate_b, watts) = self.pair(a, b, j);
+                busy(watts) / 2.0 * (self.stretch(a, rate_a) + self.stretch(b, rate_b))
+            }
+        };
+        let mut largest = 1.0f64;
+        for j in (0..self.gpus.len()).filter(|&j| self.gpus[j] > 0) {
+            for a in 0..n {
+                largest = largest.max(column(Members::One(a as u32), j));
+                for b in (a + 1..n).filter(|&b| self.pays_in_queue(a, b, j)) {
+                    largest = largest.max(column(Members::Two(a as u32, b as u32), j));
+                }
+            }
+        }
+        let promise = 100.0 * largest;
+        let mut served = vec![false; n];
+        let mut cost = 0.0;
+        for grant in grants {
+            let j = grant.kind.index();
+            cost += column(grant.members, j);
+            let seats = match grant.members {
+                Members::One(l) => vec![(l as usize, self.jobs[l as usize].rates[j])],
+                Members::Two(a, b) => {
+                    let (rate_a, rate_b, _) = self.pair(a as usize, b as usize, j);
+                    vec![(a as usize, rate_a), (b as usize, rate_b)]
+                }
+            };
+            for (l, rate) in seats {
+                served[l] = true;
+                cost += promise * self.short(l, rate);
+            }
+        }
+        for (l, served) in served.into_iter().enumerate() {
+            let all = if self.jobs[l].floor.is_some() { 1.0 } else { 0.05 };
+            cost += if served { 0.0 } else { promise * (1.0 + all) };
+        }
+        cost
+    }
+
+    /// [`can_pay`](Self::can_pay) while jobs wait.
+    fn pays_in_queue(&self, a: usize, b: usize, j: usize) -> bool {
+        let (rate_a, rate_b, watts) = self.pair(a, b, j);
+        let (x, y) = (&self.jobs[a], &self.jobs[b]);
+        let half = (watts + IDLE) / 2.0;
+        let together = half * self.stretch(a, rate_a) + half * self.stretch(b, rate_b);
+        let alone = |l: usize, job: &Draft| (job.watts[j] + IDLE) * self.stretch(l, job.rates[j]);
+        rate_a / x.rates[j] + rate_b / y.rates[j] > 1.0 || together < alone(a, x) + alone(b, y)
+    }
+
+    /// The least that a plan costs which has the pairs of `begun`.
+    fn best_plan(&self, begun: &[Grant]) -> f64 {
+        let n = self.jobs.len();
+        let there: u32 = self.gpus.iter().sum();
+        let rounds = (n as u32).div_ceil(there.max(1));
+        let mut free: Vec<u32> = self.gpus.iter().map(|gpus| gpus * rounds).collect();
+        let (mut grants, mut taken) = (Vec::new(), vec![false; n]);
+        for grant in begun {
+            if let Members::Two(a, b) = grant.members {
+                free[grant.kind.index()] -= 1;
+                (taken[a as usize], taken[b as usize]) = (true, true);
+                grants.push(*grant);
+            }
+        }
+        self.search(0, &mut free, &mut grants, &mut taken, &|scene, grants| scene.plan_price(grants))
+    }
+
     /// The least that any grants cost.
     fn cheapest(&self, l: usize, free: &mut Vec<u32>, grants: &mut Vec<Grant>, taken: &mut Vec<bool>) -> f64 {
+        self.search(l, free, grants, taken, &|scene, grants| scene.price(grants))
+    }
+
+    /// The least price of all ways to go on from job `l`.
+    fn search(
+        &self,
+        l: usize,
+        free: &mut Vec<u32>,
+        grants: &mut Vec<Grant>,
+        taken: &mut Vec<bool>,
+        price: &dyn Fn(&Self, &[Grant]) -> f64,
+    ) -> f64 {
         if l == self.jobs.len() {
-            return self.price(grants);
+            return price(self, grants);
         }
         if taken[l] {
-            return self.cheapest(l + 1, free, grants, taken);
+            return self.search(l + 1, free, grants, taken, price);
         }
-        let mut least = self.cheapest(l + 1, free, grants, taken);
+        let mut least = self.search(l + 1, free, grants, taken, price);
         for j in 0..free.len() {
-            if free[j] == 0 {
+            let base = self.sold_as[j];
+            if free[base] == 0 {
                 continue;
             }
-            free[j] -= 1;
+            free[base] -= 1;
             let kind = KindId(j as u16);
             grants.push(Grant { kind, members: Members::One(l as u32), gangs: 1.0 });
-            least = least.min(self.cheapest(l + 1, free, grants, taken));
+            least = least.min(self.search(l + 1, free, grants, taken, price));
             grants.pop();
             for b in l + 1..self.jobs.len() {
                 if taken[b] || !self.can_pay(l, b, j) {
@@ -214,11 +343,11 @@ impl Scene {
                 }
                 taken[b] = true;
                 grants.push(Grant { kind, members: Members::Two(l as u32, b as u32), gangs: 1.0 });
-                least = least.min(self.cheapest(l + 1, free, grants, taken));
+                least = least.min(self.search(l + 1, free, grants, taken, price));
                 grants.pop();
                 taken[b] = false;
             }
-            free[j] += 1;
+            free[base] += 1;
         }
         least
     }
@@ -230,11 +359,12 @@ fn allocate(name: &str, problem: &Problem) -> Allocation {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { max_global_rejects: 20_000, ..ProptestConfig::with_cases(400) })]
 
-    /// The program's answer is the best there is, and its objective is what its grants cost.
+    /// Where everybody is served, the program's answer is the best there is, and its objective is what its grants cost.
     #[test]
     fn gogh_is_as_cheap_as_brute_force(scene in scene()) {
+        prop_assume!(scene.queues() == Some(false));
         let problem = scene.problem();
         let answer = allocate("gogh", &problem);
         let cost = scene.price(answer.grants());
@@ -246,9 +376,21 @@ proptest! {
         prop_assert!(-bound.upper <= least + 1e-6 * least.abs().max(1.0), "the bound {} is above {least}", -bound.upper);
     }
 
-    /// Looking ahead never costs more than taking one job after another.
+    /// Where jobs wait, the pairs that it runs now are those of a best plan for the whole queue. (Which mode a bundle is in is decided bundle by
+    /// bundle, so plans are compared where there are none.)
+    #[test]
+    fn gogh_begins_with_pairs_of_a_best_plan(scene in scene()) {
+        prop_assume!(scene.queues() == Some(true));
+        prop_assume!(scene.sold_as.iter().enumerate().all(|(j, base)| j == *base));
+        let answer = allocate("gogh", &scene.problem());
+        let (least, ours) = (scene.best_plan(&[]), scene.best_plan(answer.grants()));
+        prop_assert!(ours <= least * 1.006, "a plan costs {least}, and {ours} with {:?}", answer.grants());
+    }
+
+    /// Looking ahead never costs more than taking one job after another, where nobody has to wait.
     #[test]
     fn gogh_is_no_dearer_than_greed(scene in scene()) {
+        prop_assume!(scene.queues() == Some(false));
         let problem = scene.problem();
         let (program, greed) = (allocate("gogh", &problem), allocate("energy-greedy", &problem));
         let (program, greed) = (scene.price(program.grants()), scene.price(greed.grants()));
@@ -261,6 +403,7 @@ proptest! {
 fn promises_decide_about_company() {
     let scene = |floor: f64| Scene {
         gpus: vec![2],
+        sold_as: vec![0],
         jobs: vec![
             Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None },
             Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None },
@@ -281,7 +424,13 @@ fn promises_decide_about_company() {
 fn doubt_is_worth_a_trial() {
     let trial = |steps_left: f64, standard_error: f64| {
         let job = Draft { rates: vec![10.0, 9.0], watts: vec![100.0, 100.0], floor: None, clock: false, held: Some(0) };
-        let scene = Scene { gpus: vec![2, 2], jobs: vec![job], kept: vec![(0.1, 0.1, 120.0); 2], unused_off: true };
+        let scene = Scene {
+            gpus: vec![2, 2],
+            sold_as: vec![0, 1],
+            jobs: vec![job],
+            kept: vec![(0.1, 0.1, 120.0); 2],
+            unused_off: true,
+        };
         let mut problem = scene.problem();
         problem.users[0].steps_left = steps_left;
         let mut power = problem.power.clone().expect("set");

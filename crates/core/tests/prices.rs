@@ -11,7 +11,7 @@
 #[expect(dead_code, reason = "the conformance suite draws more kinds of problems than prices are about")]
 mod draws;
 
-use arles_core::allocate::{Allocation, Entitlement, POLICIES, PolicyEntry, Problem, Promise, find_policy};
+use arles_core::allocate::{Allocation, Entitlement, POLICIES, PolicyEntry, Power, Problem, Promise, find_policy};
 use draws::{Draft, build, with_floors, with_pairs};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -176,6 +176,8 @@ fn the_table_says_how_an_objective_counts_gpus() {
     let mut runner = TestRunner::deterministic();
     for _ in 0..60 {
         let problem = problem().new_tree(&mut runner).expect("a problem").current();
+        let power = Power::uniform(&problem);
+        let problem = problem.with_power(power).expect("sound");
         for entry in POLICIES.iter().filter(|entry| !entry.promises(Promise::Whole)) {
             let whole = ask(entry, &problem);
             for parts in [2u32, 10] {
@@ -198,6 +200,12 @@ fn in_parts(problem: &Problem, parts: u32) -> Problem {
     let mut counted = problem.clone();
     counted.capacity.iter_mut().for_each(|m| *m *= f64::from(parts));
     counted.hourly_cost.iter_mut().for_each(|cost| *cost /= f64::from(parts));
+    // A part draws a part.
+    if let Some(power) = &mut counted.power {
+        power.idle_watts.iter_mut().for_each(|watts| *watts /= f64::from(parts));
+        power.users.iter_mut().flat_map(|user| &mut user.watts).for_each(|watts| *watts /= f64::from(parts));
+        power.pairs.iter_mut().for_each(|pair| pair.watts /= f64::from(parts));
+    }
     counted.users.iter_mut().for_each(|user| user.gang *= parts);
     counted
 }

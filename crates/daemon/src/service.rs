@@ -96,6 +96,8 @@ pub struct Options {
     pub accept_clock: bool,
     /// What a tenant sees of measurements.
     pub estimates: SharedEstimates,
+    /// Where the engine's figures of energy come from, in words.
+    pub energy_source: String,
     /// The term that this daemon leads in, where others stand by.
     pub term: Option<Arc<Term>>,
 }
@@ -146,6 +148,7 @@ impl Default for Options {
             retention: Retention::default(),
             accept_clock: false,
             estimates: SharedEstimates::default(),
+            energy_source: String::new(),
             term: None,
         }
     }

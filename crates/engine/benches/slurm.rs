@@ -103,7 +103,7 @@ fn start_and_move(slurm: &RealSlurm, engine: &mut Slurm, id: u64) -> (f64, f64) 
     slurm.text(&[&BATCH[..], &["--hold", "--comment", "arles"]].concat());
     engine.survey(now(), now()).expect("it answers");
     let arrival = engine.intake().seen().arrivals.pop().expect("it waits");
-    let program = Program { external: Some(arrival.external()), ..Program::default() };
+    let program = Program { external: Some(arrival.external.clone()), ..Program::default() };
     let spec = JobSpec { id: JobId(id), program: Some(Arc::new(program)), ..JobSpec::default() };
     engine.add_job(now(), &LiveJob { spec, steps_done: 0.0 }).expect("it answers");
     let heard = |engine: &mut Slurm, wanted: fn(&GangEvent) -> bool| {

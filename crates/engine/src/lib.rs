@@ -5,20 +5,26 @@
 //!
 //! - [`Virtual`]: the simulator's world behind the trait, in this process;
 //! - [`Local`]: this machine, its GPUs and programs as processes;
+//! - [`Slurm`] and [`Kubernetes`]: clusters that these run, where arles decides;
 //! - [`serve`] puts a virtual cluster into a process of its own, and [`Remote`] is the way there.
 
 pub mod contract;
+pub mod intake;
+pub mod kubernetes;
 mod local;
 mod log;
+mod order;
 mod remote;
 mod serve;
 pub mod slurm;
 mod virtual_cluster;
 mod wire;
 
+pub use kubernetes::{Kubernetes, KubernetesOptions};
 pub use local::{
-    Card, CardUser, GpuMeter, GpuReading, GpuTrouble, Inventory, Local, LocalOptions, Nominal, Nvidia, OutputLimits,
-    PowerLimit, Recorded, RecordedReading, SHIM_VARIABLE, Sharing, put_back_left_over, shim,
+    Card, CardLimits, CardUser, GpuMeter, GpuReading, GpuTrouble, Inventory, Local, LocalOptions, MigLayout, Nominal,
+    Nvidia, OutputLimits, PartOf, PowerLimit, PowerLimiter, Recorded, RecordedReading, SHIM_VARIABLE, Sharing, Slices,
+    put_back_left_over, shim, unmake_left_over,
 };
 pub use log::{LogEvent, LogLine};
 pub use remote::Remote;

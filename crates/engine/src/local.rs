@@ -18,6 +18,7 @@ mod alone;
 mod cgroup;
 mod launch;
 mod meter;
+mod mig;
 mod mps;
 mod nvidia;
 mod output;
@@ -25,14 +26,18 @@ mod power_limit;
 mod process;
 mod shim;
 mod tree;
+mod tuning;
 
 pub use meter::{GpuMeter, GpuReading, GpuTrouble, Nominal, Recorded, RecordedReading};
+pub use mig::{MigLayout, Slices, unmake_left_over};
 pub use mps::Sharing;
-pub use nvidia::{Card, CardUser, Inventory, Nvidia};
+pub use nvidia::{Card, CardUser, Inventory, Nvidia, PartOf};
 pub use output::OutputLimits;
 pub use power_limit::{PowerLimit, put_back_left_over};
 pub use shim::{SHIM_VARIABLE, shim};
+pub use tuning::{CardLimits, PowerLimiter};
 
+use crate::order;
 use alone::Alone;
 use arles_core::engine::{
     Engine, EngineError, EngineReport, JobMeter, JobOutput, KindMeter, LiveJob, LostGpu, Mandate, Meters, OrderReply,
@@ -52,6 +57,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
+use tuning::Tuning;
 
 /// Exit code of a program that was asked to make room and did.
 const PREEMPTED: i32 = 85;
@@ -168,6 +174,7 @@ pub struct Local {
     /// When old output was last looked for.
     pruned: Time,
     meter: Box<dyn GpuMeter>,
+    tuning: Tuning,
     jobs: BTreeMap<JobId, LocalJob>,
     /// Jobs that are over, and jobs that were never made known and got orders nevertheless.
     past: BTreeMap<JobId, LocalJob>,
@@ -211,6 +218,7 @@ impl Local {
             pruned: Time::ZERO,
             cluster,
             meter,
+            tuning: Tuning::new(None),
             jobs: BTreeMap::new(),
             past: BTreeMap::new(),
             barred: BTreeMap::new(),
@@ -224,6 +232,13 @@ impl Local {
         // Whoever does not have the folder yet is told so at every call.
         let _ = local.hold();
         Ok(local)
+    }
+
+    /// The same with GPUs whose power limits can be set: gangs run in modes.
+    #[must_use]
+    pub fn with_limiter(mut self, limiter: Box<dyn PowerLimiter>) -> Self {
+        self.tuning = Tuning::new(Some(limiter));
+        self
     }
 
     /// Takes the folder, if it is free, and what an earlier engine left there.
@@ -284,6 +299,7 @@ impl Local {
         for job in jobs {
             self.look_after(now, job);
         }
+        self.tune();
         now
     }
 
@@ -335,35 +351,14 @@ impl Local {
         self.news.push(GangReport { exit_code: code, ..GangReport::new(id, fence, event) });
     }
 
-    /// Why a gang cannot be started, whoever else is there.
+    /// Why a gang cannot be started.
     fn why_not(&self, start: &Start) -> Option<String> {
-        let (job, kinds, gpus) = (start.job.0, self.cluster.kinds().len(), self.cluster.gpus());
-        let live = &self.jobs[&start.job].live;
-        if start.kind.index() >= kinds {
-            return Some(format!("job {job} was ordered onto {}, and there are {kinds} kinds here", start.kind));
+        let (job, live) = (start.job.0, &self.jobs[&start.job].live);
+        let submit = "this engine runs programs: submit one with 'arles submit -- COMMAND'";
+        if let Some(why) = order::nonsense(start, live, &self.cluster, submit) {
+            return Some(why);
         }
-        if live.spec.program.is_none() {
-            return Some(format!(
-                "job {job} has no program; this engine runs programs: submit one with 'arles submit -- COMMAND'"
-            ));
-        }
-        if live.steps_done.is_nan() || live.steps_done < 0.0 {
-            return Some(format!("job {job} is to go on from {} steps; expected 0 or more", live.steps_done));
-        }
-        if start.gpus.is_empty() || start.gpus.len() != live.spec.gang as usize {
-            let (gang, ordered) = (live.spec.gang, start.gpus.len());
-            return Some(format!("job {job} needs a gang of {gang} and was ordered onto {ordered} GPUs"));
-        }
-        for (i, &gpu) in start.gpus.iter().enumerate() {
-            if gpu.index() >= gpus || self.cluster.node(self.cluster.node_of(gpu)).removed {
-                return Some(format!("{gpu} was ordered for job {job} and is not here"));
-            }
-            if self.cluster.kind_of(gpu) != start.kind || start.gpus[..i].contains(&gpu) {
-                return Some(format!(
-                    "{gpu} was ordered for job {job} twice, or is of another kind than {}",
-                    start.kind
-                ));
-            }
+        for &gpu in &start.gpus {
             let mut others = self.holders(gpu).filter(|other| *other != start.job);
             let Some(other) = others.next() else { continue };
             let alone = others.next().is_none();
@@ -397,6 +392,7 @@ impl Local {
             return Err(format!("job {} is not known here; make it known before its orders", start.job.0));
         };
         if job.running().is_some_and(|gang| gang.process.record.fence == start.fence) {
+            self.retune(now, start);
             return Ok(Some(GangReport::new(start.job, start.fence, GangEvent::Started)));
         }
         // It ran and has ended, perhaps before anybody was told that it began. Whoever heard a refusal would start it a second time.
@@ -419,19 +415,40 @@ impl Local {
         }
         self.count(now);
         let process = self.launch(now, start)?;
-        for gpu in &start.gpus {
-            let partners: Vec<JobId> = self.holders(*gpu).collect();
-            for partner in partners {
-                if let Some(gang) = self.jobs.get_mut(&partner).and_then(|job| job.gang.as_mut()) {
-                    gang.undisturbed = now;
-                }
-            }
-        }
+        self.disturb(now, &start.gpus);
         let job = self.jobs.get_mut(&start.job).expect("looked at before");
         job.rate = 0.0;
         job.gang = Some(Gang { process, kill_at: None, ended: None, counted: None, undisturbed: now });
         self.shown.insert(start.job);
+        self.tune();
         Ok(Some(GangReport::new(start.job, start.fence, GangEvent::Started)))
+    }
+
+    /// A gang that runs goes on in another mode of its kind.
+    fn retune(&mut self, now: Time, start: &Start) {
+        let Some(gang) = self.jobs.get_mut(&start.job).and_then(|job| job.gang.as_mut()) else { return };
+        let record = &gang.process.record;
+        let mode = start.kind.index() < self.cluster.kinds().len()
+            && self.cluster.sold_as(start.kind) == self.cluster.sold_as(record.kind);
+        // Where it cannot be noted it stays in the mode that it is in: the next engine would not know.
+        if !mode || record.kind == start.kind || gang.process.runs_as(start.kind).is_err() {
+            return;
+        }
+        self.count(now);
+        self.disturb(now, &start.gpus);
+        self.tune();
+    }
+
+    /// Whoever runs on these GPUs is measured anew from here on.
+    fn disturb(&mut self, now: Time, gpus: &[GpuId]) {
+        for &gpu in gpus {
+            let holders: Vec<JobId> = self.holders(gpu).collect();
+            for holder in holders {
+                if let Some(gang) = self.jobs.get_mut(&holder).and_then(|job| job.gang.as_mut()) {
+                    gang.undisturbed = now;
+                }
+            }
+        }
     }
 
     fn stop(&mut self, now: Time, id: JobId, fence: Fence) -> Option<GangReport> {
@@ -524,6 +541,12 @@ impl Local {
             .filter_map(|(&id, job)| Some((id, job.running()?.process.record.gpus.first().copied()?)))
             .map(|(id, gpu)| (id, self.holders(gpu).find(|other| *other != id)))
             .collect();
+        let modes: BTreeMap<JobId, _> = self
+            .jobs
+            .iter()
+            .filter_map(|(&id, job)| Some((id, &job.running()?.process.record)))
+            .filter_map(|(id, record)| Some((id, self.mode_in_force(record.kind, &record.gpus)?)))
+            .collect();
         let workloads: BTreeMap<JobId, _> = self.jobs.iter().map(|(&id, job)| (id, job.live.spec.workload)).collect();
         for (&id, job) in &mut self.jobs {
             let Some(gang) = job.gang.as_mut().filter(|gang| gang.ended.is_none() && gang.kill_at.is_none()) else {
@@ -538,16 +561,14 @@ impl Local {
             }
             gang.counted = Some((reached, later, now));
             job.rate = (reached - steps) / seconds;
-            if gang.undisturbed > read {
-                continue;
-            }
+            let Some(&kind) = modes.get(&id).filter(|_| gang.undisturbed <= read) else { continue };
             let record = &gang.process.record;
             let partner = partners.get(&id).copied().flatten().and_then(|other| workloads.get(&other).copied());
             let ask = RateQuery { workload: job.live.spec.workload, gang: job.live.spec.gang, partner };
             let watts = record.gpus.iter().map(|gpu| f64::from(self.watts[gpu.index()])).sum::<f64>();
             found.push(Observation {
                 ask,
-                kind: record.kind,
+                kind,
                 spread: record.spread,
                 rate: job.rate,
                 watts: if self.meter.measures() { watts / record.gpus.len() as f64 } else { 0.0 },

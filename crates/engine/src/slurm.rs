@@ -2,7 +2,7 @@
 //!
 //! Jobs wait in Slurm's queue, held. Arles pins the next one to its nodes and releases it; to make room, it requeues a job held, with the grace that Slurm
 //! gives every job (SIGTERM, then SIGKILL after KillWait). Two sorts of jobs are treated alike: those that users submitted with `sbatch`
-//! (`slurm/intake.rs`), and those that were submitted to arles, which this engine submits to Slurm (`slurm/program.rs`).
+//! (`slurm/arrival.rs`), and those that were submitted to arles, which this engine submits to Slurm (`slurm/program.rs`).
 //!
 //! - **The queue is the truth.** Everything that must be known after a crash is in Slurm's own records: a job's mark says whose it is, which gang
 //!   it was released for, and on which GPUs. What a look shows decides the next step, however it came about.
@@ -12,24 +12,33 @@
 //!
 //! Must never: change a job that is not arles' by its mark, release a job that still has GPUs, or call a gang gone whose job could still start.
 
-mod account;
+pub(crate) mod account;
+mod arrival;
 mod controller;
+mod devices;
 mod entry;
 mod gang;
-mod intake;
 mod look;
 mod mark;
-mod program;
+mod metrics;
+pub(crate) mod program;
 mod record;
 mod rest;
+mod shares;
 mod show;
+mod suit;
+mod term;
 pub mod tools;
+mod watch;
 
 pub use controller::Calls;
-pub use intake::{Arrival, Intake, Seen};
-pub use mark::Wishes;
+pub use metrics::{EnergySource, MetricsMeter};
+pub use shares::share_weights;
+pub use watch::{Watch, WatchedJob, WatchedRun};
 
+use crate::intake::Intake;
 use crate::local::GpuMeter;
+use crate::order;
 use account::Account;
 use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, Meters, OrderReply};
 use arles_core::scheduler::{Fence, GangEvent, GangReport, Order, Start, Survey};
@@ -88,6 +97,8 @@ pub struct SlurmOptions {
     pub logs: PathBuf,
     /// Told to these programs on top of their own environment.
     pub environment: BTreeMap<String, String>,
+    /// Folder in which dcgm-exporter finds which job has which GPU: a folder for each node in it.
+    pub job_mapping: Option<PathBuf>,
     /// Seconds between two looks at the queue while nothing is under way.
     pub poll_seconds: f64,
     /// Which jobs are taken.
@@ -103,6 +114,10 @@ pub struct Slurm {
     options: SlurmOptions,
     controller: Controller,
     journal: String,
+    /// The term that its driver leads in.
+    term: u64,
+    /// A later one that was seen: then nothing is done any more.
+    later_term: Option<u64>,
     cluster: Cluster,
     account: Account,
     jobs: BTreeMap<JobId, Entry>,
@@ -119,6 +134,10 @@ pub struct Slurm {
     /// Jobs that arles cancelled, by their names in Slurm: what is left of them is not shown.
     cancelled: BTreeSet<String>,
     looked: Option<Instant>,
+    /// Numbers of devices on their nodes, by GPU.
+    devices: Vec<u32>,
+    /// What was last written for dcgm-exporter.
+    mapped: devices::DeviceUsers,
     own_user: f64,
     /// Whether the driver has said which jobs there are.
     synced: bool,
@@ -133,9 +152,12 @@ impl Slurm {
         let (user, token) = options.token.clone().unzip();
         let rest = options.rest.as_deref().map(|address| Rest::new(address, user, token)).transpose()?;
         let own_user = f64::from(rustix::process::getuid().as_raw());
+        options.job_mapping.as_deref().inspect(|folder| devices::clear_mapping(folder));
         Ok(Self {
             controller: Controller::new(rest, options.conf.clone()),
             journal: "none".into(),
+            term: 0,
+            later_term: None,
             account: Account::new(meter, &cluster),
             cluster,
             jobs: BTreeMap::new(),
@@ -143,11 +165,13 @@ impl Slurm {
             barred: BTreeMap::new(),
             queue: Queue::default(),
             nodes: Vec::new(),
-            intake: Intake::default(),
+            intake: Intake::new("Slurm"),
             news: Vec::new(),
             shown: BTreeSet::new(),
             cancelled: BTreeSet::new(),
             looked: None,
+            devices: Vec::new(),
+            mapped: devices::DeviceUsers::new(),
             own_user,
             synced: false,
             options,
@@ -181,7 +205,7 @@ impl Slurm {
             }
         }
         let jobs = &mut self.jobs;
-        self.account.count(now, &self.cluster, &holders, |job, charge, seconds| {
+        self.account.count(now, &self.cluster, &self.devices, &holders, |job, charge, seconds| {
             if let Some(entry) = jobs.get_mut(&job) {
                 entry.charge.add(&charge);
                 entry.gpu_seconds += seconds;
@@ -191,34 +215,14 @@ impl Slurm {
 
     /// Why a gang cannot be started, whatever Slurm says.
     fn why_not(&self, start: &Start) -> Option<String> {
-        let (job, kinds, gpus) = (start.job.0, self.cluster.kinds().len(), self.cluster.gpus());
-        let live = &self.jobs[&start.job].live;
-        if start.kind.index() >= kinds {
-            return Some(format!("job {job} was ordered onto {}, and there are {kinds} kinds here", start.kind));
-        }
-        if live.spec.program.is_none() {
-            return Some(format!("job {job} has no program; submit one with 'sbatch' or 'arles submit -- COMMAND'"));
-        }
-        if live.steps_done.is_nan() || live.steps_done < 0.0 {
-            return Some(format!("job {job} is to go on from {} steps; expected 0 or more", live.steps_done));
-        }
-        if start.gpus.is_empty() || start.gpus.len() != live.spec.gang as usize {
-            let (gang, ordered) = (live.spec.gang, start.gpus.len());
-            return Some(format!("job {job} needs a gang of {gang} and was ordered onto {ordered} GPUs"));
-        }
-        for (i, &gpu) in start.gpus.iter().enumerate() {
-            if gpu.index() >= gpus || self.cluster.node(self.cluster.node_of(gpu)).removed {
-                return Some(format!("{gpu} was ordered for job {job} and is not here"));
-            }
-            if self.cluster.kind_of(gpu) != start.kind || start.gpus[..i].contains(&gpu) {
-                let kind = start.kind;
-                return Some(format!("{gpu} was ordered for job {job} twice, or is of another kind than {kind}"));
-            }
-            if let Some(other) = self.holder(gpu).filter(|other| *other != start.job) {
-                return Some(format!("{gpu} was ordered for job {job}, and job {} has it", other.0));
-            }
-        }
-        None
+        let (job, live) = (start.job.0, &self.jobs[&start.job].live);
+        let submit = "submit one with 'sbatch' or 'arles submit -- COMMAND'";
+        order::nonsense(start, live, &self.cluster, submit).or_else(|| {
+            start.gpus.iter().find_map(|&gpu| {
+                let other = self.holder(gpu).filter(|other| *other != start.job)?;
+                Some(format!("{gpu} was ordered for job {job}, and job {} has it", other.0))
+            })
+        })
     }
 
     fn holder(&self, gpu: GpuId) -> Option<JobId> {
@@ -348,7 +352,13 @@ impl Engine for Slurm {
         if !mandate.journal.is_empty() {
             self.journal = mandate.journal.split_whitespace().collect();
         }
-        Ok(())
+        self.term = mandate.term;
+        self.later_term = self.later_term.filter(|later| *later > self.term);
+        self.obey()
+    }
+
+    fn deposed(&self) -> bool {
+        self.later_term.is_some()
     }
 
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
@@ -366,7 +376,11 @@ impl Engine for Slurm {
 
     fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
         self.look(now, true)?;
+        if self.nodes.is_empty() {
+            self.nodes = self.controller.nodes()?;
+        }
         live.iter().for_each(|job| self.admit(job));
+        self.take_over()?;
         let named: BTreeSet<JobId> = live.iter().map(|job| job.spec.id).collect();
         let over: Vec<JobId> = self.jobs.keys().copied().filter(|job| !named.contains(job)).collect();
         self.count(now);
@@ -381,12 +395,14 @@ impl Engine for Slurm {
     }
 
     fn add_job(&mut self, now: Time, job: &LiveJob) -> Result<(), EngineError> {
+        self.obey()?;
         self.count(now);
         self.admit(job);
         self.follow(job.spec.id)
     }
 
     fn remove_job(&mut self, now: Time, job: JobId) -> Result<Option<JobMeter>, EngineError> {
+        self.obey()?;
         self.count(now);
         let before =
             self.past.get(&job).filter(|past| past.gpu_seconds > 0.0 || past.outcome.is_some()).map(Entry::meter);
@@ -397,6 +413,7 @@ impl Engine for Slurm {
     }
 
     fn apply(&mut self, now: Time, order: &Order) -> Result<OrderReply, EngineError> {
+        self.obey()?;
         self.count(now);
         match order {
             Order::Start(start) => self.start(start),
@@ -407,6 +424,7 @@ impl Engine for Slurm {
     }
 
     fn poll(&mut self, now: Time) -> Result<Vec<GangReport>, EngineError> {
+        self.obey()?;
         if self.is_due() {
             self.look(now, false)?;
             self.follow_all(now)?;

@@ -4,14 +4,14 @@
 mod machine;
 
 use arles_core::engine::{Engine, LiveJob, OrderReply};
-use arles_core::scheduler::{GangEvent, GangState};
-use arles_core::{Cluster, Program, Time, Work};
+use arles_core::scheduler::{GangEvent, GangState, Order};
+use arles_core::{Cluster, KindId, Library, Program, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
-use arles_engine::{Local, LocalOptions, Nominal, Recorded};
+use arles_engine::{Local, LocalOptions, Nominal, PowerLimiter, Recorded};
 use machine::{cluster, folder, job_of, open, options, shell, told};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A step a unit, by the clock, so that a busy machine does not make it slower: counts on from where it was, and writes down how far it is.
@@ -75,11 +75,7 @@ impl Testbed for RealTime {
     }
 
     fn program(&self, id: u64, gang: u32, seconds: f64, exit_code: i32) -> LiveJob {
-        let mut job = self.job(id, gang, seconds);
-        let mut program = (**job.spec.program.as_ref().expect("it is one")).clone();
-        program.command.push(exit_code.to_string());
-        job.spec.program = Some(Arc::new(program));
-        job
+        contract::ending_with(self.job(id, gang, seconds), exit_code)
     }
 
     fn now(&self) -> Time {
@@ -248,5 +244,114 @@ fn all_that_a_card_counted_is_charged_to_somebody() {
     assert!((charged - used).abs() < 1e-6 * counted, "{charged} J are the job's, {used} J were used");
     assert!(charged > 3000.0, "it computed: {charged} J");
     engine.sync_jobs(at(counts.len() + 1), &[]).expect("it ends what it started");
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// Remembers what limits it was told, in place of a card; refuses the second GPU.
+#[derive(Clone, Default)]
+struct Limits(Arc<Mutex<BTreeMap<String, f64>>>);
+
+impl PowerLimiter for Limits {
+    fn limit(&mut self, device: &str, watts: Option<f64>) -> Result<(), String> {
+        let mut limits = self.0.lock().expect("nobody panics");
+        match watts {
+            Some(_) if device == "1" => return Err("this card takes no limit".into()),
+            Some(watts) => limits.insert(device.to_owned(), watts),
+            None => limits.remove(device),
+        };
+        Ok(())
+    }
+}
+
+impl Limits {
+    fn of(&self, device: &str) -> Option<f64> {
+        self.0.lock().expect("nobody panics").get(device).copied()
+    }
+}
+
+const A100_250W: KindId = KindId(2);
+const A100_200W: KindId = KindId(3);
+
+fn limited_cluster() -> Cluster {
+    let modes = ["a100@250W", "a100@200W"].map(|mode| Library::builtin().any_kind(mode).expect("a limit"));
+    cluster().with_modes(&modes).expect("it has a100s")
+}
+
+fn start_as(mode: KindId, job: u64, gpu: u32) -> Order {
+    match start(job, job, &[gpu], 60.0) {
+        Order::Start(start) => Order::Start(arles_core::scheduler::Start { kind: mode, ..start }),
+        stop @ Order::Stop { .. } => stop,
+    }
+}
+
+/// Looks until a gang was measured, in the mode that it then was in.
+fn observed(engine: &mut Local, from: f64, job: u64) -> KindId {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(60) {
+        let now = Time::from_seconds(from + began.elapsed().as_secs_f64());
+        let seen = engine.survey(now, now).expect("it answers").observations;
+        if let Some(seen) = seen.iter().find(|seen| seen.job == Some(arles_core::JobId(job))) {
+            return seen.kind;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("job {job} was never measured");
+}
+
+#[test]
+fn a_gang_runs_under_the_limit_of_its_mode_and_goes_on_under_another() {
+    let (folder, limits) = (folder(), Limits::default());
+    let counting = "i=0; while :; do i=$((i+1)); echo $i >\"$ARLES_STEPS_FILE\"; sleep 0.05; done";
+    let job = job_of(1, 1, shell(counting));
+    let now = Time::from_seconds(1.0);
+    let open = || {
+        let engine = Local::open(limited_cluster(), options(&folder), Box::new(Nominal)).expect("ours");
+        engine.with_limiter(Box::new(limits.clone()))
+    };
+    let mut engine = open();
+    engine.add_job(now, &job).expect("it answers");
+    engine.apply(now, &start_as(A100_250W, 1, 0)).expect("it answers");
+    assert_eq!(limits.of("0"), Some(250.0));
+    assert_eq!(observed(&mut engine, 1.0, 1), A100_250W);
+    let places = engine.survey(now, now).expect("it answers").survey.gangs;
+
+    let told_again = engine.apply(now, &start_as(A100_200W, 1, 0)).expect("it answers");
+    assert!(
+        matches!(&told_again, OrderReply::Reported(report) if report.event == GangEvent::Started),
+        "{told_again:?}"
+    );
+    assert_eq!(limits.of("0"), Some(200.0));
+    let after = engine.survey(now, now).expect("it answers").survey.gangs;
+    assert_eq!((places.len(), after.len(), after[0].fence), (1, 1, places[0].fence), "the same gang");
+
+    // Killed, with the limit put back: who adopts the gang puts its GPU under it again.
+    drop(engine);
+    limits.0.lock().expect("nobody panics").clear();
+    let mut engine = open();
+    engine.sync_jobs(now, std::slice::from_ref(&job)).expect("it answers");
+    assert_eq!(limits.of("0"), Some(200.0));
+    assert_eq!(observed(&mut engine, 100.0, 1), A100_200W);
+
+    engine.apply(now, &stop(1, 1)).expect("it answers");
+    told(&mut engine, [1]);
+    engine.poll(Time::from_seconds(900.0)).expect("it answers");
+    assert_eq!(limits.of("0"), None, "a card that nobody holds is as sold");
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn what_is_measured_on_a_card_that_takes_no_limit_counts_as_measured_without_one() {
+    let (folder, limits) = (folder(), Limits::default());
+    let counting = "i=0; while :; do i=$((i+1)); echo $i >\"$ARLES_STEPS_FILE\"; sleep 0.05; done";
+    let now = Time::from_seconds(1.0);
+    let mut engine = Local::open(limited_cluster(), options(&folder), Box::new(Nominal))
+        .expect("ours")
+        .with_limiter(Box::new(limits.clone()));
+    engine.add_job(now, &job_of(1, 1, shell(counting))).expect("it answers");
+    let told = engine.apply(now, &start_as(A100_250W, 1, 1)).expect("it answers");
+    assert!(matches!(&told, OrderReply::Reported(report) if report.event == GangEvent::Started), "{told:?}");
+    assert_eq!(limits.of("1"), None);
+    assert_eq!(observed(&mut engine, 1.0, 1), KindId(0));
+    engine.remove_job(Time::from_seconds(900.0), arles_core::JobId(1)).expect("it answers");
     std::fs::remove_dir_all(folder).expect("ours");
 }

@@ -7,7 +7,8 @@ use arles_core::engine::{Engine, LiveJob, Mandate, OrderReply};
 use arles_core::scheduler::{GangEvent, GangState};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, Program, Script, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
-use arles_engine::slurm::{Arrival, Canary, tools};
+use arles_engine::intake::Arrival;
+use arles_engine::slurm::{Canary, Watch, tools};
 use arles_engine::{Nominal, Slurm, SlurmOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,11 +79,7 @@ impl Testbed for Bed<'_> {
     }
 
     fn program(&self, id: u64, gang: u32, seconds: f64, exit_code: i32) -> LiveJob {
-        let mut job = self.job(id, gang, seconds);
-        let mut program = (**job.spec.program.as_ref().expect("it is one")).clone();
-        program.command.push(exit_code.to_string());
-        job.spec.program = Some(Arc::new(program));
-        job
+        contract::ending_with(self.job(id, gang, seconds), exit_code)
     }
 
     fn now(&self) -> Time {
@@ -162,7 +159,7 @@ fn told(engine: &mut Slurm, job: u64) -> GangEvent {
 }
 
 fn taken(arrival: &Arrival, id: u64) -> LiveJob {
-    let program = Program { external: Some(arrival.external()), ..Program::default() };
+    let program = Program { external: Some(arrival.external.clone()), ..Program::default() };
     let spec = JobSpec { id: JobId(id), gang: arrival.gang, program: Some(Arc::new(program)), ..JobSpec::default() };
     LiveJob { spec, steps_done: 0.0 }
 }
@@ -193,10 +190,10 @@ fn marked_jobs_are_offered_and_others_are_never_touched() {
     let mut engine = led(&slurm);
     engine.sync_jobs(now(), &[]).expect("it answers");
     let arrivals = engine.intake().seen().arrivals;
-    let names: Vec<&str> = arrivals.iter().map(|arrival| arrival.slurm.as_str()).collect();
+    let names: Vec<&str> = arrivals.iter().map(|arrival| arrival.shown.as_str()).collect();
     assert_eq!(names, [marked.as_str(), &typed]);
-    assert_eq!((arrivals[0].account.as_str(), arrivals[0].gang, arrivals[0].wishes.steps), ("vision", 2, Some(5.0)));
-    assert_eq!(arrivals[1].kind.as_deref(), Some("v100"));
+    assert_eq!((arrivals[0].tenant.as_str(), arrivals[0].gang, arrivals[0].wishes.steps), ("vision", 2, Some(5.0)));
+    assert_eq!(arrivals[1].kinds, ["v100"]);
 
     let others = until(&mut engine, "the other job's GPUs are taken", |engine| {
         let seen = engine.survey(now(), now()).expect("it answers").survey;
@@ -281,4 +278,128 @@ fn what_a_canary_does_not_take_is_given_back() {
     assert!((1..10).contains(&offered), "{offered}");
     let held = slurm.text(&["squeue", "-h", "-t", "PD", "-o", "%r"]);
     assert_eq!(held.lines().filter(|reason| *reason == "JobHeldUser").count(), offered);
+}
+
+/// A leader whose place was taken finds that out from Slurm's own records, whatever else it can see.
+#[test]
+fn a_later_term_displaces_an_earlier_one_for_good() {
+    if !slurm_or_skip("two leaders of one Slurm") {
+        return;
+    }
+    let slurm = RealSlurm::start(&NODES);
+    let marked = sbatch(&slurm, &["--hold", "--gres=gpu:2", "--comment", "arles"]);
+    let leader = |term| {
+        let mut engine = slurm.engine(cluster());
+        engine.lead(&Mandate { journal: "two".into(), term, ..Mandate::default() }).expect("it obeys");
+        engine
+    };
+    let mut first = leader(1);
+    first.sync_jobs(now(), &[]).expect("it answers");
+    let job = taken(&first.intake().seen().arrivals[0], 1);
+    first.add_job(now(), &job).expect("it answers");
+    first.apply(now(), &start(1, 5, &[0, 1], 60.0)).expect("it answers");
+    assert_eq!(told(&mut first, 1), GangEvent::Started);
+
+    let mut second = leader(2);
+    second.sync_jobs(now(), std::slice::from_ref(&job)).expect("it answers");
+    let seen = second.survey(now(), now()).expect("it answers").survey;
+    assert!(seen.gangs.iter().any(|gang| gang.job == JobId(1) && gang.fence.0 == 5), "it is adopted: {seen:?}");
+    let error = first.survey(now(), now()).expect_err("it was displaced").to_string();
+    assert!(first.deposed() && error.contains("term 2 leads"), "{error}");
+    assert!(first.apply(now(), &stop(1, 5)).is_err() && first.poll(now()).is_err());
+    assert_eq!(field(&slurm, &marked, "JobState"), "RUNNING", "what it orders is not done");
+    assert!(!second.deposed());
+    assert_eq!(second.apply(now(), &stop(1, 5)).expect("it answers"), OrderReply::Pending);
+    assert!(matches!(told(&mut second, 1), GangEvent::Stopped(_)));
+}
+
+/// Features, nodes that are named, and reservations.
+#[test]
+fn what_jobs_ask_of_nodes_means_what_slurm_says() {
+    if !slurm_or_skip("constraints and reservations") {
+        return;
+    }
+    let slurm = RealSlurm::start(&NODES);
+    let offer = |words: &[&str]| sbatch(&slurm, &[&["--hold", "--gres=gpu:1", "--comment", "arles"], words].concat());
+    let reserve =
+        "scontrol create reservation reservationname=soon starttime=now+1hour duration=10 users=root nodes=n3";
+    slurm.text(&reserve.split(' ').collect::<Vec<_>>());
+    let featured = offer(&["--constraint=v100|p100"]);
+    let none_has_it = offer(&["--exclude=n0,n1,n2,n3,contract-joined,other"]);
+    let named = offer(&["-w", "n1"]);
+    let reserved = offer(&["--reservation=soon"]);
+    let mut engine = led(&slurm);
+    engine.sync_jobs(now(), &[]).expect("it answers");
+    let arrivals = engine.intake().seen().arrivals;
+    assert_eq!(arrivals.iter().map(|job| job.shown.clone()).collect::<Vec<_>>(), [featured.clone(), none_has_it]);
+    assert_eq!(arrivals[0].kinds, ["p100", "v100"]);
+    assert!(arrivals[1].wishes.wrong[0].contains("no node with GPUs suits it"), "{:?}", arrivals[1].wishes);
+    until(&mut engine, "what is not arles' to place is Slurm's", |_| {
+        let reason = field(&slurm, &reserved, "Reason");
+        (field(&slurm, &named, "JobState") == "RUNNING" && !reason.contains("Held")).then_some(())
+    });
+    assert_eq!(field(&slurm, &named, "NodeList"), "n1");
+
+    // A node that lacks what it asks for is no place for it.
+    engine.survey(now(), now()).expect("it answers");
+    engine.add_job(now(), &taken(&arrivals[0], 1)).expect("it answers");
+    engine.apply(now(), &start(1, 5, &[0], 60.0)).expect("it answers");
+    assert!(matches!(told(&mut engine, 1), GangEvent::Stopped(_)));
+    engine.apply(now(), &start(1, 6, &[6], 60.0)).expect("it answers");
+    assert_eq!(told(&mut engine, 1), GangEvent::Started);
+    assert_eq!(field(&slurm, &featured, "NodeList"), "n2");
+}
+
+/// Everything that Slurm says of its jobs, without what the clock changes.
+fn everything(slurm: &RealSlurm) -> String {
+    let text = slurm.text(&["scontrol", "-o", "show", "job"]);
+    let still = |word: &&str| !["RunTime=", "LastSchedEval=", "Scheduler="].iter().any(|name| word.starts_with(name));
+    text.split_whitespace().filter(still).collect::<Vec<_>>().join(" ")
+}
+
+/// Requests that change something, by the controller's own count.
+fn changes(slurm: &RealSlurm) -> Vec<String> {
+    let words =
+        ["UPDATE", "REQUEUE", "CANCEL", "KILL", "SUSPEND", "SUBMIT", "SIGNAL", "RECONFIGURE", "CREATE", "DELETE"];
+    let text = slurm.text(&["sdiag"]);
+    let counted = text.lines().filter(|line| line.contains("REQUEST_") && line.contains("count:"));
+    let changing = counted.filter(|line| words.iter().any(|word| line.contains(word)));
+    changing.map(|line| line.split("ave_time").next().unwrap_or(line).trim().to_owned()).collect()
+}
+
+#[test]
+fn a_watch_sees_every_job_and_touches_none() {
+    if !slurm_or_skip("watching a Slurm") {
+        return;
+    }
+    let slurm = RealSlurm::start(&NODES);
+    let plain = sbatch(&slurm, &["--gres=gpu:2", "-w", "n2"]);
+    let held = sbatch(&slurm, &["--hold", "--gres=gpu:1"]);
+    let marked = sbatch(&slurm, &["--hold", "--gres=gpu:a100:1", "-A", "vision", "--comment", "arles steps=5"]);
+    let short =
+        slurm.text(&["sbatch", "--parsable", "-o", "/dev/null", "--gres=gpu:1", "-w", "n0", "--wrap", "sleep 2"]);
+    let without = slurm.text(&["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"]);
+    let mut watch = Watch::new(&slurm.options()).expect("an address");
+    let clock = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+    let began = Instant::now();
+    let is_over = |watch: &Watch| watch.jobs().iter().any(|job| job.slurm == short && job.over);
+    while !is_over(&watch) || field(&slurm, &plain, "JobState") != "RUNNING" {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never ends");
+        watch.look(clock()).expect("it answers");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let (before, changed) = (everything(&slurm), changes(&slurm));
+    for _ in 0..10 {
+        watch.look(clock()).expect("it answers");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!((everything(&slurm), changes(&slurm)), (before, changed));
+    assert_eq!(watch.calls().commands, 0);
+    let jobs = watch.jobs();
+    let names: Vec<&str> = jobs.iter().map(|job| job.slurm.as_str()).collect();
+    assert_eq!(names, [&plain, &held, &marked, &short], "and not {without}, which has no GPUs");
+    assert_eq!((jobs[0].runs[0].nodes.clone(), jobs[0].runs[0].ended), (vec!["n2".to_owned()], None));
+    let [run] = jobs[3].runs.as_slice() else { panic!("it ran once: {:?}", jobs[3]) };
+    assert!((2..20).contains(&(run.ended.expect("it is over") - run.started)), "{run:?}");
+    assert!(jobs[1].runs.is_empty() && jobs[2].account == "vision");
 }

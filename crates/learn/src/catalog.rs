@@ -20,6 +20,7 @@ pub mod disk;
 pub mod labels;
 pub mod timestamp;
 
+use crate::traits::Traits;
 use arles_core::estimate::{Observation, Source};
 use arles_core::{KindId, Profile, Time, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,7 @@ pub struct Catalog {
     cells: BTreeMap<Key, Cell>,
     features: BTreeMap<String, Workload>,
     profiles: BTreeMap<String, Profile>,
+    traits: BTreeMap<String, Traits>,
 }
 
 impl Key {
@@ -182,6 +184,17 @@ impl Catalog {
         self.profiles.insert(workload.to_owned(), profile);
     }
 
+    /// What a table of measurements says of a workload beside its rates. Kept in memory only: files have features and profiles.
+    #[must_use]
+    pub fn traits(&self, workload: &str) -> Option<&Traits> {
+        self.traits.get(workload)
+    }
+
+    /// Says what a table knows of a workload; whatever was said before is replaced.
+    pub fn set_traits(&mut self, workload: &str, traits: Traits) {
+        self.traits.insert(workload.to_owned(), traits);
+    }
+
     /// Writes a cell as it is, unless something of a better source is there; `true` if it was written.
     ///
     /// # Errors
@@ -229,11 +242,23 @@ impl Catalog {
         self.measure(key, &Measurement { rate: o.rate, watts, at: o.at, error: MEASUREMENT_ERROR }).ok()
     }
 
+    /// Forgets what a workload is made of; its cells stay.
+    pub(crate) fn withhold_features(&mut self, workload: &str) {
+        self.features.remove(workload);
+        self.profiles.remove(workload);
+    }
+
+    /// Forgets every cell on a kind.
+    pub(crate) fn forget_kind(&mut self, kind: &str) {
+        self.cells.retain(|key, _| key.kind != kind);
+    }
+
     /// Forgets every cell that names a workload, on either side, and what it is made of.
     pub fn forget(&mut self, workload: &str) {
         self.cells.retain(|key, _| key.workload != workload && key.partner.as_deref() != Some(workload));
         self.features.remove(workload);
         self.profiles.remove(workload);
+        self.traits.remove(workload);
     }
 }
 

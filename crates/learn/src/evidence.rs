@@ -26,8 +26,9 @@ use crate::method::{GANG_STANDARD_ERROR, Prediction, modelled_scaling};
 use crate::profile::Completed;
 use crate::residual::UNKNOWN_RELATIVE_RATE;
 use crate::table::Setting;
+use crate::traits::{Marks, Point, Traits};
 use arles_core::estimate::{Observation, Source};
-use arles_core::{Kind, Library, Workload, WorkloadId};
+use arles_core::{Kind, Library, Profile, Workload, WorkloadId};
 pub(crate) use pairs::{PairRow, PairTable};
 pub(crate) use population::median;
 use population::{OwnRate, Population, boundless};
@@ -44,6 +45,12 @@ pub(crate) struct KnownWorkload {
     pub(crate) memory_gib: f64,
     /// Standard error of ln rate that comes from features that were made up.
     pub(crate) feature_error: f64,
+    /// All that is known of it, with holes.
+    pub(crate) point: Point,
+    /// What it is the same as.
+    pub(crate) marks: Marks,
+    /// What it was seen to draw alone, over the GPU's limit.
+    pub(crate) power_ratio: Option<f64>,
 }
 
 /// What does not change while an estimator lives.
@@ -118,20 +125,39 @@ pub(crate) struct CellIndex {
 }
 
 impl KnownWorkload {
-    fn new(name: &str, completed: Completed) -> Self {
+    fn new(name: &str, completed: Completed, traits: &Traits) -> Self {
         let Completed { features, memory_gib, standard_error } = completed;
         let psi = features.as_ref().map(psi);
-        Self { name: name.to_owned(), features, psi, memory_gib, feature_error: standard_error }
+        let (point, marks) = (traits.point(), traits.marks(name));
+        let power_ratio = traits.power_ratio;
+        let name = name.to_owned();
+        Self { name, features, psi, memory_gib, feature_error: standard_error, point, marks, power_ratio }
     }
 
     /// As the catalog and the library describe it; whatever else is known of it, its profile says.
     fn described(name: &str, features: Option<&Workload>, catalog: &Catalog) -> Self {
         let library = Library::builtin();
         let features = features.or_else(|| catalog.features(name)).or_else(|| library.workload(name).ok());
-        let profiled = || catalog.profile(name).map(|profile| Completed::from_profile(name, profile, library));
-        let completed = features.cloned().map(Completed::described).or_else(profiled);
-        Self::new(name, completed.unwrap_or_default())
+        let profile = catalog.profile(name);
+        let traits = catalog.traits(name).cloned().unwrap_or_default();
+        let completed = match (features, profile) {
+            (Some(features), _) => Completed::described(features.clone()),
+            (None, Some(profile)) => Completed::from_profile(name, profile, library),
+            (None, None) => traits.completed(name, library),
+        };
+        let said = match (features, profile) {
+            (Some(features), _) => Traits::of_workload(features),
+            (None, Some(profile)) => profiled(profile, &completed),
+            (None, None) => Traits::default(),
+        };
+        Self::new(name, completed, &traits.or(said))
     }
+}
+
+/// What a profile says, and what it is like says where it says nothing. What was made up from a few traits is no trait.
+fn profiled(profile: &Profile, completed: &Completed) -> Traits {
+    let like = completed.features.as_ref().filter(|_| profile.like.is_some()).map(Traits::of_workload);
+    Traits::of_profile(profile).or(like.unwrap_or_default())
 }
 
 impl Evidence {
@@ -318,6 +344,18 @@ impl Evidence {
         Prediction::new(ln, standard_error, !own.is_empty())
     }
 
+    /// ln rate on a kind of the library's median workload, by the model.
+    pub(crate) fn modelled_median(&self, kind: usize) -> f64 {
+        self.population.modelled_median(kind)
+    }
+
+    /// ln of a workload's rate alone on a kind, carried over from the first other kind on which it was measured.
+    pub(crate) fn alone_elsewhere(&self, workload: usize, kind: usize) -> Option<f64> {
+        let measured = |a: &usize| self.alone(workload, *a).is_finite();
+        let from = (0..self.kinds.len()).find(measured)?;
+        Some(self.alone(workload, from) + self.population.ratio(from, kind))
+    }
+
     /// How many cells the population was made of.
     pub(crate) fn population_size(&self) -> usize {
         self.population.cells().round() as usize
@@ -330,7 +368,7 @@ impl Evidence {
     }
 
     /// What is known of a workload's rate alone on a kind: measured so, else from a gang, else from beside partners.
-    fn own_rate(&self, workload: usize, kind: usize) -> Option<OwnRate> {
+    pub(crate) fn own_rate(&self, workload: usize, kind: usize) -> Option<OwnRate> {
         let alone = self.alone(workload, kind);
         if alone.is_finite() {
             let variance = self.alone_standard_error(workload, kind).powi(2);

@@ -4,7 +4,9 @@
 //! kinds, into an [`Estimate`](arles_core::estimate::Estimate) of any cell, and gets better with every observation. Nothing here
 //! decides what runs, and nothing here knows whether the cluster is real.
 
+mod card;
 pub mod catalog;
+pub mod cells;
 mod completion;
 pub mod evaluate;
 mod evidence;
@@ -14,6 +16,8 @@ mod mean;
 mod method;
 mod nearest;
 mod perf_model;
+mod power_limit;
+mod process;
 mod profile;
 mod provenance;
 mod published;
@@ -24,8 +28,11 @@ pub(crate) mod solo;
 mod stated;
 pub mod synthetic;
 mod table;
+mod traits;
 mod watts;
 
+pub use card::CardEffect;
 pub use catalog::{Catalog, Cell, Key, Measurement};
 pub use provenance::explain_source;
 pub use table::{ESTIMATORS, EstimatorEntry, EstimatorError, Setting, Subject, find_estimator};
+pub use traits::Traits;

@@ -47,7 +47,12 @@ pub(crate) fn partner_mean(evidence: &Evidence, role: Role, newcomer: usize, oth
 pub(crate) fn alone(evidence: &Evidence, workload: usize, kind: usize) -> Prediction {
     let mean = |a: usize| {
         let others = (0..evidence.workloads().len()).filter(|&k| k != workload).map(|k| evidence.alone(k, a));
-        moments(others).map_or(0.0, |(mean, _)| mean)
+        // On a kind that nobody was measured on: from the others, by the ratio of kinds.
+        let elsewhere = || {
+            let all = (0..evidence.workloads().len()).filter(|&k| k != workload);
+            moments(all.filter_map(|k| evidence.alone_elsewhere(k, a)))
+        };
+        moments(others).or_else(elsewhere).map_or(0.0, |(mean, _)| mean)
     };
     let shift = residual::alone(evidence, workload, mean);
     let standard_error = if shift.is_some() { SHIFTED_STANDARD_ERROR } else { ABSOLUTE_STANDARD_ERROR };

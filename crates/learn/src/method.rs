@@ -52,6 +52,10 @@ pub(crate) trait Method: Clone + Send + 'static {
     fn population(&self) -> bool {
         true
     }
+    /// Whether its standard error leaves out what made-up features may be wrong by.
+    fn trusts_features(&self) -> bool {
+        true
+    }
     /// The evidence has just taken a measurement in.
     fn learn(&mut self, _: &Evidence, _: &CellIndex) {}
     /// The evidence has just got another kind; `measured` if it knows something about it.
@@ -94,7 +98,7 @@ impl<M: Method> MethodEstimator<M> {
         }
         let said = self.method.alone(&self.evidence, workload, kind);
         let made_up = known.feature_error * if said.refined { FEATURES_LEFT } else { 1.0 };
-        if made_up > 0.0 {
+        if made_up > 0.0 && self.method.trusts_features() {
             return Prediction { standard_error: said.standard_error.hypot(made_up), ..said };
         }
         said
@@ -145,8 +149,11 @@ impl<M: Method> MethodEstimator<M> {
         let source = if part.refined { Source::Refined } else { Source::Initial };
         let made_up = [workload, other].map(|t| FEATURES_LEFT * self.evidence.workloads()[t].feature_error);
         let standard_error = alone.standard_error.hypot(part.standard_error);
-        let standard_error =
-            if made_up == [0.0; 2] { standard_error } else { standard_error.hypot(made_up[0]).hypot(made_up[1]) };
+        let standard_error = if made_up == [0.0; 2] || !self.method.trusts_features() {
+            standard_error
+        } else {
+            standard_error.hypot(made_up[0]).hypot(made_up[1])
+        };
         (bounded(alone.ln + ln).exp(), standard_error, source)
     }
 

@@ -1,6 +1,7 @@
 //! The nearest: a newcomer does what the most similar measured workload does, shifted by what was measured of it.
 //!
-//! "Similar" is the plain distance of Ψ. Where the nearest lacks a cell, the next one answers.
+//! "Similar" is the plain distance of Ψ. Where the nearest lacks a cell, the next one answers; on a kind
+//! that nobody was measured on, the nearest's rate on another is carried over by the ratio of the two kinds.
 
 use crate::evidence::Evidence;
 use crate::method::{Method, MethodEstimator, Prediction};
@@ -21,12 +22,13 @@ const PAIR_STANDARD_ERROR: f64 = 0.25;
 impl Method for Nearest {
     fn alone(&self, evidence: &Evidence, workload: usize, kind: usize) -> Prediction {
         let copy = |a: usize| {
-            evidence
-                .neighbours(workload)
-                .iter()
-                .map(|&(k, _)| evidence.alone(k, a))
-                .find(|ln| ln.is_finite())
-                .unwrap_or(0.0)
+            let others = || evidence.neighbours(workload).iter().map(|&(k, _)| k);
+            let there = others().map(|k| evidence.alone(k, a)).find(|ln| ln.is_finite());
+            // A kind that none of them was measured on: from another, by the ratio of the two.
+            let carried = |k: usize| evidence.alone_elsewhere(k, a);
+            there
+                .or_else(|| others().find_map(carried))
+                .unwrap_or_else(|| evidence.population_prediction(workload, a).ln)
         };
         let shift = residual::alone(evidence, workload, copy);
         let standard_error = if shift.is_some() { 0.3 } else { 0.7 };

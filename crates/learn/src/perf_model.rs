@@ -5,7 +5,7 @@ use crate::method::{Method, MethodEstimator, Prediction};
 use crate::residual::UNKNOWN_RELATIVE_RATE;
 use crate::table::{EstimatorError, Setting};
 use arles_core::estimate::Estimator;
-use arles_core::{Spread, model};
+use arles_core::{Kind, Spread, model};
 
 /// Makes the estimator for a setting.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
@@ -35,6 +35,17 @@ impl Method for Modelled {
 pub(crate) fn alone(evidence: &Evidence, workload: usize, kind: usize) -> Option<f64> {
     let w = evidence.workloads()[workload].features.as_ref()?;
     model::alone(w, evidence.without_memory_limit(kind), 1, Spread::Packed).map(|p| p.rate.ln())
+}
+
+/// The same of the kind as sold, whatever its power limit.
+pub(crate) fn alone_as_sold(evidence: &Evidence, workload: usize, kind: usize) -> Option<f64> {
+    let k = evidence.without_memory_limit(kind);
+    if !k.is_mode() {
+        return alone(evidence, workload, kind);
+    }
+    let w = evidence.workloads()[workload].features.as_ref()?;
+    let sold = Kind { power_limit: None, ..k.clone() };
+    model::alone(w, &sold, 1, Spread::Packed).map(|p| p.rate.ln())
 }
 
 /// ln of what a partner leaves, by the model; `None` without features of both.

@@ -16,7 +16,7 @@ use arles_core::{Kind, Library, Mode, Precision, Profile, Spread, Workload, mode
 /// Workloads of the library that are averaged.
 const NEAREST: usize = 5;
 /// Standard error of ln rate where it is like another workload.
-const LIKE: f64 = 0.15;
+pub(crate) const LIKE: f64 = 0.15;
 /// The same where features were completed from parameters, from a domain alone.
 const FROM_PARAMS: f64 = 0.5;
 const FROM_DOMAIN: f64 = 0.8;

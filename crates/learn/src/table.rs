@@ -1,6 +1,6 @@
 //! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
 
-use crate::{Catalog, completion, learned, mean, nearest, perf_model, published, stated};
+use crate::{Catalog, completion, learned, mean, nearest, perf_model, process, published, stated};
 use arles_core::estimate::Estimator;
 use arles_core::{Kind, Workload};
 
@@ -78,6 +78,11 @@ pub static ESTIMATORS: &[EstimatorEntry] = &[
         name: "learned-ff-ff",
         summary: "the same with a feed-forward initial estimate",
         make: published::forward,
+    },
+    EstimatorEntry {
+        name: "process",
+        summary: "Gaussian process over all measured cells, the model as its prior mean; any feature may be missing",
+        make: process::make,
     },
     EstimatorEntry {
         name: "learned",

@@ -4,16 +4,21 @@
 //! watts = idle + (model − idle)·e^c,    c = Σ w_o·ρ_o / (1 + Σ w_o),    ρ = ln (measured − idle)/(model − idle)
 //! ```
 //!
-//! over measured single runs o: weight 8 for the workload itself on the same kind, ½ on another, and e^(−2·distance²) times
+//! over measured single runs o: weight 8 for the workload itself on the same kind, 4 under another power limit, ½ on another kind, and e^(−2·distance²) times
 //! ¼ for like ones on the same kind. The 1 below the line is the model's own weight. Clamped to what the kind can draw.
 
 use crate::evidence::Evidence;
+use crate::power_limit;
 use arles_core::{Spread, model};
 
 /// Where nothing is known of a workload: this part of the power range.
 const UNKNOWN_ACTIVITY: f64 = 0.7;
 /// What was measured of the workload on this very kind is nearly all there is to know.
 const SELF_HERE: f64 = 8.0;
+/// The same product under another limit.
+const SELF_LIMITED: f64 = 4.0;
+/// The most that two draw, of the range between idle and limit.
+const BUSY: f64 = 0.97;
 const SELF_ELSEWHERE: f64 = 0.5;
 const LIKE: f64 = 0.25;
 const ALIKE: usize = 8;
@@ -32,25 +37,37 @@ pub(crate) fn beside(evidence: &Evidence, workload: usize, other: usize, kind: u
         (Some(w), Some(partner)) => model::beside(w, partner, spec).map(|t| t.watts - spec.idle_watts),
         _ => None,
     };
-    let active = active.unwrap_or_else(|| unknown(evidence, kind));
+    let active = active.unwrap_or_else(|| {
+        // Two that share a GPU draw what both draw alone, as far as there is room.
+        let both = unknown(evidence, workload, kind) + unknown(evidence, other, kind);
+        both.min(BUSY * (spec.limit_watts() - spec.idle_watts))
+    });
     scaled(evidence, kind, active, (correction(evidence, workload, kind) + correction(evidence, other, kind)) / 2.0)
 }
 
-fn unknown(evidence: &Evidence, kind: usize) -> f64 {
+/// Of a workload of which nothing is known but what it was seen to draw, or what others drew on the kind.
+fn unknown(evidence: &Evidence, workload: usize, kind: usize) -> f64 {
     let spec = &evidence.kinds()[kind];
-    UNKNOWN_ACTIVITY * (spec.max_watts - spec.idle_watts)
+    let seen = evidence.workloads()[workload].power_ratio.map(|part| part * spec.max_watts);
+    let elsewhere = || {
+        let sold = evidence.kinds().iter().position(|other| other.name == spec.sold_as())?;
+        Some(evidence.alone_watts(workload, sold)).filter(|watts| watts.is_finite())
+    };
+    let usual = spec.idle_watts + UNKNOWN_ACTIVITY * (spec.max_watts - spec.idle_watts);
+    let watts = elsewhere().or(seen).unwrap_or(usual);
+    (power_limit::watts(spec, watts) - spec.idle_watts).max(1.0)
 }
 
 fn modelled_alone(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> f64 {
     let spec = evidence.without_memory_limit(kind);
     let modelled =
         evidence.workloads()[workload].features.as_ref().and_then(|w| model::alone(w, spec, gang, Spread::Packed));
-    modelled.map_or_else(|| unknown(evidence, kind), |p| p.watts - spec.idle_watts)
+    modelled.map_or_else(|| unknown(evidence, workload, kind), |p| p.watts - spec.idle_watts)
 }
 
 fn scaled(evidence: &Evidence, kind: usize, active: f64, c: f64) -> f64 {
     let spec = &evidence.kinds()[kind];
-    (spec.idle_watts + active * c.exp()).clamp(spec.idle_watts, spec.max_watts)
+    (spec.idle_watts + active * c.exp()).clamp(spec.idle_watts, spec.limit_watts().max(spec.idle_watts))
 }
 
 fn correction(evidence: &Evidence, workload: usize, kind: usize) -> f64 {
@@ -70,7 +87,15 @@ fn correction(evidence: &Evidence, workload: usize, kind: usize) -> f64 {
         }
     };
     for a in 0..evidence.kinds().len() {
-        take(if a == kind { SELF_HERE } else { SELF_ELSEWHERE }, residual(workload, a));
+        let same = evidence.kinds()[a].sold_as() == evidence.kinds()[kind].sold_as();
+        let weight = if a == kind {
+            SELF_HERE
+        } else if same {
+            SELF_LIMITED
+        } else {
+            SELF_ELSEWHERE
+        };
+        take(weight, residual(workload, a));
     }
     for &(k, d2) in evidence.neighbours(workload).iter().take(ALIKE) {
         take(LIKE * (-2.0 * d2).exp(), residual(k, kind));

@@ -8,7 +8,7 @@
 //!   and returns a [`Certificate`]: [`maxmin`] (raise the worst-off user, then the next), [`market`] (equal levels, and
 //!   the equilibrium of a market), [`nash`] (that equilibrium with caps), [`envy`] (the largest sum without envy, by the
 //!   dual [`simplex`] with lazy rows), [`sharing`] (max-min with two jobs on a unit), [`cover`] (whole units at least
-//!   cost).
+//!   cost), [`ways`] (units that can be used in several ways, which draw on one more good).
 //!
 //! A problem that makes no sense is an [`InputError`]; nothing else is an error.
 //!
@@ -30,6 +30,7 @@ pub mod sharing;
 pub mod simplex;
 mod solver;
 mod vertex;
+pub mod ways;
 
 pub use crate::certificate::{Certificate, Residuals};
 pub use crate::clarabel::Clarabel;

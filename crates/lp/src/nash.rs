@@ -18,6 +18,7 @@ mod cholesky;
 mod incomes;
 mod interior;
 
+pub(crate) use bound::best;
 pub use incomes::{Incomes, TURNS};
 
 use crate::input::{Domain, check_numbers, check_shape};

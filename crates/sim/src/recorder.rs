@@ -152,7 +152,8 @@ impl RunRecorder {
     /// An order is about to be carried out.
     pub(crate) fn before_order(&mut self, now: Time, order: &Order, world: &World) {
         if let Order::Start(start) = order {
-            let mixed = start.gpus.iter().any(|&gpu| world.cluster().kind_of(gpu) != start.kind);
+            let mixed =
+                start.gpus.iter().any(|&gpu| world.cluster().kind_of(gpu) != world.cluster().sold_as(start.kind));
             self.mixed_gangs += u64::from(mixed);
         }
         if self.jobs.is_none() || self.gantt_until.is_some() {
@@ -169,7 +170,7 @@ impl RunRecorder {
                 let tenant = world.life(start.job).map_or(0, |l| l.spec.tenant.0);
                 for &gpu in &start.gpus {
                     if self.in_gantt(gpu) {
-                        self.gantt_open.insert((gpu.0, start.job), (now, tenant));
+                        self.gantt_open.entry((gpu.0, start.job)).or_insert((now, tenant));
                     }
                 }
             }

@@ -8,7 +8,7 @@ use crate::measure::EstimatorSetup;
 use crate::trace::{Floor, Length, Trace, TraceJob};
 use crate::truth::{Deviation, Truth, TruthError};
 use crate::world::{World, WorldOptions};
-use arles_core::allocate::{Allocation, PolicyEntry, Problem};
+use arles_core::allocate::{Allocation, EPSILON, PolicyEntry, Problem};
 use arles_core::{Cluster, JobId, JobSpec, KindId, Library, NodeId, TenantId, Time, Work, Workload, WorkloadId};
 use arles_report::record::RunRecord;
 use std::fmt;
@@ -28,6 +28,10 @@ pub struct Options {
     pub reference: Option<KindId>,
     /// Node failures and returns.
     pub script: Vec<NodeEvent>,
+    /// The part of its fair speed that everybody may be asked to give up so that less is drawn.
+    pub epsilon: f64,
+    /// What all GPUs together may draw, from when on.
+    pub power_budget: Vec<BudgetEvent>,
     /// Whether to keep a record of every job, the timeline and the Gantt chart.
     pub keep_details: bool,
     /// Leave out jobs that fit no kind, instead of refusing the trace.
@@ -44,6 +48,8 @@ impl Default for Options {
             world_options: WorldOptions::default(),
             reference: None,
             script: Vec::new(),
+            epsilon: EPSILON,
+            power_budget: Vec::new(),
             keep_details: true,
             drop_unfit: false,
             deviation: Deviation::default(),
@@ -60,6 +66,15 @@ pub struct NodeEvent {
     pub node: NodeId,
     /// Whether it is up from then on.
     pub up: bool,
+}
+
+/// Another power budget.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BudgetEvent {
+    /// Seconds after the start of the run.
+    pub at_seconds: f64,
+    /// The most that all GPUs together may draw from then on; none for no limit.
+    pub watts: Option<f64>,
 }
 
 /// Why a simulation cannot begin.

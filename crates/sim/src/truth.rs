@@ -54,8 +54,32 @@ struct Entry {
 #[derive(Clone, Debug)]
 struct Measured {
     table: Arc<RateTable>,
-    /// Column of the table for each kind of the cluster.
-    columns: Vec<u16>,
+    /// For each kind of the cluster.
+    columns: Vec<Column>,
+}
+
+/// Where a table says what holds of a kind.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    at: u16,
+    /// Whether it is of the kind as sold, where the kind in question is a mode that nobody measured.
+    as_sold: bool,
+}
+
+impl Column {
+    /// The part of a rate of this column that holds of `kind`, and the draw there; `watts` is what it would be without a limit.
+    fn limited(self, kind: &Kind, watts: Option<f64>) -> (f64, f64) {
+        let (speed, watts) = model::limited(kind, watts.unwrap_or_else(|| default_watts(kind)));
+        (if self.as_sold { speed } else { 1.0 }, watts)
+    }
+
+    /// That of a kind that the table lacks: nothing is said to fit there.
+    const NONE: Self = Self { at: u16::MAX, as_sold: false };
+}
+
+/// The same kind without a power limit.
+fn as_sold(kind: &Kind) -> Kind {
+    Kind { power_limit: None, ..kind.clone() }
 }
 
 /// How everything really runs, for one cluster's kinds and one trace's workloads.
@@ -170,17 +194,20 @@ impl Truth {
 
     fn pace(&self, workload: WorkloadId, gang: u32, j: usize, spread: Spread) -> Option<Pace> {
         let (entry, kind) = (self.entry(workload), &self.kinds[j]);
-        let modelled = entry.workload.as_ref().and_then(|w| model::alone(w, kind, gang, spread));
+        // What a limit does to a measured rate depends on the draw without it.
+        let modelled_on = if self.measured.is_some() { &as_sold(kind) } else { kind };
+        let modelled = entry.workload.as_ref().and_then(|w| model::alone(w, modelled_on, gang, spread));
         let off = &self.deviation;
         let (rate, watts) = match &self.measured {
             None => modelled.map(|p| (off.rate(p.rate, &entry.name, kind), p.watts))?,
             Some(m) => {
-                let mut rate = m.table.solo(entry.row, m.columns[j], gang, spread.apart())?;
+                let mut rate = m.table.solo(entry.row, m.columns[j].at, gang, spread.apart())?;
                 // No table tells racks apart; what they cost on top is the model's.
                 if let (Spread::Racks, Some(racks), Some(w)) = (spread, modelled, &entry.workload) {
                     rate *= model::alone(w, kind, gang, Spread::Nodes).map_or(1.0, |nodes| racks.rate / nodes.rate);
                 }
-                (rate, modelled.map_or_else(|| default_watts(kind), |p| p.watts))
+                let (speed, watts) = m.columns[j].limited(kind, modelled.map(|p| p.watts));
+                (rate * speed, watts)
             }
         };
         Some(Pace { rate, watts: off.watts(watts, &entry.name, "", kind) })
@@ -192,6 +219,7 @@ impl Truth {
         let (a, b) = (self.entry(first), self.entry(second));
         let spec = &self.kinds[kind.index()];
         let modelled = match (&a.workload, &b.workload) {
+            (Some(w), Some(partner)) if self.measured.is_some() => model::beside(w, partner, &as_sold(spec)),
             (Some(w), Some(partner)) => model::beside(w, partner, spec),
             _ => None,
         };
@@ -201,8 +229,10 @@ impl Truth {
                 (self.beside(t.own, a, b, spec)?, self.beside(t.partner, b, a, spec)?, t.watts)
             }
             Some(m) => {
-                let (first_rate, second_rate) = m.table.pair(a.row, b.row, m.columns[kind.index()])?;
-                (first_rate, second_rate, modelled.map_or_else(|| default_watts(spec), |t| t.watts))
+                let column = m.columns[kind.index()];
+                let (first_rate, second_rate) = m.table.pair(a.row, b.row, column.at)?;
+                let (speed, watts) = column.limited(spec, modelled.map(|t| t.watts));
+                (first_rate * speed, second_rate * speed, watts)
             }
         };
         let watts = self.deviation.watts(watts, &a.name, &b.name, spec);
@@ -285,7 +315,7 @@ fn entry(name: &str, table: Option<&RateTable>) -> Result<Entry, TruthError> {
 }
 
 /// The table's columns for kinds.
-fn columns(kinds: &[Kind], table: &RateTable) -> Result<Vec<u16>, TruthError> {
+fn columns(kinds: &[Kind], table: &RateTable) -> Result<Vec<Column>, TruthError> {
     kinds.iter().map(|kind| find_column(table, kind).ok_or_else(|| missing_kind(kind, table))).collect()
 }
 
@@ -293,9 +323,15 @@ fn default_watts(kind: &Kind) -> f64 {
     kind.idle_watts + UNKNOWN_ACTIVITY * (kind.max_watts - kind.idle_watts)
 }
 
-/// The table's column for a kind: by its name or any alias.
-fn find_column(table: &RateTable, kind: &Kind) -> Option<u16> {
-    std::iter::once(&kind.name).chain(&kind.aliases).find_map(|name| table.find_kind(name))
+/// The table's column for a kind: by its name or any alias; for a mode that is not in the table that of the kind as sold.
+fn find_column(table: &RateTable, kind: &Kind) -> Option<Column> {
+    let own = std::iter::once(&kind.name).chain(&kind.aliases).find_map(|name| table.find_kind(name));
+    own.map(|at| Column { at, as_sold: false }).or_else(|| {
+        let sold = Library::builtin().kind(kind.sold_as()).ok().filter(|_| kind.is_mode());
+        let names = sold.into_iter().flat_map(|sold| std::iter::once(&sold.name).chain(&sold.aliases));
+        let at = names.map(String::as_str).chain([kind.sold_as()]).find_map(|name| table.find_kind(name))?;
+        Some(Column { at, as_sold: true })
+    })
 }
 
 fn missing_workload(name: &str, table: &RateTable) -> TruthError {
@@ -355,7 +391,7 @@ impl Estimator for Oracle {
         let truth = Arc::make_mut(&mut self.0);
         truth.kinds.push(kind.clone());
         if let Some(m) = &mut truth.measured {
-            m.columns.push(find_column(&m.table, kind).unwrap_or(u16::MAX));
+            m.columns.push(find_column(&m.table, kind).unwrap_or(Column::NONE));
         }
         truth.rows = Mutex::default();
     }

@@ -30,6 +30,8 @@ pub use program::Length;
 /// Costs of stopping and starting that are not a number of the job.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WorldOptions {
+    /// Seconds between the order to start a gang and the moment at which it runs; it has its GPUs from the order on.
+    pub start_seconds: f64,
     /// Seconds that a stopping gang goes on holding its GPUs to save its state.
     pub checkpoint_seconds: f64,
     /// A gang that is cut off loses what it did since the last multiple of this.
@@ -42,7 +44,13 @@ pub struct WorldOptions {
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        Self { checkpoint_seconds: 0.0, checkpoint_every_seconds: 1800.0, restart_activity: 0.3, unused_off: false }
+        Self {
+            start_seconds: 0.0,
+            checkpoint_seconds: 0.0,
+            checkpoint_every_seconds: 1800.0,
+            restart_activity: 0.3,
+            unused_off: false,
+        }
     }
 }
 
@@ -266,7 +274,10 @@ impl World {
         let Some(sim_job) = self.jobs.get_mut(&start.job) else {
             return Err(format!("job {} is not known here", start.job.0));
         };
-        if sim_job.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
+        if let Some(gang) = sim_job.gang.as_ref().filter(|gang| gang.fence == start.fence) {
+            if gang.kind != start.kind && gang.gpus == start.gpus && gang.ended.is_none() {
+                self.retune(now, start);
+            }
             return Ok(Some(told));
         }
         if start.fence <= sim_job.fence {
@@ -294,6 +305,20 @@ impl World {
         Ok(Some(told))
     }
 
+    /// A gang that is there goes on in another mode of its kind.
+    fn retune(&mut self, now: Time, start: &Start) {
+        let known = start.kind.index() < self.cluster.kinds().len();
+        let fits = known && self.jobs[&start.job].paces[start.kind.index()].is_some();
+        if !fits || self.cluster.sold_as(start.kind) != self.cluster.kind_of(start.gpus[0]) {
+            return;
+        }
+        self.settle(now, start.job);
+        if let Some(gang) = self.jobs.get_mut(&start.job).and_then(|job| job.gang.as_mut()) {
+            gang.kind = start.kind;
+        }
+        self.set_pace(now, start.job);
+    }
+
     /// Why a gang cannot be where it is ordered, whoever else is there.
     fn why_not(&self, start: &Start) -> Option<String> {
         let (job, kinds, gpus) = (start.job.0, self.cluster.kinds().len(), self.cluster.gpus());
@@ -309,7 +334,7 @@ impl World {
             if gpu.index() >= gpus {
                 return Some(format!("{gpu} was ordered for job {job}, and there are {gpus} GPUs here"));
             }
-            if self.cluster.kind_of(gpu) != start.kind || start.gpus[..i].contains(&gpu) {
+            if self.cluster.kind_of(gpu) != self.cluster.sold_as(start.kind) || start.gpus[..i].contains(&gpu) {
                 return Some(format!(
                     "{gpu} was ordered for job {job} twice, or is of another kind than {}",
                     start.kind
@@ -349,7 +374,7 @@ impl World {
     }
 
     fn seat(&mut self, now: Time, start: &Start, partner: Option<JobId>) {
-        let kind = start.kind.index();
+        let kind = self.cluster.sold_as(start.kind).index();
         for &gpu in &start.gpus {
             if self.on_gpu[gpu.index()].iter().all(Option::is_none) {
                 let (idle, unused) = (self.cluster.kind(start.kind).idle_watts, self.unused_watts(start.kind));
@@ -366,7 +391,8 @@ impl World {
         sim_job.started.get_or_insert(now);
         sim_job.restarts += u32::from(again);
         sim_job.migrations += u32::from(again && sim_job.last_gpus != start.gpus);
-        let productive_from = if again { now.after(sim_job.spec.restart_seconds) } else { now };
+        let restart_seconds = if again { sim_job.spec.restart_seconds } else { 0.0 };
+        let productive_from = now.after(self.world_options.start_seconds + restart_seconds);
         sim_job.gang = Some(Running {
             fence: start.fence,
             kind: start.kind,
@@ -504,9 +530,10 @@ impl World {
             draw.active_joules += active;
         }
         assert!(draw.active_joules >= 0.0 && draw.idle_joules >= 0.0, "{job:?} drew {draw:?}");
-        self.used_joules[kind.index()].idle_joules += draw.idle_joules;
-        self.used_joules[kind.index()].active_joules += draw.active_joules;
-        self.busy_gpu_seconds[kind.index()] += seconds * gpus;
+        let kind = self.cluster.sold_as(kind).index();
+        self.used_joules[kind].idle_joules += draw.idle_joules;
+        self.used_joules[kind].active_joules += draw.active_joules;
+        self.busy_gpu_seconds[kind] += seconds * gpus;
         let both =
             residents.map(|r| r.unwrap_or(Resident { job, activity: 0.0, restarting: false, alone_joules: None }));
         let jobs = &mut self.jobs;
@@ -576,7 +603,7 @@ impl World {
             *seat = None;
             if seats.iter().all(Option::is_none) {
                 self.idle_since[gpu.index()] = now;
-                self.busy[gang.kind.index()] -= 1;
+                self.busy[self.cluster.sold_as(gang.kind).index()] -= 1;
                 self.watts -= self.cluster.kind(gang.kind).idle_watts - self.unused_watts(gang.kind);
             }
         }

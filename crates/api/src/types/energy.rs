@@ -40,6 +40,9 @@ pub struct EnergyAccount {
     pub rows: Vec<EnergyRow>,
     /// Energy of the whole cluster, unused GPUs included; a tenant's token sees its own total.
     pub total_joules: f64,
+    /// Where the figures come from: measured by what, estimated, or simulated. Empty where that is not known.
+    #[serde(default)]
+    pub source: String,
     /// `cursor` of the next page; `null` on the last one.
     pub next: Option<String>,
 }

@@ -152,8 +152,10 @@ const FAMILIES: [Family; 13] = [
 
 fn metrics(cards: &[Card], readings: &[Result<GpuReading, GpuTrouble>]) -> String {
     let mut text = String::new();
-    let labels =
-        |card: &Card| format!("{{uuid=\"{}\",kind=\"{}\"}}", card.uuid, card.kind.as_deref().unwrap_or("unknown"));
+    let labels = |card: &Card| {
+        let kind = card.kind.as_deref().unwrap_or("unknown");
+        format!("{{gpu=\"{}\",uuid=\"{}\",kind=\"{kind}\"}}", card.index, card.uuid)
+    };
     let _ = writeln!(text, "# HELP arles_gpu_up 1 if the card could be read\n# TYPE arles_gpu_up gauge");
     for (card, reading) in cards.iter().zip(readings) {
         let _ = writeln!(text, "arles_gpu_up{} {}", labels(card), u8::from(reading.is_ok()));
@@ -184,13 +186,20 @@ mod tests {
             counts_energy: true,
             limit_watts: None,
             limits_watts: None,
+            part_of: None,
         };
         let reading = GpuReading { watts: 76.5, joules: Some(1234.5), memory_gib: Some(2.0), ..GpuReading::default() };
-        let lost = Card { uuid: "GPU-2".into(), kind: None, ..card.clone() };
+        let lost = Card { index: 1, uuid: "GPU-2".into(), kind: None, ..card.clone() };
         let text = metrics(&[card, lost], &[Ok(reading), Err(GpuTrouble::Lost("lost".into()))]);
-        assert!(text.contains("arles_gpu_energy_joules_total{uuid=\"GPU-1\",kind=\"h200\"} 1234.5\n"), "{text}");
-        assert!(text.contains("arles_gpu_memory_used_bytes{uuid=\"GPU-1\",kind=\"h200\"} 2147483648\n"), "{text}");
-        assert!(text.contains("arles_gpu_up{uuid=\"GPU-2\",kind=\"unknown\"} 0\n"), "{text}");
+        assert!(
+            text.contains("arles_gpu_energy_joules_total{gpu=\"0\",uuid=\"GPU-1\",kind=\"h200\"} 1234.5\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("arles_gpu_memory_used_bytes{gpu=\"0\",uuid=\"GPU-1\",kind=\"h200\"} 2147483648\n"),
+            "{text}"
+        );
+        assert!(text.contains("arles_gpu_up{gpu=\"1\",uuid=\"GPU-2\",kind=\"unknown\"} 0\n"), "{text}");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let page = Mutex::new(text.clone());

@@ -65,7 +65,9 @@ impl Energy {
                     format!("Total over {window}: {} kWh, unused GPUs included.", kwh(account.total_joules))
                 }
             };
-            output::paragraph(out, &text)?;
+            let source =
+                if account.source.is_empty() { String::new() } else { format!(" Energy is {}.", account.source) };
+            output::paragraph(out, &format!("{text}{source}"))?;
         }
         Ok(())
     }

@@ -123,6 +123,7 @@ mod tests {
             counts_energy: true,
             limit_watts: Some(700.0),
             limits_watts: Some((200.0, 700.0)),
+            part_of: None,
         }
     }
 

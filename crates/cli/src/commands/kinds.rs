@@ -3,7 +3,7 @@
 use crate::fault::EXIT_CODES;
 use crate::output::{self, Cell, Column, OutputFlag, Table};
 use crate::settings::Settings;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use arles_core::{Kind, Library};
 use clap::Args;
 use std::io::Write;
@@ -38,10 +38,10 @@ impl Kinds {
                 let own =
                     |kind: &&Kind| kind.name == *name || kind.aliases.iter().any(|a| a.eq_ignore_ascii_case(name));
                 let kind = match described.iter().find(own) {
-                    Some(kind) => kind,
-                    None => Library::builtin().kind(name)?,
+                    Some(kind) => kind.clone(),
+                    None => Library::builtin().any_kind(name).map_err(|sentence| anyhow!(sentence))?,
                 };
-                output::print(out, self.output.output, &details(kind), kind)
+                output::print(out, self.output.output, &details(&kind), &kind)
             }
         }
     }

@@ -72,7 +72,7 @@ pub(crate) struct Profile {
     /// Regular expression for progress lines, with a group 'step'
     #[arg(long, value_name = "REGEX")]
     pattern: Option<String>,
-    /// Keep what was measured at the card's own limit in this catalog
+    /// Keep what was measured in this catalog; under a limit as cells of that mode, such as h200@400W
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
     #[command(flatten)]
@@ -98,7 +98,7 @@ impl Profile {
             self.without_card()?;
         }
         let kind = card.as_ref().and_then(|(_, card)| card.kind.clone());
-        let interrupted = scene::catch_interrupts();
+        let interrupted = crate::interrupt::catch_interrupts();
         // Dropped last to first: programs end before the limit is put back.
         let power = match (&card, self.limits.is_empty()) {
             (Some((_, card)), false) => Some(PowerLimit::hold(&card.uuid).map_err(Failed)?),

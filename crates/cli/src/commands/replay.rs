@@ -205,6 +205,12 @@ fn line(at: Time, output: &Output) -> Option<EventRow> {
             Event::QuotaSet { name, quota } => ("quota", name.clone(), quota.words()),
             Event::TenantRemoved { name } => ("tenant", name.clone(), "removed".to_owned()),
             Event::TenantSet { name, weight } => ("tenant", name.clone(), format!("weight {weight}")),
+            Event::PowerBudgetSet { watts } => {
+                ("power budget", watts.map_or("none".to_owned(), |watts| format!("{watts} W")), String::new())
+            }
+            Event::OverBudget { watts, budget, why } => {
+                ("over budget", format!("{watts:.0} W"), format!("of {budget:.0} W: {why}"))
+            }
             Event::ClusterChanged { node, what } => ("node", node.clone(), what.clone()),
             Event::Held { job } => ("held", job.to_string(), String::new()),
             Event::Released { job } => ("released", job.to_string(), String::new()),

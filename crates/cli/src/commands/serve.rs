@@ -22,7 +22,8 @@ use arles_daemon::lease::{self, Term};
 use arles_daemon::service::catalog::CATALOG_FILE;
 use arles_daemon::service::{Components, Options, Service};
 use arles_daemon::store::{Retention, Store};
-use arles_engine::slurm::Intake;
+use arles_engine::intake::Intake;
+use arles_engine::{Slices, unmake_left_over};
 use arles_learn::Catalog;
 use clap::Args;
 use std::cell::OnceCell;
@@ -59,11 +60,16 @@ impl Serve {
         let _log = logging::start(settings.serve.log_format, settings.serve.log_level);
         let door = door::options(&settings.serve)?;
         let mut setup = Setup::new(&settings)?;
+        // Cards are whole again when the daemon has ended.
+        let _slices = mig_slices(&settings.serve)?;
         if settings.serve.engine.name == "local" {
             setup.cluster = this_machine(&settings)?;
         }
         if settings.serve.engine.name == "slurm" {
             setup.cluster = engines::slurm_cluster(&settings)?;
+        }
+        if settings.serve.engine.name == "kubernetes" {
+            setup.cluster = engines::kubernetes_cluster(&settings)?;
         }
         if settings.serve.standby {
             return standby::run(&settings, setup, door);
@@ -125,6 +131,7 @@ fn start(settings: &Settings, mut setup: Setup<'_>, mut store: Store, term: Opti
         },
         accept_clock: settings.serve.accept_clock,
         estimates: settings.serve.estimates,
+        energy_source: engines::energy_source(settings),
         term,
     };
     Notifier::from_environment().status("reading the journal");
@@ -133,13 +140,33 @@ fn start(settings: &Settings, mut setup: Setup<'_>, mut store: Store, term: Opti
     Ok(Started { service, configured, token, intake: engine_setup.intake.into_inner() })
 }
 
+/// Divides cards as the settings say; what an earlier daemon left divided is made whole otherwise, where nobody is on it.
+fn mig_slices(settings: &ServeSettings) -> Result<Option<Slices>> {
+    match &settings.mig_layout {
+        Some(layout) if settings.engine.name == "local" && settings.declare.is_none() => {
+            let slices = Slices::make(layout).map_err(|sentence| anyhow!("--mig-layout: {sentence}"))?;
+            tracing::info!("cards of kind {} are divided into {}", layout.kind, layout.slices.join(" + "));
+            Ok(Some(slices))
+        }
+        Some(_) => {
+            let hint = "use it with --engine local and without --declare: it divides the NVIDIA cards of this machine";
+            Err(Hinted::new("--mig-layout has no cards to divide", hint).into())
+        }
+        None => {
+            unmake_left_over().iter().for_each(|sentence| tracing::warn!("{sentence}"));
+            Ok(None)
+        }
+    }
+}
+
 /// The GPUs of this machine, found or declared, a node for each kind.
 fn this_machine(settings: &Settings) -> Result<Cluster> {
     let counts = match &settings.serve.declare {
         Some(counts) => counts.clone(),
         None => engines::found_gpus()?.kinds.iter().map(|(kind, cards)| (kind.clone(), cards.len() as u32)).collect(),
     };
-    cluster::build(&counts, u32::MAX, &settings.kinds).map_err(|e| anyhow!("--declare: {e}"))
+    let cluster = cluster::build(&counts, u32::MAX, &settings.kinds).map_err(|e| anyhow!("--declare: {e}"))?;
+    cluster::limited(cluster, &settings.power_limits).map_err(|e| anyhow!("--power-limits: {e}"))
 }
 
 /// The journal's beginning; of a new journal it is what the settings say.
@@ -148,6 +175,7 @@ fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Re
     let Some(header) = store.header()? else {
         let mut pace = Pace::with_round(settings.round_seconds);
         pace.survey_seconds = settings.survey_seconds;
+        pace.epsilon = settings.epsilon;
         pace.lease_seconds = 4.0 * settings.survey_seconds;
         let header = JournalHeader {
             cluster: cluster.clone(),
@@ -208,7 +236,9 @@ fn serve(
         let (url, certificate) = (door.url(), door.certificate());
         let (stop, stopping) = tokio::sync::watch::channel(false);
         if let Some(intake) = intake {
-            tokio::spawn(intake::follow(desk.clone(), intake));
+            // Shares are accounts' in Slurm's database; other systems have none.
+            let with_shares = settings.slurm_shares && settings.engine.name == "slurm";
+            tokio::spawn(intake::follow(desk.clone(), intake, with_shares));
         }
         let mut server = tokio::spawn(door.serve(desk, stopping));
         std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;

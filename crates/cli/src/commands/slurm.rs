@@ -1,6 +1,7 @@
 //! `arles slurm`: what an operator of a Slurm cluster does besides `arles serve --engine slurm`.
 
 mod doctor;
+mod shadow;
 
 use super::import::Import;
 use crate::fault::{EXIT_CODES, Failed, Hinted, remark};
@@ -13,7 +14,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Check a Slurm cluster, give its jobs back, import its accounting
+/// Check or watch a Slurm cluster, give its jobs back, import its accounting
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Slurm {
@@ -24,6 +25,7 @@ pub(crate) struct Slurm {
 #[derive(Subcommand)]
 enum Action {
     Doctor(doctor::Doctor),
+    Shadow(shadow::Shadow),
     Release(Release),
     Import(Import),
 }
@@ -32,6 +34,7 @@ impl Slurm {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.action {
             Action::Doctor(doctor) => doctor.run(out),
+            Action::Shadow(shadow) => shadow.run(out),
             Action::Release(release) => release.run(out),
             Action::Import(import) => import.run(out),
         }

@@ -7,16 +7,18 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_pars
 use std::path::PathBuf;
 
 // Commands whose flags are settings, as bits.
-pub(crate) const SIMULATE: u8 = 1;
-pub(crate) const COMPARE: u8 = 1 << 1;
-pub(crate) const REPRODUCE: u8 = 1 << 2;
-pub(crate) const SERVE: u8 = 1 << 3;
-pub(crate) const WORLD: u8 = 1 << 4;
-pub(crate) const GENERATE: u8 = 1 << 5;
-pub(crate) const IMPORT: u8 = 1 << 6;
-pub(crate) const SLURM: u8 = 1 << 7;
+pub(crate) const SIMULATE: u16 = 1;
+pub(crate) const COMPARE: u16 = 1 << 1;
+pub(crate) const REPRODUCE: u16 = 1 << 2;
+pub(crate) const SERVE: u16 = 1 << 3;
+pub(crate) const WORLD: u16 = 1 << 4;
+pub(crate) const GENERATE: u16 = 1 << 5;
+pub(crate) const IMPORT: u16 = 1 << 6;
+pub(crate) const SLURM: u16 = 1 << 7;
+pub(crate) const SHADOW: u16 = 1 << 8;
+pub(crate) const KUBERNETES: u16 = 1 << 9;
 /// Commands that run simulations.
-pub(super) const RUN: u8 = SIMULATE | COMPARE | REPRODUCE;
+pub(super) const RUN: u16 = SIMULATE | COMPARE | REPRODUCE;
 
 /// The flag of a setting.
 pub(crate) struct Flag {
@@ -26,22 +28,22 @@ pub(crate) struct Flag {
     /// Where the help lists it; empty for the first list.
     pub(super) heading: &'static str,
     /// Commands that have it.
-    pub(super) commands: u8,
+    pub(super) commands: u16,
 }
 
 /// The flags of a command that are settings, and `--config` where it takes a file.
-pub(crate) struct SettingFlags<const COMMAND: u8> {
+pub(crate) struct SettingFlags<const COMMAND: u16> {
     config: Option<PathBuf>,
     given: Vec<(&'static Setting, String)>,
 }
 
 /// The settings of a command with their flags.
-fn flags(command: u8) -> impl Iterator<Item = (&'static Setting, &'static Flag)> {
+fn flags(command: u16) -> impl Iterator<Item = (&'static Setting, &'static Flag)> {
     all().filter_map(move |setting| Some((setting, setting.flag.as_ref().filter(|flag| flag.commands & command != 0)?)))
 }
 
 impl Setting {
-    fn arg(&'static self, flag: &'static Flag, command: u8) -> Arg {
+    fn arg(&'static self, flag: &'static Flag, command: u16) -> Arg {
         // What an empty text means in the file is what a flag that is left out means.
         let (help, default) = self.help.trim().split_once("; empty: ").unwrap_or((self.help.trim(), self.default));
         // A paper's experiments have defaults of their own.
@@ -55,14 +57,14 @@ impl Setting {
     }
 }
 
-impl<const COMMAND: u8> Args for SettingFlags<COMMAND> {
+impl<const COMMAND: u16> Args for SettingFlags<COMMAND> {
     fn augment_args(command: Command) -> Command {
         let config = Arg::new("config")
             .long("config")
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("TOML file with settings; 'arles check-config --default' prints one with every default");
-        let config = (COMMAND & (RUN | SERVE | GENERATE | SLURM) != 0).then_some(config);
+        let config = (COMMAND & (RUN | SERVE | GENERATE | SLURM | SHADOW | KUBERNETES) != 0).then_some(config);
         command.args(config).args(flags(COMMAND).map(|(setting, flag)| setting.arg(flag, COMMAND)))
     }
 
@@ -71,7 +73,7 @@ impl<const COMMAND: u8> Args for SettingFlags<COMMAND> {
     }
 }
 
-impl<const COMMAND: u8> FromArgMatches for SettingFlags<COMMAND> {
+impl<const COMMAND: u16> FromArgMatches for SettingFlags<COMMAND> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let text = |setting: &Setting, flag: &Flag| match flag.value {
             "" => matches.get_flag(setting.key).then(|| "true".to_owned()),
@@ -88,7 +90,7 @@ impl<const COMMAND: u8> FromArgMatches for SettingFlags<COMMAND> {
     }
 }
 
-impl<const COMMAND: u8> SettingFlags<COMMAND> {
+impl<const COMMAND: u16> SettingFlags<COMMAND> {
     /// The defaults, changed by the configuration file, changed by the flags.
     pub(crate) fn settings(&self) -> Result<Settings> {
         self.settings_over(&[])

@@ -7,7 +7,7 @@ use arles_core::job::check_weight;
 use arles_core::library::suggestion;
 use arles_core::{Library, Tenant};
 use arles_daemon::service::SharedEstimates;
-use arles_engine::Sharing;
+use arles_engine::{MigLayout, Sharing};
 use arles_sim::trace::Mix;
 use arles_sim::trace::import::FORMATS;
 use std::net::SocketAddr;
@@ -43,6 +43,25 @@ pub(super) fn switched_off(text: &str) -> Result<bool, String> {
         "on" => Ok(false),
         "off" => Ok(true),
         other => Err(format!("'{other}' is neither on nor off; unused GPUs stay on or are switched off")),
+    }
+}
+
+/// Whether two jobs may share a GPU: `on` or `off`.
+pub(super) fn switched_on(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("'{other}' is neither on nor off; two jobs may share a GPU (on), or none does (off)")),
+    }
+}
+
+/// A part of everybody's speed.
+pub(super) fn epsilon(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(part) if (0.0..1.0).contains(&part) => Ok(part),
+        _ => Err(format!(
+            "'{text}' cannot be a part of anybody's speed; expected a number from 0 up to below 1, such as 0.05"
+        )),
     }
 }
 
@@ -92,7 +111,7 @@ pub(super) fn jobs(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn kind(name: &str) -> Result<String, String> {
-    Library::builtin().kind(name).map(|kind| kind.name.clone()).map_err(|e| format!("{e}; 'arles kinds' lists all"))
+    Library::builtin().any_kind(name).map(|kind| kind.name).map_err(|e| format!("{e}; 'arles kinds' lists all"))
 }
 
 pub(super) fn format(name: &str) -> Result<String, String> {
@@ -178,6 +197,25 @@ pub(super) fn tenants(text: &str) -> Result<Vec<Tenant>, String> {
         tenants.push(Tenant { name: name.to_owned(), weight });
     }
     Ok(tenants)
+}
+
+/// Reads `h200=3g.71gb+2g.35gb`; nothing is no layout.
+pub(super) fn mig_layout(text: &str) -> Result<Option<MigLayout>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let form =
+        || format!("'{text}' is no layout of slices; expected KIND=SLICE+SLICE such as h200=3g.71gb+2g.35gb+2g.35gb");
+    let (kind, slices) = text.split_once('=').ok_or_else(form)?;
+    let kind = Library::builtin().kind(kind).map_err(|e| format!("{e}; 'arles kinds' lists all"))?;
+    let slices: Vec<String> = slices.split('+').map(|slice| slice.trim().to_lowercase()).collect();
+    if let Some(wrong) = slices.iter().find(|slice| kind.slice(slice).is_none()) {
+        let name = &kind.name;
+        return Err(format!(
+            "'{wrong}' is no slice of {name}; expected a profile of the driver such as 3g.71gb ('nvidia-smi mig -lgip')"
+        ));
+    }
+    Ok(Some(MigLayout { kind: kind.name.clone(), slices }))
 }
 
 /// How two jobs share a GPU.

@@ -4,7 +4,7 @@
 //! the field, the default, `arles check-config --default`, the errors about unknown keys, and the flag with its help. A row
 //! whose value is a field of [`Settings`] or [`ServeSettings`] names the field's type; the others set a part of `import` or `generate`.
 
-use super::flags::{COMPARE, Flag, GENERATE, IMPORT, REPRODUCE, RUN, SERVE, SLURM, WORLD};
+use super::flags::{COMPARE, Flag, GENERATE, IMPORT, KUBERNETES, REPRODUCE, RUN, SERVE, SHADOW, SLURM, WORLD};
 use super::parse::*;
 use super::{Setting, from_default};
 use crate::cluster::{self, Counts, Outage};
@@ -17,7 +17,9 @@ use arles_api::{KindSpec, Quota};
 use arles_core::allocate::PolicyEntry;
 use arles_core::{Kind, Tenant};
 use arles_daemon::service::SharedEstimates;
-use arles_engine::Sharing;
+use arles_engine::slurm::EnergySource;
+use arles_engine::{MigLayout, Sharing};
+use arles_sim::scenario::BudgetEvent;
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
 use std::net::SocketAddr;
@@ -66,7 +68,7 @@ macro_rules! settings {
 
 const FILE_ONLY: Option<Flag> = None;
 
-const fn flag(name: &'static str, value: &'static str, heading: &'static str, commands: u8) -> Option<Flag> {
+const fn flag(name: &'static str, value: &'static str, heading: &'static str, commands: u16) -> Option<Flag> {
     Some(Flag { name, value, heading, commands })
 }
 
@@ -89,6 +91,9 @@ settings! {
     /// Nodes of a kind that stand in one rack, counted in order; gangs are kept within one where they can be. 0 for a cluster without racks
     "cluster.nodes-per-rack" = "0", flag("nodes-per-rack", "N", "Cluster", RUN | SERVE | WORLD)
         => nodes_per_rack: u32 = |text| whole(text, 0);
+    /// Power limits that GPUs may be run under, for policies that choose them, such as h200@400W; none if empty
+    "cluster.power-limits" = "", flag("power-limits", "KIND@WATTS", "Cluster", RUN | SERVE | WORLD)
+        => power_limits: Vec<cluster::PowerLimit> = cluster::power_limits;
 
     /// Policies, separated by commas, or all; 'arles policies' lists them
     "simulation.policies" = "all", flag("policy", "NAMES", "Scheduling", RUN)
@@ -102,8 +107,11 @@ settings! {
     /// Time lost at every restart of a job, unless its trace says otherwise
     "simulation.restart" = "0s", flag("restart", "TIME", "Scheduling", RUN)
         => restart_seconds: f64 = seconds;
+    /// Time from the order to start a job until it runs: what a real cluster takes to launch it. It has its GPUs meanwhile
+    "simulation.start" = "0s", flag("start", "TIME", "Scheduling", RUN | SHADOW)
+        => start_seconds: f64 = seconds;
     /// How long a stopping job keeps its GPUs to save a checkpoint
-    "simulation.checkpoint" = "0s", flag("checkpoint", "TIME", "Scheduling", RUN)
+    "simulation.checkpoint" = "0s", flag("checkpoint", "TIME", "Scheduling", RUN | SHADOW)
         => checkpoint_seconds: f64 = seconds;
     /// Checkpoint interval: a job whose node fails loses the work since its last multiple
     "simulation.checkpoint-every" = "30m", flag("checkpoint-every", "TIME", "Scheduling", RUN)
@@ -132,9 +140,22 @@ settings! {
     /// Relative standard deviation of the simulated cluster from the performance model, which estimators know
     "simulation.deviation" = "0", flag("deviation", "RATIO", "Cluster", RUN | SERVE | WORLD)
         => deviation: f64 = |text| number(text, 0.0, 2.0);
+    /// Two jobs on one GPU: on (policies may put them there, where both fit) or off (one job has it to itself)
+    "simulation.shared-gpus" = "on", flag("shared-gpus", "ON|OFF", "Cluster", RUN)
+        => shared_gpus: bool = switched_on;
     /// Unused GPUs: on (they draw idle power) or off (they draw nothing)
     "simulation.unused" = "on", flag("unused", "ON|OFF", "Cluster", RUN)
         => unused_off: bool = switched_off;
+
+    /// Part of its fair speed that everybody may be asked to give up to save power, for policies that weigh the two
+    "simulation.epsilon" = "0.05", flag("epsilon", "RATIO", "Scheduling", RUN)
+        => epsilon: f64 = epsilon;
+    /// Power that all GPUs together may draw: WATTS, or WATTS@TIME from a time on, separated by commas, such as 12kW,8kW@6h,none@12h; empty: no limit
+    "simulation.power-budget" = "", flag("power-budget", "BUDGETS", "Cluster", RUN)
+        => power_budget: Vec<BudgetEvent> = cluster::budgets;
+    /// File of power budgets, one per line
+    "simulation.budget-events" = "", flag("budget-events", "FILE", "Cluster", RUN)
+        => budget_events: Option<PathBuf> = path;
 
     /// Measured rates (Gavel's JSON); empty: the built-in performance model is the ground truth
     "rates.file" = "", flag("rates", "FILE", "Cluster", RUN | SERVE | WORLD | GENERATE)
@@ -150,7 +171,7 @@ settings! {
     "trace.tenants" = "", flag("tenants", "SPLIT", "Jobs", RUN | IMPORT)
         => import.tenants = |text| given(text).map(parsed).transpose();
     /// Workloads of imported jobs where the trace names none: NAME:WEIGHT, separated by commas; empty: the generator's mix
-    "trace.workloads" = "", flag("workloads", "MIX", "Jobs", RUN | IMPORT)
+    "trace.workloads" = "", flag("workloads", "MIX", "Jobs", RUN | IMPORT | SHADOW)
         => import.workloads = |text| mix_or(text, ImportOptions::default().workloads);
     /// GPU kinds behind the trace's own names, such as G2=a100,G3=a10
     "trace.kind-names" = "", flag("kind-names", "NAMES", "Jobs", RUN | IMPORT)
@@ -228,6 +249,9 @@ settings! {
     /// GPUs to schedule programs of this machine on, with --engine local; they need not be there
     "serve.declare" = "", flag("declare", "KIND:COUNT", "Cluster", SERVE)
         => declare: Option<Counts> = declared;
+    /// Slices (MIG) to divide this machine's cards of a kind into while the daemon runs, such as h200=3g.71gb+2g.35gb; takes root and idle cards
+    "serve.mig-layout" = "", flag("mig-layout", "KIND=SLICES", "Cluster", SERVE)
+        => mig_layout: Option<MigLayout> = mig_layout;
     /// Speed of the scheduler's clock relative to real time
     "serve.speed" = "1", flag("speed", "RATIO", "Cluster", SERVE)
         => speed: f64 = |text| number(text, 0.001, 1e6);
@@ -235,19 +259,22 @@ settings! {
     "serve.world" = "", flag("world", "SOCKET", "Cluster", SERVE)
         => world: Option<PathBuf> = path;
     /// Policy of a new journal; 'arles policy NAME' switches later
-    "serve.policy" = "oef-coop", flag("policy", "NAME", "Scheduling", SERVE)
+    "serve.policy" = "oef-coop", flag("policy", "NAME", "Scheduling", SERVE | SHADOW)
         => policy: &'static PolicyEntry = policy;
+    /// Part of its fair speed that everybody may be asked to give up to save power, of a new journal
+    "serve.epsilon" = "0.05", flag("epsilon", "RATIO", "Scheduling", SERVE)
+        => epsilon: f64 = epsilon;
     /// Tenants that share the cluster: NAME or NAME:WEIGHT, separated by commas. More can be added while it runs
     "serve.tenants" = "research,vision,language", flag("tenants", "TENANTS", "Scheduling", SERVE)
         => tenants: Vec<Tenant> = tenants;
     /// Length of a scheduling round
-    "serve.round" = "60s", flag("round", "TIME", "Scheduling", SERVE)
+    "serve.round" = "60s", flag("round", "TIME", "Scheduling", SERVE | SHADOW)
         => round_seconds: f64 = positive_seconds;
     /// Time between two surveys of the whole cluster
     "serve.survey" = "120s", flag("survey", "TIME", "Scheduling", SERVE | SLURM)
         => survey_seconds: f64 = positive_seconds;
     /// Time lost at every restart of a job, unless its submission says otherwise
-    "serve.restart" = "30s", flag("restart", "TIME", "Scheduling", SERVE)
+    "serve.restart" = "30s", flag("restart", "TIME", "Scheduling", SERVE | SHADOW)
         => restart_seconds: f64 = seconds;
     /// Grace period that training code gets to save a checkpoint
     "serve.grace" = "30s", FILE_ONLY => grace_seconds: f64 = seconds;
@@ -299,20 +326,48 @@ settings! {
         => keep_journal: bool = truth;
 
     /// slurmrestd of --engine slurm: unix:PATH, or HOST:PORT with a token in SLURM_JWT. Without it, Slurm's commands are asked
-    "slurm.rest" = "", flag("slurm-rest", "ADDRESS", "Slurm", SERVE | SLURM)
+    "slurm.rest" = "", flag("slurm-rest", "ADDRESS", "Slurm", SERVE | SLURM | SHADOW)
         => slurm_rest: Option<String> = |text| Ok(given(text).map(str::to_owned));
     /// Time between two looks at Slurm's queue while nothing is under way
-    "slurm.poll" = "2s", flag("slurm-poll", "TIME", "Slurm", SERVE)
+    "slurm.poll" = "2s", flag("slurm-poll", "TIME", "Slurm", SERVE | SHADOW)
         => slurm_poll_seconds: f64 = positive_seconds;
     /// Partitions whose jobs arles takes, separated by commas; all if none is named. Other marked jobs are given back to Slurm
-    "slurm.partitions" = "", flag("slurm-partitions", "NAMES", "Slurm", SERVE)
+    "slurm.partitions" = "", flag("slurm-partitions", "NAMES", "Slurm", SERVE | SHADOW)
         => slurm_partitions: Vec<String> = names;
     /// Accounts whose jobs arles takes, separated by commas; all if none is named
-    "slurm.accounts" = "", flag("slurm-accounts", "NAMES", "Slurm", SERVE)
+    "slurm.accounts" = "", flag("slurm-accounts", "NAMES", "Slurm", SERVE | SHADOW)
         => slurm_accounts: Vec<String> = names;
     /// How many of a hundred marked jobs arles takes; the others are given back to Slurm
     "slurm.percent" = "100", flag("slurm-percent", "NUMBER", "Slurm", SERVE)
         => slurm_percent: f64 = |text| number(text, 0.0, 100.0);
+
+    /// Where the nodes' GPUs say what they draw: prometheus:http://HOST:PORT, or exporter:http://{node}:9400/metrics (DCGM's or 'arles agent'). Without it, energy is estimated
+    "slurm.energy" = "", flag("slurm-energy", "SOURCE", "Slurm", SERVE)
+        => slurm_energy: Option<EnergySource> = |text| given(text).map(EnergySource::parse).transpose();
+    /// Folder for dcgm-exporter's --hpc-job-mapping-dir, with a folder for each node in it; empty: none is written
+    "slurm.job-mapping" = "", flag("slurm-job-mapping", "FOLDER", "Slurm", SERVE)
+        => slurm_job_mapping: Option<PathBuf> = path;
+    /// Give tenants the shares that their accounts have in Slurm's database, where it has one. 'arles tenants set' counts until the share is changed there
+    "slurm.shares" = "true", FILE_ONLY => slurm_shares: bool = truth;
+    /// Kubeconfig of --engine kubernetes; empty: KUBECONFIG, the service account of this pod, or ~/.kube/config
+    "kubernetes.kubeconfig" = "", flag("kubeconfig", "FILE", "Kubernetes", SERVE | KUBERNETES)
+        => kubeconfig: Option<PathBuf> = path;
+    /// Pods that name this scheduler are bound by arles itself. Pods behind the gate arles/admission are taken in any case
+    "kubernetes.scheduler-name" = "arles", flag("scheduler-name", "NAME", "Kubernetes", SERVE | KUBERNETES)
+        => kubernetes_scheduler: String = |text| Ok(text.to_owned());
+    /// Namespaces whose pods arles takes, separated by commas; all if none is named
+    "kubernetes.namespaces" = "", flag("namespaces", "NAMES", "Kubernetes", SERVE)
+        => kubernetes_namespaces: Vec<String> = names;
+    /// Namespace in which arles makes pods for programs of 'arles submit'
+    "kubernetes.namespace" = "arles", flag("namespace", "NAME", "Kubernetes", SERVE | KUBERNETES)
+        => kubernetes_namespace: String = |text| Ok(text.to_owned());
+    /// Image of programs that name none
+    "kubernetes.image" = "python:3", FILE_ONLY => kubernetes_image: String = |text| Ok(text.to_owned());
+    /// Volume claim in that namespace which programs mount, at the place where this daemon has its folder job-files in the state directory; empty: none
+    "kubernetes.claim" = "", FILE_ONLY => kubernetes_claim: Option<String> = |text| Ok(given(text).map(str::to_owned));
+    /// Time after which a gang whose pods do not all run is given back
+    "kubernetes.gang-timeout" = "5m", flag("gang-timeout", "TIME", "Kubernetes", SERVE)
+        => kubernetes_gang_seconds: f64 = positive_seconds;
 
     /// Largest file of a job's output, with --engine local; another is begun when it is full. 'arles logs' shows them
     "output.file-size" = "16M", FILE_ONLY => output_file_bytes: u64 = |text| bytes(text, 4096);

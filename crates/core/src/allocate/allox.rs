@@ -54,7 +54,10 @@ impl Policy for AlloX {
         }
         let (lower, upper) = (-matching.cost(), -matching.bound());
         let certificate = Some(Certificate { lower, upper: upper.max(lower) });
-        Allocation::check(problem, Proposal { grants, objective: Some(lower), certificate, prices: Vec::new() })
+        Allocation::check(
+            problem,
+            Proposal { grants, objective: Some(lower), certificate, prices: Vec::new(), ..Proposal::default() },
+        )
     }
 }
 

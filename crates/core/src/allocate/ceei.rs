@@ -56,6 +56,7 @@ impl Policy for Ceei {
             objective: Some(welfare.lower.exp()),
             certificate: Some(Certificate { lower: welfare.lower.exp(), upper: welfare.upper.exp() }),
             prices: solution.prices.iter().map(|price| price * unit).collect(),
+            ..Proposal::default()
         };
         Allocation::check(problem, proposal)
     }

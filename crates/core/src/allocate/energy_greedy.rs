@@ -15,6 +15,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "baseline for gogh: one job after another, each where it adds the least power among the places that best meet its floor",
     pairs: true,
     energy_aware: true,
+    modes: true,
     promises: &[Promise::Whole],
     make: || Box::new(EnergyGreedy),
     ..PolicyEntry::ORDERS_JOBS
@@ -44,7 +45,7 @@ impl Policy for EnergyGreedy {
         let mut order: Vec<usize> = (0..problem.users.len()).collect();
         order.sort_by_key(|&u| {
             let user = &problem.users[u];
-            (tariff.held(u).iter().all(|&h| h == 0), user.arrived, user.job, user.class)
+            ((0..problem.kinds()).all(|j| tariff.held(u, j) == 0), user.arrived, user.job, user.class)
         });
         let mut free = problem.capacity.clone();
         let mut grants: Vec<Grant> = Vec::with_capacity(order.len());
@@ -53,7 +54,7 @@ impl Policy for EnergyGreedy {
                 let Some(best) = choose(problem, &tariff, u, &free, &grants) else { break };
                 match best.place {
                     Place::Kind(j) => {
-                        free[j] -= f64::from(problem.users[u].gang);
+                        free[problem.sold_as(j)] -= f64::from(problem.users[u].gang);
                         grants.push(Grant { kind: kind_id(j), members: Members::One(user_index(u)), gangs: 1.0 });
                     }
                     Place::Beside(at) => {
@@ -70,10 +71,10 @@ impl Policy for EnergyGreedy {
 /// The cheapest place that keeps the promise, else the one that keeps most.
 fn choose(problem: &Problem, tariff: &Tariff<'_>, u: usize, free: &[f64], grants: &[Grant]) -> Option<Choice> {
     let gang = f64::from(problem.users[u].gang);
-    let own = (0..problem.kinds()).filter(|&j| free[j] >= gang).filter_map(|j| {
+    let own = (0..problem.kinds()).filter(|&j| free[problem.sold_as(j)] >= gang).filter_map(|j| {
         let offer = tariff.alone(u, j)?;
-        let stays = if tariff.held(u)[j] > 0 { tariff.saving(u, j) } else { 0.0 };
-        Some(Choice { kept: offer.kept[0], cost: offer.cost - stays, place: Place::Kind(j) })
+        let stays = if tariff.held(u, j) > 0 { tariff.saving(u, j) } else { 0.0 };
+        Some(Choice { kept: offer.kept[0], cost: offer.cost() - stays, place: Place::Kind(j) })
     });
     let beside = grants.iter().enumerate().filter_map(|(at, grant)| {
         let Members::One(v) = grant.members else { return None };
@@ -83,7 +84,7 @@ fn choose(problem: &Problem, tariff: &Tariff<'_>, u: usize, free: &[f64], grants
         // A guest must not break what the host has.
         (offer.kept[0] >= before.kept[0]).then_some(Choice {
             kept: offer.kept[1],
-            cost: offer.cost - before.cost,
+            cost: offer.cost() - before.cost(),
             place: Place::Beside(at),
         })
     });

@@ -110,7 +110,10 @@ impl Policy for FinishTime {
         let certificate = Certificate { lower: upper.recip(), upper: lower.min(upper).recip() };
         let grants = served.grants(problem, &best);
         let objective = Some(upper.recip());
-        Allocation::check(problem, Proposal { grants, objective, certificate: Some(certificate), prices: Vec::new() })
+        Allocation::check(
+            problem,
+            Proposal { grants, objective, certificate: Some(certificate), prices: Vec::new(), ..Proposal::default() },
+        )
     }
 }
 

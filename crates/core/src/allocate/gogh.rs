@@ -14,6 +14,12 @@
 //! there is no such pair) and it pays. In GOGH a job may hold up to D_j GPUs of any mixture; in arles a gang is whole and of
 //! one kind, so that D_j is the gang.
 //!
+//! **While jobs wait**, what is cheap to run now says little: all of it is to be run in the end. `gogh/queue.rs` divides the whole queue into
+//! bundles first, and the program chooses among these whose turn it is.
+//!
+//! **Modes.** Whatever runs on a GPU, in whatever mode, takes that GPU: which mode is best for a bundle on a kind depends on nothing but the
+//! bundle. So the program knows kinds only, each bundle in the mode that costs it least there, broken promises included.
+//!
 //! **Exploring.** A cost that is only estimated is a random number C, log-normal with the estimate's standard error. Whoever tries that kind
 //! for a time t finds out, and goes back to its next best, c₀, if that is less. Over the time T that the job lasts this costs
 //!
@@ -23,6 +29,8 @@
 //!
 //! so one gang of the user on a kind that it does not hold is credited with the last term, over T. The trial runs for real and
 //! is charged like everything else.
+
+mod queue;
 
 use super::tariff::Tariff;
 use super::{
@@ -36,6 +44,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "GOGH's integer program: weighs power against missed floors and waiting jobs; two jobs may share a GPU; tries out unmeasured kinds",
     pairs: true,
     energy_aware: true,
+    modes: true,
     objective_degree: None,
     promises: &[Promise::Whole],
     make: || Box::<Gogh>::default(),
@@ -67,51 +76,132 @@ impl Policy for Gogh {
             return Allocation::check(problem, Proposal::default());
         }
         let tariff = Tariff::new(problem);
-        let question = question(problem, &tariff);
-        let answer = cover::solve(&question, &EFFORT)?;
+        let mut program = Program::new(problem, &tariff);
+        let mut answer = cover::solve(&program.question, &EFFORT)?;
+        if answer.unserved.iter().any(|&jobs| jobs > 0)
+            && !(program.question.pairs.is_empty() && problem.sold_as.is_empty())
+        {
+            program = queue::in_turn(problem, &tariff.with_queue())?;
+            answer = cover::solve(&program.question, &EFFORT)?;
+        }
         // The program minimises; an objective here is maximised.
         let certificate = Certificate { lower: -answer.cost, upper: -answer.bound };
         let proposal = Proposal {
-            grants: grants(problem, &question, &answer),
+            grants: program.grants(&answer),
             objective: Some(-answer.cost),
             certificate: Some(certificate),
-            prices: Vec::new(),
+            ..Proposal::default()
         };
         Allocation::check(problem, proposal)
     }
 }
 
-/// The program in the words of `lp`: users are classes, kinds are resources.
-fn question(problem: &Problem, tariff: &Tariff<'_>) -> Cover {
-    let k = problem.kinds();
-    let promise = PROMISE * tariff.largest_cost();
-    let mut question =
-        Cover { capacity: problem.capacity.iter().map(|m| m.floor() as u32).collect(), ..Cover::default() };
-    for (u, user) in problem.users.iter().enumerate() {
-        let promised = user.floor.is_some_and(|floor| floor > 0.0);
-        let waited = problem.now.since(user.arrived) / IMPATIENT_AFTER_SECONDS;
-        question.classes.push(Class {
-            count: user.jobs,
-            size: user.gang,
-            short_price: promise * if promised { 1.0 } else { SLOW_UNPROMISED },
-            unserved_price: promise * (1.0 + waited) * if promised { WAITING } else { WAITING_UNPROMISED },
-        });
-        let alone = |j| tariff.alone(u, j).map(|offer| Alone { cost: offer.cost, part: offer.kept[0] });
-        question.alone.extend((0..k).map(alone));
-        question.stays.extend((0..k).filter_map(|j| stay(problem, tariff, u, j)));
-    }
-    question.pairs = pairs(problem, tariff);
-    question
+/// The program in the words of `lp`: users are classes, kinds are resources. Modes have no units of their own.
+struct Program {
+    question: Cover,
+    /// M.
+    promise: f64,
+    /// The mode of every bundle, alone and in pairs, in the order of the question's.
+    alone_modes: Vec<usize>,
+    pair_modes: Vec<usize>,
 }
 
-/// What user `u` saves by staying on kind `j`, and what finding out about it is worth, to one gang: also to one that is there
-/// already and not measured yet.
-fn stay(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> Option<Stay> {
-    let held = tariff.held(u)[j];
+impl Program {
+    fn new(problem: &Problem, tariff: &Tariff<'_>) -> Self {
+        let k = problem.kinds();
+        let promise = PROMISE * tariff.largest_cost();
+        let capacity = problem.capacity.iter().map(|m| m.floor() as u32).collect();
+        let question = Cover { capacity, ..Cover::default() };
+        let mut program = Self { question, promise, alone_modes: Vec::new(), pair_modes: Vec::new() };
+        for (u, user) in problem.users.iter().enumerate() {
+            let promised = user.floor.is_some_and(|floor| floor > 0.0);
+            let waited = problem.now.since(user.arrived) / IMPATIENT_AFTER_SECONDS;
+            let class = Class {
+                count: user.jobs,
+                size: user.gang,
+                short_price: promise * if promised { 1.0 } else { SLOW_UNPROMISED },
+                unserved_price: promise * (1.0 + waited) * if promised { WAITING } else { WAITING_UNPROMISED },
+            };
+            program.question.classes.push(class);
+            for j in 0..k {
+                let bill = |mode: &usize| {
+                    let Some(offer) = tariff.alone(u, *mode) else { return f64::INFINITY };
+                    offer.cost() + class.short_price * (1.0 - offer.kept[0]) - worth_knowing(problem, tariff, u, *mode)
+                };
+                let mode = cheapest(problem, j, bill);
+                let offer = mode.and_then(|mode| tariff.alone(u, mode));
+                program.question.alone.push(offer.map(|offer| Alone { cost: offer.cost(), part: offer.kept[0] }));
+                program.question.stays.extend(mode.and_then(|mode| stay(problem, tariff, u, j, mode)));
+                program.alone_modes.push(mode.unwrap_or(j));
+            }
+        }
+        program.add_pairs(problem, tariff);
+        program
+    }
+
+    /// Adds the pairs of users for whom it can pay.
+    fn add_pairs(&mut self, problem: &Problem, tariff: &Tariff<'_>) {
+        let singles: Vec<usize> = (0..problem.users.len()).filter(|&u| problem.users[u].gang == 1).collect();
+        for (i, &u) in singles.iter().enumerate() {
+            for &v in &singles[i..] {
+                if u == v && problem.users[u].jobs < 2 {
+                    continue;
+                }
+                let short = [u, v].map(|user| self.question.classes[user].short_price);
+                for j in 0..problem.kinds() {
+                    let bill = |mode: &usize| {
+                        let Some(offer) = tariff.together(u, v, *mode) else { return f64::INFINITY };
+                        offer.cost() + short[0] * (1.0 - offer.kept[0]) + short[1] * (1.0 - offer.kept[1])
+                    };
+                    let Some(mode) = cheapest(problem, j, bill) else { continue };
+                    let Some(offer) = tariff.together(u, v, mode) else { continue };
+                    let [part_a, part_b] = offer.kept;
+                    self.question.pairs.push(Pair { a: u, b: v, resource: j, cost: offer.cost(), part_a, part_b });
+                    self.pair_modes.push(mode);
+                }
+            }
+        }
+    }
+
+    fn grants(&self, answer: &Solution) -> Vec<Grant> {
+        let k = self.question.capacity.len();
+        let alone = answer.alone.iter().enumerate().filter(|(_, gangs)| **gangs > 0).map(|(i, &gangs)| Grant {
+            kind: kind_id(self.alone_modes[i]),
+            members: Members::One(user_index(i / k)),
+            gangs: f64::from(gangs),
+        });
+        let pairs = self.question.pairs.iter().zip(&self.pair_modes).zip(&answer.pairs);
+        let together = pairs.filter(|(_, units)| **units > 0).map(|((pair, &mode), &units)| Grant {
+            kind: kind_id(mode),
+            members: Members::Two(user_index(pair.a), user_index(pair.b)),
+            gangs: f64::from(units),
+        });
+        alone.chain(together).collect()
+    }
+}
+
+/// The mode of kind `j`, itself among them, with the least bill; none if it is a mode itself or nothing fits.
+fn cheapest(problem: &Problem, j: usize, bill: impl Fn(&usize) -> f64) -> Option<usize> {
+    if problem.sold_as(j) != j {
+        return None;
+    }
+    let modes = (0..problem.kinds()).filter(|&mode| problem.sold_as(mode) == j);
+    let billed = modes.map(|mode| (bill(&mode), mode)).filter(|(bill, _)| bill.is_finite());
+    billed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, mode)| mode)
+}
+
+/// What user `u` saves by staying on the GPUs of kind `j`, in whatever mode, and what finding out about a mode is worth, to one gang: also to one
+/// that is there already and not measured yet.
+fn stay(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize, mode: usize) -> Option<Stay> {
+    let held = tariff.held(u, j);
     let stays = if held > 0 { tariff.saving(u, j) } else { 0.0 };
-    let learns = curiosity(problem, tariff, u, j).map_or(0.0, |worth| worth.max(0.0));
-    let saving = stays + learns / f64::from(held.max(1));
+    let saving = stays + worth_knowing(problem, tariff, u, mode) / f64::from(held.max(1));
     (saving > 0.0).then_some(Stay { class: u, resource: j, held: held.max(1), saving })
+}
+
+/// What finding out about kind `j` is worth to user `u`, if anything.
+fn worth_knowing(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> f64 {
+    curiosity(problem, tariff, u, j).map_or(0.0, |worth| worth.max(0.0))
 }
 
 /// What trying kind `j` is worth to user `u`, in watts at its pace.
@@ -120,9 +210,9 @@ fn curiosity(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> Opti
     if standard_error < LEAST_STANDARD_ERROR {
         return None;
     }
-    let here = tariff.alone(u, j)?.cost;
+    let here = tariff.alone(u, j)?.cost();
     let others = (0..problem.kinds()).filter(|&i| i != j);
-    let best = others.filter_map(|i| tariff.alone(u, i)).map(|o| o.cost).fold(f64::INFINITY, f64::min);
+    let best = others.filter_map(|i| tariff.alone(u, i)).map(|offer| offer.cost()).fold(f64::INFINITY, f64::min);
     if !best.is_finite() {
         return None;
     }
@@ -140,39 +230,4 @@ fn avoided_loss(here: f64, standard_error: f64, best: f64) -> f64 {
 /// Φ, by the logistic curve that stays within a hundredth of it.
 fn normal_cdf(x: f64) -> f64 {
     1.0 / (1.0 + (-1.5976 * x - 0.07056 * x * x * x).exp())
-}
-
-/// Pairs of users for whom it can pay.
-fn pairs(problem: &Problem, tariff: &Tariff<'_>) -> Vec<Pair> {
-    let singles: Vec<usize> = (0..problem.users.len()).filter(|&u| problem.users[u].gang == 1).collect();
-    let mut pairs = Vec::new();
-    for (i, &u) in singles.iter().enumerate() {
-        for &v in &singles[i..] {
-            if u == v && problem.users[u].jobs < 2 {
-                continue;
-            }
-            pairs.extend((0..problem.kinds()).filter_map(|j| {
-                let offer = tariff.together(u, v, j)?;
-                let [part_a, part_b] = offer.kept;
-                Some(Pair { a: u, b: v, resource: j, cost: offer.cost, part_a, part_b })
-            }));
-        }
-    }
-    pairs
-}
-
-fn grants(problem: &Problem, question: &Cover, answer: &Solution) -> Vec<Grant> {
-    let k = problem.kinds();
-    let alone = answer.alone.iter().enumerate().filter(|(_, gangs)| **gangs > 0).map(|(i, &gangs)| Grant {
-        kind: kind_id(i % k),
-        members: Members::One(user_index(i / k)),
-        gangs: f64::from(gangs),
-    });
-    let pairs = question.pairs.iter().zip(&answer.pairs).filter(|(_, units)| **units > 0);
-    let together = pairs.map(|(pair, &units)| Grant {
-        kind: kind_id(pair.resource),
-        members: Members::Two(user_index(pair.a), user_index(pair.b)),
-        gangs: f64::from(units),
-    });
-    alone.chain(together).collect()
 }

@@ -33,8 +33,13 @@ impl Policy for MinMakespan {
         let maxmin::Solution { mut x, t, bound, prices, .. } =
             served.level(problem, &left, &mut maxmin::Workspace::new())?;
         served.top_up(problem, &mut x);
-        let proposal =
-            Proposal { grants: served.grants(problem, &x), objective: Some(t), certificate: Some(bound), prices };
+        let proposal = Proposal {
+            grants: served.grants(problem, &x),
+            objective: Some(t),
+            certificate: Some(bound),
+            prices,
+            ..Proposal::default()
+        };
         Allocation::check(problem, proposal)
     }
 }

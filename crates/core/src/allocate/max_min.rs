@@ -89,7 +89,10 @@ impl Policy for MaxMin {
             }));
         }
         let objective = Some(certificate.lower);
-        Allocation::check(problem, Proposal { grants, objective, certificate: Some(certificate), prices })
+        Allocation::check(
+            problem,
+            Proposal { grants, objective, certificate: Some(certificate), prices, ..Proposal::default() },
+        )
     }
 }
 

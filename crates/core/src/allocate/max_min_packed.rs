@@ -54,6 +54,7 @@ impl Policy for MaxMinPacked {
             objective: Some(certificate.lower),
             certificate: Some(certificate),
             prices,
+            ..Proposal::default()
         };
         Allocation::check(problem, proposal)
     }
@@ -66,7 +67,11 @@ fn better_apart(problem: &Problem, certificate: Certificate) -> Result<Option<Al
     let certificate = Some(Certificate { lower, upper: certificate.upper.max(lower) });
     let grants = apart.grants().to_vec();
     // What a GPU is worth to pairs is not known then.
-    Allocation::check(problem, Proposal { grants, objective: Some(lower), certificate, prices: Vec::new() }).map(Some)
+    Allocation::check(
+        problem,
+        Proposal { grants, objective: Some(lower), certificate, prices: Vec::new(), ..Proposal::default() },
+    )
+    .map(Some)
 }
 
 /// The problem as the solver asks it.

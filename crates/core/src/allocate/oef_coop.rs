@@ -84,7 +84,7 @@ impl Policy for Cooperative {
         });
         let grants = shares.grants(problem, &x);
         let (objective, certificate) = (Some(certificate.lower), Some(certificate));
-        Allocation::check(problem, Proposal { grants, objective, certificate, prices })
+        Allocation::check(problem, Proposal { grants, objective, certificate, prices, ..Proposal::default() })
     }
 }
 

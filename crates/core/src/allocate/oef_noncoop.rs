@@ -63,7 +63,10 @@ impl Policy for NonCooperative {
         };
         let Level { x, t, certificate, prices } = answer;
         let grants = shares.grants(problem, &x);
-        Allocation::check(problem, Proposal { grants, objective: Some(t), certificate: Some(certificate), prices })
+        Allocation::check(
+            problem,
+            Proposal { grants, objective: Some(t), certificate: Some(certificate), prices, ..Proposal::default() },
+        )
     }
 }
 

@@ -4,6 +4,9 @@ use super::Problem;
 use crate::KindId;
 use serde::{Deserialize, Serialize};
 
+/// ε where nobody says: most of what can be saved for little.
+pub const EPSILON: f64 = 0.05;
+
 /// Power and what belongs to it. Lists are by kind, by user, or by pair, in the order of the problem.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Power {
@@ -11,6 +14,12 @@ pub struct Power {
     pub idle_watts: Vec<f64>,
     /// Whether an unused GPU is switched off, so that using one costs its idle power too.
     pub unused_off: bool,
+    /// ε: the part of its fair speed that everybody may be asked to give up so that less is drawn; below 1.
+    #[serde(default)]
+    pub epsilon: f64,
+    /// The most that all GPUs together may draw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_watts: Option<f64>,
     /// By user.
     pub users: Vec<UserPower>,
     /// By pair.
@@ -62,6 +71,8 @@ impl Power {
         Self {
             idle_watts: vec![0.0; k],
             unused_off: true,
+            epsilon: EPSILON,
+            budget_watts: None,
             users: problem.users.iter().map(user).collect(),
             pairs: vec![PairPower { watts: 1.0, standard_error: 0.0 }; problem.pairs.len()],
             sharing_now: Vec::new(),
@@ -83,6 +94,15 @@ impl Power {
         }
         if let Some((j, watts)) = self.idle_watts.iter().enumerate().find(|(_, w)| !amount(**w)) {
             return Err(format!("an idle GPU of kind {j} draws {watts} W; expected 0 or more"));
+        }
+        if !(0.0..1.0).contains(&self.epsilon) {
+            return Err(format!(
+                "a part of {} of everybody's speed may be given up; expected 0 or more, below 1",
+                self.epsilon
+            ));
+        }
+        if let Some(watts) = self.budget_watts.filter(|watts| !amount(*watts)) {
+            return Err(format!("all GPUs together may draw {watts} W; expected 0 or more"));
         }
         for (u, user) in self.users.iter().enumerate() {
             if user.watts.len() != k || user.standard_errors.len() != k || user.held.len() != k {

@@ -71,7 +71,10 @@ impl Policy for Sia {
         });
         let grants = grants.collect();
         let certificate = Some(Certificate { lower, upper });
-        Allocation::check(problem, Proposal { grants, objective: Some(lower), certificate, prices })
+        Allocation::check(
+            problem,
+            Proposal { grants, objective: Some(lower), certificate, prices, ..Proposal::default() },
+        )
     }
 }
 

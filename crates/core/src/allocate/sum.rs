@@ -147,7 +147,7 @@ impl<'p> Sum<'p> {
         }
         let Answer { grants, prices, bounds, .. } = answer;
         let (objective, certificate) = (Some(bounds.lower), Some(bounds));
-        Allocation::check(self.problem, Proposal { grants, objective, certificate, prices })
+        Allocation::check(self.problem, Proposal { grants, objective, certificate, prices, ..Proposal::default() })
     }
 
     /// The fewest promises that must be broken: the program without any other aim.

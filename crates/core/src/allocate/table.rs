@@ -25,6 +25,8 @@ pub enum Promise {
     SharingIncentive,
     /// Plain: nobody would be better off with what another got, scaled by entitlement.
     EnvyFree,
+    /// Plain: nobody would gain more than ε/(1 − ε) by taking another's place, its GPUs in one's own best modes; of two on a GPU each holds half.
+    NearlyEnvyFree,
     /// Plain: nobody could have more without another having less.
     ParetoEfficient,
     /// Plain: overstating one's speed-ups never raises one's true utility.
@@ -44,11 +46,12 @@ pub enum Promise {
 
 impl Promise {
     /// Every promise there is.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ScaleFree,
         Self::WorkConserving,
         Self::SharingIncentive,
         Self::EnvyFree,
+        Self::NearlyEnvyFree,
         Self::ParetoEfficient,
         Self::InflationProof,
         Self::FloorsKept,
@@ -66,6 +69,7 @@ impl Promise {
             Self::WorkConserving => "work-conserving",
             Self::SharingIncentive => "sharing-incentive",
             Self::EnvyFree => "envy-free",
+            Self::NearlyEnvyFree => "nearly-envy-free",
             Self::ParetoEfficient => "pareto-efficient",
             Self::InflationProof => "inflation-proof",
             Self::FloorsKept => "floors-kept",
@@ -93,6 +97,8 @@ pub struct PolicyEntry {
     pub pairs: bool,
     /// Whether it weighs power: the problem then says what everything draws, and GPUs that it leaves free stay free.
     pub energy_aware: bool,
+    /// Whether it may run GPUs under power limits: it is then told the rates and watts of the modes that the cluster has.
+    pub modes: bool,
     /// What users are owed relative to each other, in its promises and in audits.
     pub entitlement: Entitlement,
     /// How the objective depends on the unit in which GPUs are counted: counting s parts to a GPU (capacities and gangs
@@ -115,6 +121,7 @@ impl PolicyEntry {
         ignores_speeds: false,
         pairs: false,
         energy_aware: false,
+        modes: false,
         entitlement: Entitlement::Jobs,
         objective_degree: None,
         promises: &[],

@@ -16,6 +16,9 @@
 //! error less; a training job is owed it on average and makes up for a slow round, once it is measured, in the next. Who was
 //! promised nothing counts as promised half of its best rate, at a lower price: least energy alone would run it on whatever is slowest.
 //!
+//! **While jobs wait** for a GPU its time is worth something: whoever is done sooner lets the next one in. There every second of a GPU
+//! counts with what the GPU draws in it and its idle power on top, P + idle in place of P − idle, whether unused GPUs stay on or not.
+//!
 //! **Moving** costs the energy of a restart; spread over the time that the gang will stay (an hour, or until its end) that is a
 //! power too, and whoever stays saves it. A gain of less than a hundredth is no reason to move: measurements are no better than that.
 
@@ -30,6 +33,8 @@ const UNPROMISED: f64 = 0.5;
 const HORIZON_SECONDS: f64 = 3600.0;
 /// Shortest.
 const LEAST_SECONDS: f64 = 60.0;
+/// Most work of a job that a plan reckons with: it is made anew long before.
+const MOST_WORK_SECONDS: f64 = 7.0 * 86_400.0;
 /// Part of a gang's power that it draws while it restarts.
 const RESTART_ACTIVITY: f64 = 0.5;
 /// Part of its cost that a gang must gain before it moves, beyond the restart.
@@ -43,13 +48,22 @@ pub(super) struct Tariff<'p> {
     power: Cow<'p, Power>,
     /// ρ by user; 0 where nothing fits.
     pace: Vec<f64>,
+    /// Whether jobs wait for GPUs.
+    queue: bool,
 }
 
 /// A bundle's price: watts at the promised pace, and the part of each promise that it keeps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Offer<const MEMBERS: usize> {
-    pub(super) cost: f64,
+    /// What each member's work costs.
+    pub(super) costs: [f64; MEMBERS],
     pub(super) kept: [f64; MEMBERS],
+}
+
+impl<const MEMBERS: usize> Offer<MEMBERS> {
+    pub(super) fn cost(&self) -> f64 {
+        self.costs.iter().sum()
+    }
 }
 
 impl<'p> Tariff<'p> {
@@ -62,19 +76,24 @@ impl<'p> Tariff<'p> {
             let best = best_rate(problem, u);
             problem.users[u].floor.filter(|floor| *floor > 0.0 && best > 0.0).unwrap_or(best)
         };
-        Self { pace: (0..problem.users.len()).map(pace).collect(), problem, power }
+        Self { pace: (0..problem.users.len()).map(pace).collect(), problem, power, queue: false }
+    }
+
+    /// The same while jobs wait for GPUs.
+    pub(super) fn with_queue(self) -> Self {
+        Self { queue: true, ..self }
     }
 
     /// One gang of user `u` alone on kind `j`.
     pub(super) fn alone(&self, u: usize, j: usize) -> Option<Offer<1>> {
         let rate = self.problem.rates(u)[j];
         let gang = f64::from(self.problem.users[u].gang);
-        if rate <= 0.0 || self.problem.capacity[j] < gang {
+        if rate <= 0.0 || self.problem.gpus_of(j) < gang {
             return None;
         }
         let standard_error = self.power.users[u].standard_errors[j];
         let cost = gang * self.draw(self.power.users[u].watts[j], j) * self.stretch(u, rate);
-        Some(Offer { cost, kept: [self.kept(u, rate, standard_error)] })
+        Some(Offer { costs: [cost], kept: [self.kept(u, rate, standard_error)] })
     }
 
     /// Single-GPU jobs of users `u` and `v` on one GPU of kind `j`, where that can pay: it costs less than a GPU for each, or the two
@@ -91,17 +110,35 @@ impl<'p> Tariff<'p> {
         let (apart_u, apart_v) = (self.alone(u, j)?, self.alone(v, j)?);
         let PairPower { watts, standard_error } = self.power.pairs[pair];
         let half = self.draw(watts, j) / 2.0;
-        let cost = half * self.stretch(u, first) + half * self.stretch(v, second);
+        let costs = [half * self.stretch(u, first), half * self.stretch(v, second)];
+        let cost = costs[0] + costs[1];
         let gains = first / self.problem.rates(u)[j] + second / self.problem.rates(v)[j] > 1.0;
-        if !gains && cost >= apart_u.cost + apart_v.cost {
+        if !gains && cost >= apart_u.cost() + apart_v.cost() {
             return None;
         }
         // Who shares a GPU already saves the restart of the one who would have to come.
-        let settled =
-            self.power.sharing_now.binary_search(&(user_index(u.min(v)), user_index(u.max(v)), rates.kind)).is_ok();
-        let saved = if settled { self.saving(u, j).min(self.saving(v, j)) } else { 0.0 };
+        let saved = if self.share_now(u, v, j) { self.saving(u, j).min(self.saving(v, j)) } else { 0.0 };
         let kept = [self.kept(u, first, standard_error), self.kept(v, second, standard_error)];
-        Some(Offer { cost: (cost - saved).max(LEAST_COST * cost), kept })
+        let less = ((cost - saved) / cost).max(LEAST_COST);
+        Some(Offer { costs: costs.map(|cost| cost * less), kept })
+    }
+
+    /// Whether jobs of users `u` and `v` share a GPU that kind `j` takes.
+    fn share_now(&self, u: usize, v: usize, j: usize) -> bool {
+        let here = (user_index(u.min(v)), user_index(u.max(v)), kind_id(self.problem.sold_as(j)));
+        self.power.sharing_now.binary_search(&here).is_ok()
+    }
+
+    /// What parting users `u` and `v` costs, where they share a GPU that kind `j` takes: another has to come for the one who goes. Spread over
+    /// the time that they would share it, however short, as power.
+    pub(super) fn parting(&self, u: usize, v: usize, j: usize) -> f64 {
+        if self.share_now(u, v, j) { self.coming_back(u, j).max(self.coming_back(v, j)) } else { 0.0 }
+    }
+
+    /// What it costs a gang of user `u` to leave GPUs that kind `j` takes and come back, spread over what is left of it, as power.
+    pub(super) fn coming_back(&self, u: usize, j: usize) -> f64 {
+        let (user, base) = (&self.power.users[u], self.problem.sold_as(j));
+        user.restart_seconds * self.draw(user.watts[base], base) / self.work_seconds(u)
     }
 
     /// What a gang of user `u` saves by staying on kind `j`.
@@ -113,7 +150,7 @@ impl<'p> Tariff<'p> {
         }
         let draw = f64::from(self.problem.users[u].gang) * user.watts[j].max(self.power.idle_watts[j]);
         let joules = user.restart_seconds * draw * RESTART_ACTIVITY;
-        joules / self.lasts_seconds(u, rate) + INERTIA * self.alone(u, j).map_or(0.0, |offer| offer.cost)
+        joules / self.lasts_seconds(u, rate) + INERTIA * self.alone(u, j).map_or(0.0, |offer| offer.cost())
     }
 
     /// For how long a gang that runs at `rate` will be there, as far as a decision cares.
@@ -123,9 +160,18 @@ impl<'p> Tariff<'p> {
         left.clamp(LEAST_SECONDS, HORIZON_SECONDS)
     }
 
-    /// Gangs of user `u` on each kind now.
-    pub(super) fn held(&self, u: usize) -> &[u32] {
-        &self.power.users[u].held
+    /// Work that is left for each gang of user `u`, in seconds at its pace.
+    pub(super) fn work_seconds(&self, u: usize) -> f64 {
+        let user = &self.problem.users[u];
+        let left = user.steps_left / f64::from(user.jobs.max(1)) / self.pace[u];
+        if left.is_finite() { left.clamp(1.0, MOST_WORK_SECONDS) } else { MOST_WORK_SECONDS }
+    }
+
+    /// Gangs of user `u` that are now on GPUs that kind `j` takes, in whatever mode: they need not move to be in another.
+    pub(super) fn held(&self, u: usize, j: usize) -> u32 {
+        let base = self.problem.sold_as(j);
+        let held = self.power.users[u].held.iter().enumerate();
+        held.filter(|(i, _)| self.problem.sold_as(*i) == base).map(|(_, gangs)| gangs).sum()
     }
 
     /// Relative standard error of user `u`'s rate on kind `j`.
@@ -137,12 +183,16 @@ impl<'p> Tariff<'p> {
     pub(super) fn largest_cost(&self) -> f64 {
         let users = 0..self.problem.users.len();
         let all = users.flat_map(|u| (0..self.problem.kinds()).filter_map(move |j| self.alone(u, j)));
-        all.map(|offer| offer.cost).fold(1.0, f64::max)
+        all.map(|offer| offer.cost()).fold(1.0, f64::max)
     }
 
     /// What a GPU that draws `watts` adds to the bill.
     fn draw(&self, watts: f64, j: usize) -> f64 {
-        let spent_anyway = if self.power.unused_off { 0.0 } else { self.power.idle_watts[j] };
+        let spent_anyway = match (self.queue, self.power.unused_off) {
+            (true, _) => -self.power.idle_watts[j],
+            (false, true) => 0.0,
+            (false, false) => self.power.idle_watts[j],
+        };
         (watts - spent_anyway).max(LEAST_COST * watts)
     }
 
@@ -165,6 +215,6 @@ impl<'p> Tariff<'p> {
 /// The rate of a gang on its fastest kind that has room for one.
 fn best_rate(problem: &Problem, u: usize) -> f64 {
     let gang = f64::from(problem.users[u].gang);
-    let room = problem.rates(u).iter().zip(&problem.capacity).filter(|(_, gpus)| **gpus >= gang);
-    room.map(|(rate, _)| *rate).fold(0.0, f64::max)
+    let room = problem.rates(u).iter().enumerate().filter(|(j, _)| problem.gpus_of(*j) >= gang);
+    room.map(|(_, rate)| *rate).fold(0.0, f64::max)
 }

@@ -87,7 +87,8 @@ impl WholeGangs {
         }
         let grants = on_any.grants(problem, &goals);
         let Proposal { objective, certificate, prices, .. } = allocation.proposal.clone();
-        Allocation::check(problem, Proposal { grants, objective, certificate, prices }).unwrap_or(allocation)
+        let proposal = Proposal { grants, objective, certificate, prices, ..Proposal::default() };
+        Allocation::check(problem, proposal).unwrap_or(allocation)
     }
 
     /// Makes what is remembered fit this problem: without users that are gone, and with no more gangs than there are jobs.

@@ -8,7 +8,7 @@
 //!
 //! Rates of pairs are not misreported: they belong to workloads, not to a user.
 
-use super::{AuditError, holdings, over};
+use super::{AuditError, holdings, over, utilities};
 use crate::allocate::{Grant, PolicyEntry, Problem};
 
 /// Factors by kind on the rates that a user reports.
@@ -140,6 +140,9 @@ pub fn best_lie(entry: &PolicyEntry, problem: &Problem, user: usize, lies: &[Lie
 /// w_l·x_l with the true rates.
 fn true_utility(problem: &Problem, user: usize, grants: &[Grant]) -> f64 {
     let k = problem.kinds();
+    if !problem.sold_as.is_empty() {
+        return utilities(problem, grants)[user];
+    }
     let (x, _) = holdings(problem, grants);
     let slowest = problem.rates(user).iter().copied().filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min);
     let gang = f64::from(problem.users[user].gang);

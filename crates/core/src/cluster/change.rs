@@ -51,11 +51,23 @@ impl Cluster {
             }
             ClusterChange::CorrectKind { node, kind } => {
                 let id = known(node)?;
+                if kind.is_mode() {
+                    return Err(ClusterError::NodeOfMode(node.clone()));
+                }
                 let (kind, new_kind) = self.kind_or_new(kind)?;
                 let changed = std::mem::replace(&mut self.nodes[id.index()].kind, kind) != kind;
                 Ok(Applied { new_kind, changed, ..same(id) })
             }
+            ClusterChange::AddMode { node, mode } => self.add_mode(known(node)?, mode),
         }
+    }
+
+    fn add_mode(&mut self, node: NodeId, mode: &Kind) -> Result<Applied, ClusterError> {
+        if self.kind(self.node(node).kind).name != mode.sold_as() {
+            return Err(ClusterError::UnknownBase(mode.name.clone()));
+        }
+        let new_kind = self.offer(mode)?;
+        Ok(Applied { node, replaced: None, joined: false, new_kind, changed: new_kind })
     }
 
     fn join(&mut self, spec: &NodeSpec) -> Result<Applied, ClusterError> {
@@ -66,6 +78,9 @@ impl Cluster {
         }
         check_amounts(name, *cpus, *memory_gib)?;
         rack.as_deref().map_or(Ok(()), check_name)?;
+        if kind.is_mode() {
+            return Err(ClusterError::NodeOfMode(name.clone()));
+        }
         let there = self.find(name);
         if let Some(id) = there {
             let node = self.node(id);
@@ -106,6 +121,19 @@ impl Cluster {
         Ok((KindId(self.kinds.len() as u16 - 1), true))
     }
 
+    /// GPUs of a kind may be run in this mode too, from now on. Whether it is a new one.
+    pub(super) fn offer(&mut self, mode: &Kind) -> Result<bool, ClusterError> {
+        let known = |kind: &&Kind| !kind.is_mode() && kind.name == mode.sold_as();
+        if !mode.is_mode() || !self.kinds.iter().any(|kind| known(&kind)) {
+            return Err(ClusterError::UnknownBase(mode.name.clone()));
+        }
+        let new = self.kind_or_new(mode)?.1;
+        if new {
+            self.modes = super::modes(&self.kinds)?;
+        }
+        Ok(new)
+    }
+
     /// The rack of this name, or one more.
     pub(super) fn rack_or_new(&mut self, rack: Option<&str>) -> Result<Option<RackId>, ClusterError> {
         let Some(name) = rack else { return Ok(None) };
@@ -127,11 +155,17 @@ impl Cluster {
         if let Some(kind) = self.kinds.iter().find(|kind| !names.insert(&kind.name)) {
             return Err(ClusterError::DuplicateKind(kind.name.clone()));
         }
+        if super::modes(&self.kinds)? != self.modes {
+            return Err(ClusterError::UnknownBase("a mode".into()));
+        }
         names.clear();
         let mut numbered = 0;
         for (node, n) in self.nodes.iter().zip(0..) {
             if node.kind.index() >= self.kinds.len() {
                 return Err(ClusterError::UnknownKind(node.name.clone()));
+            }
+            if self.kind(node.kind).is_mode() {
+                return Err(ClusterError::NodeOfMode(node.name.clone()));
             }
             if !node.removed && !names.insert(&node.name) {
                 return Err(ClusterError::DuplicateNode(node.name.clone()));

@@ -49,6 +49,7 @@ fn kind(row: &Row<'_>) -> Result<Kind, TableError> {
         link_gbps: row.positive("link_gbps")?,
         idle_watts,
         max_watts: row.number("max_watts", idle_watts)?,
+        power_limit: None,
         hourly_usd: row.positive("hourly_usd")?,
         max_jobs: match row.value("max_jobs", "a number from 1 to 255")? {
             0 => return Err(row.fail("max_jobs", "0 jobs; a kind that can run nothing has no place here".into())),

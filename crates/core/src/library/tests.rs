@@ -55,6 +55,25 @@ fn names_of_other_systems_resolve() {
 }
 
 #[test]
+fn slices_are_kinds_by_every_name() {
+    let check =
+        |name: &str, expect: &str| assert_eq!(Library::builtin().any_kind(name).unwrap().name, expect, "{name}");
+    // The driver, Kubernetes, Slurm, and our own.
+    check("NVIDIA H200 MIG 3g.71gb", "h200-3g.71gb");
+    check("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "h100-1g.10gb");
+    check("a100_3g.20gb", "a100-40gb-3g.20gb");
+    check("h200-2g.35gb", "h200-2g.35gb");
+    check("h200@400W", "h200@400W");
+    for wrong in ["h200-8g.141gb", "h200-3g.999gb", "v100x-1g.5gb", "h200@400W-1g.18gb", "-1g.18gb", "h200-é.gb"] {
+        assert!(Library::builtin().any_kind(wrong).is_err(), "{wrong}");
+    }
+    let slice = Library::builtin().any_kind("h200-3g.71gb").unwrap();
+    let whole = Library::builtin().kind("h200").unwrap();
+    assert_eq!((slice.max_jobs, slice.memory_gib), (1, whole.memory_gib / 2.0), "four of eight parts of its memory");
+    assert!((slice.fp16_tflops / whole.fp16_tflops - 3.0 / 7.0).abs() < 1e-12);
+}
+
+#[test]
 fn all_single_gpu_jobs_of_gavel_are_there() {
     let sizes = [
         ("ResNet-18", &[16, 32, 64, 128, 256][..]),

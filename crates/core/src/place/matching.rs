@@ -121,7 +121,8 @@ impl<'p, 'a> Matching<'p, 'a> {
 fn together(view: &View<'_>, quota: &Quota<'_>, first: u32, second: u32, kind: KindId) -> Vec<(Slot, Slot)> {
     let partners = view.jobs.get(quota.class(second).jobs.first()).class;
     let beside = |a: Slot| {
-        let gang = view.jobs.get(a).phase.held().filter(|gang| gang.kind == kind)?;
+        let same = |gang: &&crate::live::Gang| view.cluster.sold_as(gang.kind) == view.cluster.sold_as(kind);
+        let gang = view.jobs.get(a).phase.held().filter(same)?;
         let fits = |&b: &Slot| b != a && view.jobs.get(b).class == partners && view.plannable(b);
         view.seats.on(gang.gpus[0]).find(fits).map(|b| (a, b))
     };

@@ -10,8 +10,8 @@
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
 //!
-//! A frugal policy grants whole gangs and has a reason for every GPU that it leaves free, so its grants are served as
-//! they are and nothing is owed afterwards.
+//! A frugal policy has a reason for every GPU that it leaves free: only what is due is served. Where it grants whole gangs its grants are
+//! served as they are and nothing is owed afterwards.
 //!
 //! A gang is served whole or not at all; what a class could not be served stays in its credit.
 //!
@@ -155,6 +155,16 @@ pub(super) fn refund(claims: &mut [Claim], unseated: impl Iterator<Item = (Class
     }
 }
 
+/// Gives back what a claim was charged for one gang. Claims are sorted by key.
+pub(super) fn give_back(claims: &mut [Claim], key: (ClassId, Option<ClassId>, KindId)) {
+    if let Ok(at) = claims.binary_search_by_key(&key, Claim::key)
+        && claims[at].served >= 1.0
+    {
+        claims[at].served -= 1.0;
+        claims[at].credit += 1.0;
+    }
+}
+
 /// A class during one round.
 struct Candidate<'a> {
     id: ClassId,
@@ -187,6 +197,8 @@ pub(super) struct Quota<'a> {
     /// Pairs: (first, second, kind), by class index.
     pub(super) pairs: Vec<(u32, u32, KindId)>,
     kinds: usize,
+    /// The kind whose GPUs each kind takes.
+    sold_as: Vec<usize>,
     /// Usable GPUs of each kind, and of these the ones in no quota yet.
     gpus: Vec<u32>,
     free_gpus: Vec<u32>,
@@ -197,13 +209,15 @@ impl<'a> Quota<'a> {
     pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view);
         quota.locate(view, claims);
-        if view.frugal {
+        if view.frugal && view.whole {
             quota.serve_exactly(claims);
         } else {
             quota.serve_due(claims, view.skipped_rounds);
-            quota.give_spare();
-            if quota.upgrade(view) {
+            if !view.frugal {
                 quota.give_spare();
+                if quota.upgrade(view) {
+                    quota.give_spare();
+                }
             }
             quota.settle(claims, view.skipped_rounds + 1);
         }
@@ -217,12 +231,12 @@ impl<'a> Quota<'a> {
         let mut jobs: Vec<u32> = self.candidates.iter().map(|candidate| candidate.idle).collect();
         for (c, row) in self.gangs.chunks_exact(self.kinds).enumerate() {
             for (j, &gangs) in row.iter().enumerate() {
-                gpus[j] += gangs * self.candidates[c].class.gang;
+                gpus[self.sold_as[j]] += gangs * self.candidates[c].class.gang;
                 jobs[c] += gangs;
             }
         }
         for &(first, second, kind) in &self.pairs {
-            gpus[kind.index()] += 1;
+            gpus[self.sold_as[kind.index()]] += 1;
             jobs[first as usize] += 1;
             jobs[second as usize] += 1;
         }
@@ -294,7 +308,8 @@ impl<'a> Quota<'a> {
             gpus[node.kind.index()] += usable.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
         let gangs = vec![0; candidates.len() * kinds];
-        Self { candidates, gangs, held, pairs: Vec::new(), kinds, free_gpus: gpus.clone(), gpus }
+        let sold_as = (0..kinds as u16).map(|j| view.cluster.sold_as(KindId(j)).index()).collect();
+        Self { candidates, gangs, held, pairs: Vec::new(), kinds, sold_as, free_gpus: gpus.clone(), gpus }
     }
 
     /// Serves every claim as it stands, in order, while GPUs and jobs last.
@@ -350,7 +365,7 @@ impl<'a> Quota<'a> {
     fn overdue(&self, claim: &Claim) -> f64 {
         let (candidate, j) = (&self.candidates[claim.first_at as usize], claim.kind.index());
         let enough_jobs = candidate.share <= f64::from(candidate.jobs) * (1.0 + NOISE) + NOISE;
-        let fits = candidate.class.rates[j] > 0.0 && self.gpus[j] >= candidate.class.gang;
+        let fits = candidate.class.rates[j] > 0.0 && self.gpus[self.sold_as[j]] >= candidate.class.gang;
         if claim.share > 0.0 && enough_jobs && fits && !claim.unseated {
             (claim.credit - self.limit(claim)).max(0.0)
         } else {
@@ -426,8 +441,8 @@ impl<'a> Quota<'a> {
     /// One gang of a claim, if there is room and somebody to run; `true` if it was served.
     fn serve_one(&mut self, claim: &Claim) -> bool {
         let (first, j) = (claim.first_at as usize, claim.kind.index());
-        let class = self.candidates[first].class;
-        if self.candidates[first].idle == 0 || self.free_gpus[j] < class.gang || class.rates[j] <= 0.0 {
+        let (class, base) = (self.candidates[first].class, self.sold_as[j]);
+        if self.candidates[first].idle == 0 || self.free_gpus[base] < class.gang || class.rates[j] <= 0.0 {
             return false;
         }
         match claim.second_at {
@@ -443,7 +458,7 @@ impl<'a> Quota<'a> {
             }
         }
         self.candidates[first].idle -= 1;
-        self.free_gpus[j] -= class.gang;
+        self.free_gpus[base] -= class.gang;
         true
     }
 
@@ -485,7 +500,10 @@ impl<'a> Quota<'a> {
                 }
                 let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
                 for from in 0..self.kinds {
-                    if self.gangs[c * self.kinds + from] == 0 || class.seen_rates[from] >= class.seen_rates[to] {
+                    if self.gangs[c * self.kinds + from] == 0
+                        || class.seen_rates[from] >= class.seen_rates[to]
+                        || self.sold_as[from] == to
+                    {
                         continue;
                     }
                     let gain = class.seen_rates[to] / class.seen_rates[from] - 1.0;
@@ -493,7 +511,7 @@ impl<'a> Quota<'a> {
                     if gangs > 0 && gain * HORIZON_SECONDS > restart_seconds {
                         self.gangs[c * self.kinds + from] -= gangs;
                         self.gangs[c * self.kinds + to] += gangs;
-                        self.free_gpus[from] += gangs * class.gang;
+                        self.free_gpus[self.sold_as[from]] += gangs * class.gang;
                         self.free_gpus[to] -= gangs * class.gang;
                         moved = true;
                     }

@@ -5,12 +5,12 @@
 //! enough that restarts cost no more than a twentieth of the time.
 
 use super::matching::Matching;
-use super::quota::{Claim, Quota, refund, renew};
+use super::quota::{Claim, Quota, give_back, refund, renew};
 use super::seating::Seating;
 use super::{Plan, Standing, View};
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Problem};
-use crate::live::{Class, Slot};
+use crate::live::{Class, Gang, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -51,6 +51,13 @@ impl Placer {
             }
         }
         plan
+    }
+
+    /// Gives back what classes were charged for gangs, each of a kind, that were planned and then could not run after all.
+    pub(crate) fn refund_alone(&mut self, gangs: impl Iterator<Item = (ClassId, KindId)>) {
+        for (class, kind) in gangs {
+            give_back(&mut self.claims, (class, None, kind));
+        }
     }
 
     /// For `class`, by kind: its gangs at once on average (its share of time), and its credit.
@@ -150,7 +157,8 @@ fn only_kind(gangs: &[u32]) -> Option<KindId> {
 /// Service received, less the advantage of a job that runs (on `kind`, if one is named).
 pub(super) fn service(view: &View<'_>, slot: Slot, kind: Option<KindId>) -> f64 {
     let job = view.jobs.get(slot);
-    let stays = job.phase.held().is_some_and(|gang| kind.is_none_or(|k| gang.kind == k));
+    let same = |gang: &Gang, kind| view.cluster.sold_as(gang.kind) == view.cluster.sold_as(kind);
+    let stays = job.phase.held().is_some_and(|gang| kind.is_none_or(|kind| same(gang, kind)));
     let advantage = if stays { view.turn_seconds(job.spec.restart_seconds) } else { 0.0 };
     job.virtual_seconds - advantage
 }

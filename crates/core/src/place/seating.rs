@@ -10,7 +10,7 @@ mod gather;
 use super::rounding::service;
 use super::{Plan, Seat, View};
 use crate::host::HostRoom;
-use crate::live::{Class, Slot};
+use crate::live::{Class, Gang, Slot};
 use crate::{GpuId, KindId, Needs, NodeId, Spread};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,7 +45,10 @@ const NONE: Slot = Slot::MAX;
 struct Unplaced {
     gang: u32,
     slot: Reverse<Slot>,
+    /// Of the GPUs that it needs.
     kind: KindId,
+    /// As what it is to run: their kind, or a mode of it.
+    mode: KindId,
 }
 
 impl Seating {
@@ -57,15 +60,21 @@ impl Seating {
         let mut apart = Vec::new();
         for &(a, b, kind) in pairs {
             match self.keep_pair(view, a, b, kind) {
-                true => plan.keep.extend([a, b]),
+                true => [a, b].into_iter().for_each(|slot| stay_as(view, slot, kind, &mut plan)),
                 false => apart.push((a, b, kind)),
             }
         }
-        for &(slot, kind) in chosen {
-            let job = view.jobs.get(slot);
+        for &(slot, mode) in chosen {
+            let (job, kind) = (view.jobs.get(slot), view.cluster.sold_as(mode));
             match job.phase.held() {
-                Some(gang) if gang.kind == kind && self.keep(view, slot, &gang.gpus) => plan.keep.push(slot),
-                _ => unplaced.push(Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind }),
+                Some(gang) if view.cluster.sold_as(gang.kind) == kind && self.keep(view, slot, &gang.gpus) => {
+                    if gang.kind != mode {
+                        // Who stays in another mode stays: nobody evicts it in the same round.
+                        gang.gpus.iter().for_each(|gpu| self.kept[gpu.index()] = NONE);
+                    }
+                    stay_as(view, slot, mode, &mut plan);
+                }
+                _ => unplaced.push(Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind, mode }),
             }
         }
         if unplaced.is_empty() && apart.is_empty() && !self.any_apart(view, &plan) {
@@ -78,8 +87,8 @@ impl Seating {
         self.consolidate(view, &mut plan, &mut unplaced);
         while let Some(next) = unplaced.pop() {
             match self.find(view, next, &mut plan, &mut unplaced) {
-                Some((gpus, spread)) => plan.seats.push(Seat { job: next.slot.0, kind: next.kind, gpus, spread }),
-                None => self.unseated.push((next.slot.0, None, next.kind)),
+                Some((gpus, spread)) => plan.seats.push(Seat { job: next.slot.0, kind: next.mode, gpus, spread }),
+                None => self.unseated.push((next.slot.0, None, next.mode)),
             }
         }
         assert!(self.unseated.is_empty() || self.host.counts(), "only CPUs and memory can be short");
@@ -135,7 +144,7 @@ impl Seating {
     }
 
     fn keep_pair(&mut self, view: &View<'_>, a: Slot, b: Slot, kind: KindId) -> bool {
-        let held = |slot: Slot| view.jobs.get(slot).phase.held().filter(|g| g.kind == kind).map(|g| g.gpus[0]);
+        let held = |slot: Slot| held_on(view, slot, kind).map(|gang| gang.gpus[0]);
         match (held(a), held(b)) {
             (Some(x), Some(y)) if x == y && self.free[x.index()] && self.take_host_pair(view, a, b, x) => {
                 self.free[x.index()] = false;
@@ -149,11 +158,11 @@ impl Seating {
     /// A pair that does not share a GPU yet: one stays where it is if it can, the other joins it.
     fn seat_pair(&mut self, view: &View<'_>, a: Slot, b: Slot, kind: KindId, plan: &mut Plan) {
         for (stays, joins) in [(a, b), (b, a)] {
-            let Some(gang) = view.jobs.get(stays).phase.held().filter(|g| g.kind == kind) else { continue };
+            let Some(gang) = held_on(view, stays, kind) else { continue };
             let gpu = gang.gpus[0];
             if self.free[gpu.index()] && self.take_host_pair(view, stays, joins, gpu) {
                 self.take(view, gpu);
-                plan.keep.push(stays);
+                stay_as(view, stays, kind, plan);
                 plan.seats.push(Seat { job: joins, kind, gpus: vec![gpu], spread: Spread::Packed });
                 return;
             }
@@ -164,7 +173,7 @@ impl Seating {
             memory_gib_per_gpu: needs.memory_gib_per_gpu + others.memory_gib_per_gpu,
             ..*needs
         };
-        match self.fit_one_node(view, kind, 1, &both) {
+        match self.fit_one_node(view, view.cluster.sold_as(kind), 1, &both) {
             Some(gpus) => {
                 plan.seats.push(Seat { job: a, kind, gpus: gpus.clone(), spread: Spread::Packed });
                 plan.seats.push(Seat { job: b, kind, gpus, spread: Spread::Packed });
@@ -259,7 +268,11 @@ impl Seating {
                 continue;
             }
             let (class, needs) = (class_of(view, job), needs_of(view, job));
-            let fits = class.fastest_first.iter().copied().filter(|kind| class.rates[kind.index()] > 0.0);
+            let fits = class
+                .fastest_first
+                .iter()
+                .copied()
+                .filter(|&kind| class.rates[kind.index()] > 0.0 && !view.cluster.kind(kind).is_mode());
             for kind in fits {
                 if let Some(fit) = self.fit(view, kind, class.gang, needs) {
                     let gpus = self.take_fit(view, &fit, needs);
@@ -268,6 +281,22 @@ impl Seating {
                 }
             }
         }
+    }
+}
+
+/// The gang that a job holds on GPUs of the kind, in whatever mode.
+fn held_on<'a>(view: &View<'a>, slot: Slot, kind: KindId) -> Option<&'a Gang> {
+    let same = |gang: &&Gang| view.cluster.sold_as(gang.kind) == view.cluster.sold_as(kind);
+    view.jobs.get(slot).phase.held().filter(same)
+}
+
+/// Plans that a job goes on where it is, in the mode that it is in or in another.
+fn stay_as(view: &View<'_>, job: Slot, kind: KindId, plan: &mut Plan) {
+    let gang = view.jobs.get(job).phase.held().expect("who stays holds GPUs");
+    if gang.kind == kind {
+        plan.keep.push(job);
+    } else {
+        plan.seats.push(Seat { job, kind, gpus: gang.gpus.clone(), spread: gang.spread });
     }
 }
 

@@ -22,7 +22,10 @@ impl Scheduler {
             }
             match &mut job.phase {
                 Phase::Waiting => {}
-                Phase::Running(gang) => gang.confirmed_at.iter_mut().for_each(moved),
+                Phase::Running(gang) => {
+                    gang.confirmed_at.iter_mut().for_each(moved);
+                    gang.retuned.iter_mut().for_each(|pending| moved(&mut pending.ordered_at));
+                }
                 Phase::Starting(gang, pending) | Phase::Stopping(gang, pending, _) => {
                     gang.confirmed_at.iter_mut().for_each(moved);
                     moved(&mut pending.ordered_at);

@@ -1,6 +1,6 @@
 //! Everything that goes into the scheduler and comes out of it. Plain data, so that a journal can hold it.
 
-use crate::allocate::{AllocateError, Allocation, Problem};
+use crate::allocate::{AllocateError, Allocation, EPSILON, Problem};
 use crate::estimate::{RateQuery, RateRow};
 use crate::quota::Quota;
 use crate::{Cluster, ClusterChange, GpuId, JobId, JobSpec, KindId, NodeId, Round, Spread, Tenant, TenantId, Time};
@@ -33,6 +33,13 @@ pub struct Settings {
     /// Whether GPUs that nobody uses are switched off: energy-aware policies take it into account.
     #[serde(default)]
     pub unused_off: bool,
+    /// The part of its fair speed that everybody may be asked to give up so that less is drawn: for policies that weigh the two.
+    #[serde(default = "default_epsilon")]
+    pub epsilon: f64,
+}
+
+fn default_epsilon() -> f64 {
+    EPSILON
 }
 
 impl Default for Settings {
@@ -54,6 +61,7 @@ impl Settings {
             most_failures: 5,
             backoff_seconds: round_seconds / 2.0,
             unused_off: false,
+            epsilon: EPSILON,
         }
     }
 
@@ -117,6 +125,9 @@ pub enum Input {
     },
     /// Joules that tenants have used since the journal began, by the meters; for budgets.
     Energy(Vec<(TenantId, f64)>),
+    /// The most that all GPUs together may draw from now on, in watts; none for no limit.
+    #[serde(rename = "power-budget")]
+    PowerBudget(Option<f64>),
     /// The cluster has changed, or should.
     Cluster(ClusterChange),
     /// A job must not run until it is released. Its gang, if it has one, is stopped with a checkpoint.
@@ -350,6 +361,20 @@ pub enum Event {
         /// What happened, in words.
         what: String,
     },
+    /// All GPUs together may draw this much from now on.
+    PowerBudgetSet {
+        /// None for no limit.
+        watts: Option<f64>,
+    },
+    /// GPUs draw more than they may, and nothing that the scheduler can do now changes that.
+    OverBudget {
+        /// What they draw, by the estimates.
+        watts: f64,
+        /// What they may.
+        budget: f64,
+        /// What draws it, and what would help.
+        why: String,
+    },
     /// A job does not run until it is released.
     Held {
         /// It stays live.
@@ -454,6 +479,8 @@ impl Event {
             Self::QuotaSet { .. } => "quota-set",
             Self::TenantRemoved { .. } => "tenant-removed",
             Self::ClusterChanged { .. } => "cluster-changed",
+            Self::PowerBudgetSet { .. } => "power-budget-set",
+            Self::OverBudget { .. } => "over-budget",
             Self::Held { .. } => "held",
             Self::Released { .. } => "released",
             Self::Refused { .. } => "refused",

@@ -133,6 +133,7 @@ impl Scheduler {
             ClusterChange::CorrectKind { kind, .. } => {
                 applied.changed.then(|| format!("has {} GPUs, not {before}", kind.name))
             }
+            ClusterChange::AddMode { mode, .. } => applied.changed.then(|| format!("may be run as {}", mode.name)),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::Needs;
-use crate::place::Placement;
+use crate::place::{Placement, Seat};
 
 impl Scheduler {
     /// Stops what the plan does not keep, starts what can start, and remembers who waits for which GPU.
@@ -13,6 +13,11 @@ impl Scheduler {
         let plan = placement.into_plan();
         let mut stays = vec![false; self.jobs.slots()];
         plan.keep.iter().for_each(|&slot| stays[slot as usize] = true);
+        let (retuned, seats): (Vec<Seat>, Vec<Seat>) = plan
+            .seats
+            .into_iter()
+            .partition(|seat| self.jobs.get(seat.job).phase.held().is_some_and(|gang| gang.gpus == seat.gpus));
+        retuned.iter().for_each(|seat| stays[seat.job as usize] = true);
         let mut leaving = Vec::new();
         for (slot, job) in self.jobs.iter_mut() {
             if let Some(target) = job.target.take() {
@@ -27,7 +32,10 @@ impl Scheduler {
         for slot in leaving {
             self.stop(slot, AfterStop::Wait, out);
         }
-        for seat in plan.seats {
+        for seat in retuned {
+            self.retune(seat.job, seat.kind, out);
+        }
+        for seat in seats {
             if self.jobs.get(seat.job).phase.held().is_some() {
                 continue;
             }
@@ -37,9 +45,51 @@ impl Scheduler {
             let job = self.jobs.get_mut(seat.job);
             let speed = self.classes[&job.class].speed(seat.kind, seat.spread);
             let (kind, gpus, spread) = (seat.kind, seat.gpus, seat.spread);
-            job.target = Some(Gang { fence: Fence(0), kind, gpus, spread, speed, confirmed_at: None });
+            job.target = Some(Gang { fence: Fence(0), kind, gpus, spread, speed, confirmed_at: None, retuned: None });
             self.try_start(seat.job, out);
         }
+    }
+
+    /// Orders a job's gang to go on in another mode. It is the same gang: the order to start it, with its new mode, says how it should be
+    /// there, and is sent until somebody says that it is.
+    fn retune(&mut self, slot: Slot, kind: KindId, out: &mut Vec<Output>) {
+        self.credit(slot);
+        let job = self.jobs.get_mut(slot);
+        let (Phase::Starting(gang, _) | Phase::Running(gang)) = &mut job.phase else { return };
+        gang.speed = self.classes[&job.class].speed(kind, gang.spread);
+        gang.kind = kind;
+        if gang.confirmed_at.is_some() {
+            gang.retuned = Some(Pending { ordered_at: self.now, tries: 1 });
+            self.unconfirmed.insert(slot);
+        }
+        let order = start_order(job.spec.id, gang, &self.settings);
+        out.push(Output::Order(order));
+    }
+
+    /// Somebody said that a job's gang is in the mode that it was told to be in, or nobody will: then the next plan tells it again.
+    fn settle_mode(&mut self, slot: Slot) {
+        if let Phase::Running(gang) = &mut self.jobs.get_mut(slot).phase {
+            gang.retuned = None;
+            self.unconfirmed.remove(&slot);
+        }
+    }
+
+    /// Sends a change of mode again that was not confirmed in time. Nothing is lost if it never is: the gang runs as it did.
+    fn chase_mode(&mut self, slot: Slot, out: &mut Vec<Output>) {
+        let Phase::Running(gang) = &self.jobs.get(slot).phase else { return };
+        let reached = !self.silent(gang) && gang.gpus.iter().all(|&gpu| self.takes_gangs(gpu));
+        let Some(pending) = gang.retuned else { return };
+        if self.now.since(pending.ordered_at) < self.settings.confirm_seconds {
+            return;
+        }
+        if !reached || pending.tries > self.settings.most_tries {
+            return self.settle_mode(slot);
+        }
+        let job = self.jobs.get_mut(slot);
+        let Phase::Running(gang) = &mut job.phase else { return };
+        gang.retuned = Some(Pending { ordered_at: self.now, tries: pending.tries + 1 });
+        let again = start_order(job.spec.id, gang, &self.settings);
+        out.push(Output::Order(again));
     }
 
     /// Orders a job's gang to stop.
@@ -208,7 +258,10 @@ impl Scheduler {
             self.jobs.get_mut(slot).exit_code = report.exit_code;
         }
         match &report.event {
-            GangEvent::Started => self.confirm_start(slot),
+            GangEvent::Started => {
+                self.confirm_start(slot);
+                self.settle_mode(slot);
+            }
             GangEvent::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
             GangEvent::Finished => self.complete(slot, out),
             GangEvent::Failed(steps, why) => self.broke(slot, *steps, &exit_words(report.exit_code, why), out),
@@ -312,7 +365,7 @@ impl Scheduler {
                 Phase::Stopping(gang, ..) => {
                     stops.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
                 }
-                Phase::Starting(gang, _) if !self.silent(gang) => {
+                Phase::Starting(gang, _) | Phase::Running(gang) if !self.silent(gang) => {
                     starts.push(Output::Order(start_order(job.spec.id, gang, &self.settings)));
                 }
                 _ => {}
@@ -332,6 +385,7 @@ impl Scheduler {
     pub(super) fn chase_orders(&mut self, out: &mut Vec<Output>) {
         let slots: Vec<Slot> = self.unconfirmed.iter().copied().collect();
         for slot in slots {
+            self.chase_mode(slot, out);
             let gang = self.jobs.get(slot).phase.occupied();
             let silent = gang.is_some_and(|gang| self.silent(gang));
             let job = self.jobs.get_mut(slot);

@@ -17,7 +17,12 @@ impl Scheduler {
             capacity[node.kind.index()] += gpus as f64;
         }
         let hourly_cost = self.cluster.kinds().iter().map(|kind| kind.hourly_usd).collect();
-        let mut problem = Problem { round: self.round, now: self.now, capacity, hourly_cost, ..Problem::default() };
+        let sold_as = match self.cluster.modes() {
+            [] => Vec::new(),
+            _ => (0..capacity.len() as u16).map(|j| self.cluster.sold_as(KindId(j))).collect(),
+        };
+        let mut problem =
+            Problem { round: self.round, now: self.now, capacity, sold_as, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == Grouping::Single;
         for (&class_id, class) in &self.classes {
             let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.may_run());
@@ -105,6 +110,8 @@ impl Scheduler {
         Power {
             idle_watts: kinds.iter().map(|kind| kind.idle_watts).collect(),
             unused_off: self.settings.unused_off,
+            epsilon: self.settings.epsilon,
+            budget_watts: self.power_budget,
             users: problem.users.iter().map(user).collect(),
             pairs: problem.pairs.iter().map(pair).collect(),
             sharing_now: self.sharing_now(problem),

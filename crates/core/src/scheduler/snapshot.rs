@@ -26,6 +26,8 @@ struct Snapshot<'a> {
     tenant_states: Cow<'a, [TenantState]>,
     #[serde(default)]
     month: Month,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    power_budget: Option<f64>,
     settings: Settings,
     now: Time,
     driver_clock: Time,
@@ -61,6 +63,7 @@ impl Serialize for Scheduler {
             tenants: Cow::Borrowed(&self.tenants),
             tenant_states: Cow::Borrowed(&self.tenant_states),
             month: self.month,
+            power_budget: self.power_budget,
             settings: self.settings,
             now: self.now,
             driver_clock: self.driver_clock,
@@ -119,6 +122,13 @@ impl Snapshot<'_> {
             return Err(format!("the snapshot has a question of {round}, and it is {}", self.round));
         }
         let seconds = self.settings.round_seconds;
+        if let Some(watts) = self.power_budget.filter(|watts| !(watts.is_finite() && *watts >= 0.0)) {
+            return Err(format!("the power budget of the snapshot is {watts} W; expected 0 or more"));
+        }
+        let epsilon = self.settings.epsilon;
+        if !(0.0..1.0).contains(&epsilon) {
+            return Err(format!("the snapshot's epsilon is {epsilon}; expected 0 or more, below 1"));
+        }
         if !(seconds > 0.0 && self.patience.is_finite()) {
             return Err(format!("rounds of the snapshot are {seconds} s long; expected more than 0"));
         }
@@ -168,6 +178,7 @@ impl Snapshot<'_> {
             unanswered: self.unanswered,
             tenant_states,
             month: self.month,
+            power_budget: self.power_budget,
             ..Scheduler::new(cluster, self.tenants.into_owned(), policy, self.settings)
         };
         if scheduler.nodes.len() != scheduler.cluster.nodes().len() {
@@ -224,7 +235,8 @@ impl Scheduler {
                 self.tenant_states[job.spec.tenant.index()].gpus += gang.gpus.len() as u32;
             }
             self.tenant_states[job.spec.tenant.index()].live += 1;
-            if matches!(job.phase, Phase::Starting(..) | Phase::Stopping(..)) {
+            let retuned = |gang: &Gang| gang.retuned.is_some();
+            if matches!(job.phase, Phase::Starting(..) | Phase::Stopping(..)) || job.phase.held().is_some_and(retuned) {
                 self.unconfirmed.insert(slot);
             }
             let key = ClassKey::of(&job.spec, self.policy.grouping);
@@ -261,7 +273,8 @@ impl Scheduler {
             return Err(format!("{} of the snapshot is on {}, which is not there", spec.id, gang.kind));
         }
         let whole = gang.gpus.len() == spec.gang as usize;
-        let one_kind = mixed || gang.gpus.iter().all(|&gpu| self.cluster.kind_of(gpu) == gang.kind);
+        let one_kind =
+            mixed || gang.gpus.iter().all(|&gpu| self.cluster.kind_of(gpu) == self.cluster.sold_as(gang.kind));
         match whole && one_kind && gang.fence.0 < self.next_fence {
             true => Ok(()),
             false => Err(format!("the gang of {} in the snapshot is not what the job asks for", spec.id)),

@@ -26,7 +26,7 @@ impl Scheduler {
         self.changed = true;
         if from.grouping != policy.grouping {
             self.regroup();
-        } else if from.ignores_speeds != policy.ignores_speeds {
+        } else if from.ignores_speeds != policy.ignores_speeds || from.modes != policy.modes {
             self.fill_all_rates();
         }
         if policy.pairs {

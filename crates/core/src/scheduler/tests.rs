@@ -7,8 +7,11 @@ use crate::place::{Placement, Plan, Seat};
 use crate::{ClusterChange, Library, TenantId, Work};
 
 mod admission;
+mod modes;
 mod nodes;
+mod power;
 mod quotas;
+mod sharing;
 mod switching;
 
 const ROUND: f64 = 60.0;

@@ -16,7 +16,7 @@ pub(crate) fn objective(entry: &PolicyEntry, problem: &Problem, grants: &[Grant]
     match entry.name {
         "oef-coop" | "max-throughput" => Some(users.iter().map(|&u| speedup(u)).sum()),
         "min-cost" => Some(grants.iter().map(|grant| worth_of_money(problem, grant)).sum()),
-        "ceei" => {
+        "ceei" | "fair-power" => {
             let all: f64 = users.iter().map(|&u| weights[u]).sum();
             Some((users.iter().map(|&u| weights[u] * speedup(u).ln()).sum::<f64>() / all).exp())
         }

@@ -71,7 +71,7 @@ impl Liar {
             grants: honest.grants().to_vec(),
             objective: honest.objective(),
             certificate: honest.certificate(),
-            prices: Vec::new(),
+            ..Proposal::default()
         };
         match self.0 {
             Deed::NoCertificate(_) => proposal.certificate = None,
@@ -104,7 +104,7 @@ macro_rules! liar {
 /// The entry of a policy, whose name says what its objective is compared with.
 fn copy(name: &str) -> PolicyEntry {
     let PolicyEntry { name, summary, grouping, every_round, ignores_speeds, .. } = *find_policy(name).expect("known");
-    let PolicyEntry { pairs, energy_aware, entitlement, objective_degree, promises, make, .. } =
+    let PolicyEntry { pairs, energy_aware, modes, entitlement, objective_degree, promises, make, .. } =
         *find_policy(name).expect("known");
     PolicyEntry {
         name,
@@ -114,6 +114,7 @@ fn copy(name: &str) -> PolicyEntry {
         ignores_speeds,
         pairs,
         energy_aware,
+        modes,
         entitlement,
         objective_degree,
         promises,
@@ -128,6 +129,7 @@ fn every_liar_is_found_out() {
         liar!("fifo", Promise::WorkConserving, Deed::Nothing),
         liar!("gandiva-fair", Promise::SharingIncentive, Deed::FirstOnly),
         liar!("ceei", Promise::EnvyFree, Deed::FirstOnly),
+        liar!("fair-energy", Promise::NearlyEnvyFree, Deed::FirstOnly),
         liar!("ceei", Promise::ParetoEfficient, Deed::Nothing),
         liar!("oef-noncoop", Promise::InflationProof, Deed::As("max-throughput")),
         liar!("max-throughput", Promise::FloorsKept, Deed::WithoutFloors("max-throughput")),

@@ -6,7 +6,7 @@
 use crate::attained;
 use crate::reference::{self, Bracket};
 use arles_core::WorkloadId;
-use arles_core::allocate::{Allocation, Grant, Members, PolicyEntry, Problem, Promise};
+use arles_core::allocate::{Allocation, EPSILON, Entitlement, Grant, Members, PolicyEntry, Problem, Promise};
 use arles_core::audit::{Audit, Lie, utility_after};
 use arles_lp::Budget;
 use proptest::prelude::*;
@@ -35,8 +35,8 @@ pub(crate) type Verdict = Result<Checked, TestCaseError>;
 /// Whether a promise is about any problem, or about those that the theorems are about: divisible, uncapped, every rate
 /// above 0.
 pub(crate) fn is_theorem(promise: Promise) -> bool {
-    use Promise::{EnvyFree, InflationProof, Optimal, ParetoEfficient, SharingIncentive};
-    matches!(promise, EnvyFree | InflationProof | Optimal | ParetoEfficient | SharingIncentive)
+    use Promise::{EnvyFree, InflationProof, NearlyEnvyFree, Optimal, ParetoEfficient, SharingIncentive};
+    matches!(promise, EnvyFree | NearlyEnvyFree | InflationProof | Optimal | ParetoEfficient | SharingIncentive)
 }
 
 pub(crate) fn check(promise: Promise, entry: &PolicyEntry, problem: &Problem, answer: &Allocation) -> Verdict {
@@ -64,6 +64,15 @@ pub(crate) fn check(promise: Promise, entry: &PolicyEntry, problem: &Problem, an
             prop_assert!(envy.is_none(), "{name}: {envy:?}");
             Ok(several)
         }
+        Promise::NearlyEnvyFree => {
+            let (ratio, l, i) = worst_envy(problem, entry.entitlement, answer);
+            let most = 1.0 / (1.0 - epsilon(problem));
+            prop_assert!(
+                ratio <= most * (1.0 + SLACK),
+                "{name}: user {l} would have {ratio} as {i}, not {most} at most"
+            );
+            Ok(several)
+        }
         Promise::ParetoEfficient => {
             let gap = Audit::of(problem, entry.entitlement, answer).pareto(Budget::default()).gap();
             prop_assert!(gap <= 1e-5, "{name}: all could gain {gap}");
@@ -71,6 +80,57 @@ pub(crate) fn check(promise: Promise, entry: &PolicyEntry, problem: &Problem, an
         }
         Promise::InflationProof => inflation_proof(entry, problem),
     }
+}
+
+/// ε of a problem.
+pub(crate) fn epsilon(problem: &Problem) -> f64 {
+    problem.power.as_ref().map_or(EPSILON, |power| power.epsilon)
+}
+
+/// Speed of a user in the best mode of one GPU of a kind as sold, over its slowest kind.
+pub(crate) fn best_speed(problem: &Problem, user: usize, kind: usize) -> f64 {
+    let best = |base: usize| {
+        let modes = (0..problem.kinds()).filter(|&j| problem.sold_as(j) == base);
+        modes.map(|j| problem.rates(user)[j]).fold(0.0, f64::max)
+    };
+    let slowest = (0..problem.kinds()).map(best).filter(|&rate| rate > 0.0).fold(f64::INFINITY, f64::min);
+    best(kind) / slowest
+}
+
+/// The most that anybody would have in another's place over what it has, who and whose: another's GPUs in one's own best modes, of two on a GPU
+/// each holds half.
+pub(crate) fn worst_envy(problem: &Problem, entitlement: Entitlement, answer: &Allocation) -> (f64, usize, usize) {
+    let (n, k, pi) = (problem.users.len(), problem.kinds(), entitlement.weights(problem));
+    let mut held = vec![0.0; n * k];
+    for grant in answer.grants() {
+        let base = problem.sold_as(grant.kind.index());
+        match grant.members {
+            Members::One(u) => held[u as usize * k + base] += grant.gangs * f64::from(problem.users[u as usize].gang),
+            Members::Two(u, v) => [u, v].iter().for_each(|&u| held[u as usize * k + base] += grant.gangs / 2.0),
+        }
+    }
+    let mut worst = (1.0, 0, 0);
+    for l in 0..n {
+        let own = utility(problem, answer.grants(), l) / pi[l];
+        for i in (0..n).filter(|&i| i != l) {
+            let worth: f64 = (0..k).map(|j| best_speed(problem, l, j) * held[i * k + j]).sum::<f64>() / pi[i];
+            if worth > worst.0 * own {
+                worst = (worth / own, l, i);
+            }
+        }
+    }
+    worst
+}
+
+/// Speed-up of a user, all its GPUs together, by the modes that they are in.
+pub(crate) fn utility(problem: &Problem, grants: &[Grant], user: usize) -> f64 {
+    let fastest =
+        (0..problem.kinds()).max_by(|&a, &b| best_speed(problem, user, a).total_cmp(&best_speed(problem, user, b)));
+    let Some(kind) = fastest else { return 0.0 };
+    let modes = (0..problem.kinds()).filter(|&j| problem.sold_as(j) == kind);
+    let rate_there = modes.map(|j| problem.rates(user)[j]).fold(0.0, f64::max);
+    // A gang's steps per second, as speed-ups of its GPUs.
+    rate(problem, grants, user) * best_speed(problem, user, kind) / rate_there * f64::from(problem.users[user].gang)
 }
 
 /// Gangs by user and free GPUs by kind.

@@ -25,7 +25,7 @@ pub(crate) fn objective(entry: &PolicyEntry, problem: &Problem, claim: f64) -> O
         "max-min-fairness" => exact(max_min_level(problem)),
         "oef-noncoop" => exact(equal_level(problem, entry.entitlement)),
         "oef-coop" => exact(envy_free_total(problem, entry.entitlement).ok().flatten()),
-        "ceei" => Some(nash_welfare(problem, entry.entitlement)),
+        "ceei" | "fair-power" => Some(nash_welfare(problem, entry.entitlement)),
         "min-makespan" => {
             let left: Vec<f64> = problem.users.iter().map(|user| user.steps_left).collect();
             level_of_needs(problem, &left).filter(|bracket| bracket.upper - bracket.lower <= 1e-6 * bracket.upper)

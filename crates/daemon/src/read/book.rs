@@ -305,6 +305,11 @@ impl Book {
                     self.counts.starts += 1;
                     let to = self.place_in_words(start.kind, start.gpus.len());
                     self.push_change(start.job, "start", None, Some(to));
+                } else if let Some(held) = record.held.as_ref().filter(|held| held.kind != start.kind) {
+                    let (from, gpus) = (held.kind, start.gpus.len());
+                    let [from, to] = [from, start.kind].map(|kind| self.place_in_words(kind, gpus));
+                    self.push_change(start.job, "limit", Some(from), Some(to));
+                    self.disturb(at, start.job);
                 }
             }
             Order::Stop { job, fence } => {
@@ -338,6 +343,22 @@ impl Book {
         }
         self.changes.push_front(api::Change { job: job.0, tenant, what: what.into(), from, to });
         self.changes.truncate(CHANGES);
+    }
+
+    fn note_power(&mut self, at: Time, event: &Event) {
+        match event {
+            Event::PowerBudgetSet { watts } => {
+                let said = watts.map_or("there is no power budget".to_owned(), |watts| {
+                    format!("all GPUs together may draw {watts} W")
+                });
+                self.push_event(at, "power-budget", None, said);
+            }
+            Event::OverBudget { watts, budget, why } => {
+                let text = format!("GPUs draw {watts:.0} W and may draw {budget:.0} W: {why}");
+                self.push_event(at, "trouble", None, text);
+            }
+            _ => {}
+        }
     }
 
     fn note_event(&mut self, at: Time, event: &Event) {
@@ -395,6 +416,7 @@ impl Book {
             Event::QuotaSet { name, quota } => {
                 self.push_event(at, "tenant", None, format!("tenant {name} now has a quota of {}", quota.words()));
             }
+            Event::PowerBudgetSet { .. } | Event::OverBudget { .. } => self.note_power(at, event),
             Event::TenantRemoved { name } => self.push_event(at, "tenant", None, format!("tenant {name} was removed")),
             Event::ClusterChanged { node, what } => self.push_event(at, "node", None, format!("{node} {what}")),
             Event::Held { job } => self.note_hold(at, *job, true),

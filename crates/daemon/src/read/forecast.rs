@@ -105,12 +105,15 @@ impl<'a> Lookahead<'a> {
     }
 
     fn start(&mut self, start: &Start) -> GangEvent {
+        // A gang that goes on in another mode loses nothing.
+        let same = self.gangs.get(&start.job).filter(|gang| gang.fence == start.fence);
+        let going_on = same.map(|gang| gang.steps_at(self.now));
         if let Some(status) = self.scheduler.job_status(start.job) {
             let gang = Gang {
                 fence: start.fence,
                 kind: start.kind,
                 gpus: start.gpus.clone(),
-                steps: status.steps_done,
+                steps: going_on.unwrap_or(status.steps_done),
                 since: self.now,
                 rate: 0.0,
                 ends: None,

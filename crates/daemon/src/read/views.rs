@@ -129,6 +129,14 @@ impl<'a> View<'a> {
         Self { source: Source::Live(shared), who }
     }
 
+    /// Where figures of energy come from; a journal that is read without its daemon does not say.
+    fn energy_source(&self) -> String {
+        match self.source {
+            Source::Live(shared) => shared.options.energy_source.clone(),
+            Source::Archive(_) => String::new(),
+        }
+    }
+
     fn book<T>(&self, read: impl FnOnce(&Book) -> T) -> T {
         match self.source {
             Source::Live(shared) => read(&shared.book()),

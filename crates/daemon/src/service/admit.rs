@@ -46,6 +46,8 @@ pub(crate) enum Change {
     Quota(String, Quota),
     /// Remove a tenant, and cancel its live jobs if so asked.
     RemoveTenant { name: String, cancel: bool },
+    /// Set what all GPUs together may draw.
+    PowerBudget(Option<f64>),
     /// Change the cluster.
     Cluster(Box<ClusterChange>),
 }
@@ -67,6 +69,11 @@ impl EventLoop {
             }
             Change::Tenant(tenant) => Ok((vec![Entry::Input(Input::Tenant(tenant))], JobId(0), true)),
             Change::Quota(name, quota) => Ok((vec![Entry::Input(Input::Quota(name, quota))], JobId(0), true)),
+            Change::PowerBudget(watts) => {
+                let same = self.machine().scheduler.power_budget() == watts;
+                let entries = if same { Vec::new() } else { vec![Entry::Input(Input::PowerBudget(watts))] };
+                Ok((entries, JobId(0), !same))
+            }
             Change::RemoveTenant { name, cancel } => self.admit_removal(name, cancel),
             Change::Cluster(change) => Ok((vec![Entry::Input(Input::Cluster(*change))], JobId(0), true)),
         }

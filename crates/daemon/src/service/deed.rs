@@ -57,6 +57,13 @@ fn words(machine: &StateMachine, entry: &Entry) -> Option<Words> {
             let and = if *cancel { " and cancelled its jobs" } else { "" };
             Words { tenant: Some(name.clone()), ..about_all("tenant", format!("removed tenant {name}{and}")) }
         }
+        Entry::Input(Input::PowerBudget(watts)) => {
+            let text = match watts {
+                Some(watts) => format!("limited all GPUs together to {watts} W"),
+                None => "lifted the power budget".to_owned(),
+            };
+            about_all("power-budget", text)
+        }
         Entry::Input(Input::Cluster(change)) => about_all("node", node(change)),
         other => {
             let text = serde_json::to_string(other).unwrap_or_default();
@@ -97,6 +104,7 @@ fn node(change: &ClusterChange) -> String {
         ClusterChange::Remove { node, .. } => format!("removed node {node}"),
         ClusterChange::Drain { node, why, .. } => format!("drained node {node}: {why}"),
         ClusterChange::Undrain { node } => format!("undrained node {node}"),
+        ClusterChange::AddMode { node, mode } => format!("allowed node {node} to be run as {}", mode.name),
         ClusterChange::CorrectKind { node, kind } => format!("corrected the kind of node {node} to {}", kind.name),
         ClusterChange::GpusLost { node, .. } => format!("took GPUs of node {node} out of use"),
         ClusterChange::GpusBack { node, .. } => format!("put GPUs of node {node} back into use"),

@@ -238,6 +238,28 @@ impl Desk {
         all.into_iter().find(|policy| policy.name == entry.name).ok_or_else(gone)
     }
 
+    /// What all GPUs together may draw.
+    ///
+    /// # Errors
+    /// When the service cannot take the request now.
+    pub async fn power_budget(&self, who: &Caller) -> Result<api::PowerBudget, Refusal> {
+        let watts = self.inspect(who, |machine: &StateMachine| machine.scheduler.power_budget()).await?;
+        Ok(api::PowerBudget { watts })
+    }
+
+    /// Sets what all GPUs together may draw.
+    ///
+    /// # Errors
+    /// When that is no amount, or the service cannot take the request now.
+    pub async fn set_power_budget(&self, who: &Caller, request: api::PowerBudget) -> Result<api::PowerBudget, Refusal> {
+        if let Some(watts) = request.watts.filter(|watts| !(watts.is_finite() && *watts >= 0.0)) {
+            let message = format!("a power budget of {watts} W makes no sense");
+            return Err(Refusal::unprocessable("power-budget", message, "give 0 or more watts, or null for no limit"));
+        }
+        self.change(who, Change::PowerBudget(request.watts)).await?;
+        self.power_budget(who).await
+    }
+
     /// Why a job is in its state, as of now.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::{GpuTrouble, Local};
 use arles_core::meter::{self as energy, Draw, Resident};
-use arles_core::{JobId, KindId, Time};
+use arles_core::{GpuId, JobId, KindId, Time};
 
 /// Power over less time than this is more noise than power.
 const TRUSTED_SECONDS: f64 = 0.5;
@@ -38,15 +38,11 @@ impl Local {
             let joules = self.drawn(gpu, kind, !held.is_empty(), seconds);
             let idle = (self.cluster.kind(kind).idle_watts * seconds).min(joules);
             let draw = Draw { idle_joules: idle, active_joules: joules - idle };
-            let meter = &mut self.kinds[kind.index()];
-            if held.is_empty() {
-                meter.unused_joules += joules;
-                continue;
+            self.kinds[kind.index()].count(!held.is_empty(), draw, seconds);
+            if !held.is_empty() {
+                let mode = self.mode_in_force(kind, &[GpuId(gpu)]).unwrap_or(kind);
+                self.charge(held, mode, draw, seconds);
             }
-            meter.used.idle_joules += draw.idle_joules;
-            meter.used.active_joules += draw.active_joules;
-            meter.busy_gpu_seconds += seconds;
-            self.charge(held, kind, draw, seconds);
         }
     }
 

@@ -8,6 +8,7 @@
 //! The driver tells of critical errors (Xid) once, to whoever listens at that moment: they are counted from when the library was opened.
 
 use super::meter::{GpuMeter, GpuReading, GpuTrouble};
+use super::mig::Division;
 use arles_core::{Kind, Library};
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::bitmasks::event::EventTypes;
@@ -40,6 +41,20 @@ pub struct Card {
     pub limit_watts: Option<f64>,
     /// Least and largest limit that it can be given.
     pub limits_watts: Option<(f64, f64)>,
+    /// Of a slice, the card that it is part of, and which part of all slices' arithmetic it has: a slice has no meter of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<PartOf>,
+}
+
+/// A slice's place in its card.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PartOf {
+    /// UUID of the card.
+    pub card: String,
+    /// The slice's profile, `3g.71gb`.
+    pub profile: String,
+    /// Its arithmetic over that of all slices of the card.
+    pub part: f64,
 }
 
 /// A process that uses a card.
@@ -85,8 +100,11 @@ impl Nvidia {
         let mut cards = Vec::new();
         for index in 0..count {
             // A card that has fallen off the bus keeps its number and answers nothing.
-            if let Ok(card) = nvml.device_by_index(index).and_then(|device| card(index, &device)) {
-                cards.push(card);
+            let Ok(device) = nvml.device_by_index(index) else { continue };
+            let Ok(card) = card(index, &device) else { continue };
+            match slices(&device, &card) {
+                slices if slices.is_empty() => cards.push(card),
+                slices => cards.extend(slices),
             }
         }
         let errors = Mutex::new(Errors { events: listen(nvml, &cards), seen: BTreeMap::new() });
@@ -115,6 +133,27 @@ impl Nvidia {
         inventory
     }
 
+    /// The cards of a kind, divided or not.
+    pub(super) fn whole_cards(&self, kind: &str) -> Vec<String> {
+        let count = self.nvml.device_count().unwrap_or(0);
+        let devices = (0..count).filter_map(|index| card(index, &self.nvml.device_by_index(index).ok()?).ok());
+        devices.filter(|card| card.kind.as_deref() == Some(kind)).map(|card| card.uuid).collect()
+    }
+
+    /// How a card is divided, and who uses it or a slice of it.
+    pub(super) fn division(&self, uuid: &str) -> Result<Division, String> {
+        let told = |error: NvmlError| format!("GPU {uuid} cannot be divided: {error}");
+        let device = self.nvml.device_by_uuid(uuid).map_err(told)?;
+        let mig = device.mig_mode().map_err(told)?.current == 1;
+        let parts = || self.cards.iter().filter_map(|card| Some((card, card.part_of.as_ref()?)));
+        let own = || parts().filter(|(_, part)| part.card == uuid);
+        let users = own().flat_map(|(card, _)| self.users(&card.uuid)).chain(self.users(uuid));
+        let mut users: Vec<u32> = users.map(|user| user.pid).collect();
+        users.sort_unstable();
+        users.dedup();
+        Ok(Division { mig, slices: own().map(|(_, part)| part.profile.clone()).collect(), users })
+    }
+
     /// Reads a card by its UUID, its counter of energy included.
     ///
     /// # Errors
@@ -137,6 +176,9 @@ impl Nvidia {
         let missing =
             || format!("there is no GPU {uuid} in this machine any more; 'arles gpus' lists those that there are");
         let card = card.ok_or_else(|| GpuTrouble::Lost(missing()))?;
+        if let Some(part) = &card.part_of {
+            return self.read_slice(card, part, before);
+        }
         let device = self.nvml.device_by_uuid(uuid).map_err(|error| lost(card, &error))?;
         let (xid_errors, last_xid) = self.xids(uuid);
         if last_xid == Some(XID_OFF_THE_BUS) {
@@ -148,6 +190,29 @@ impl Nvidia {
         };
         let said = said.map_err(|error| lost(card, &error))?;
         Ok(GpuReading { xid_errors, last_xid, ..said })
+    }
+
+    /// A slice's part of what its card says: of power and energy the part that it has of all slices' arithmetic, so that all slices together drew
+    /// what the card counted.
+    fn read_slice(&self, slice: &Card, part: &PartOf, before: Option<&GpuReading>) -> Result<GpuReading, GpuTrouble> {
+        let device = self.nvml.device_by_uuid(part.card.as_str()).map_err(|error| lost(slice, &error))?;
+        let said = match before {
+            Some(before) => quick_reading(&device, before),
+            None => reading(&device, slice.counts_energy),
+        };
+        let said = said.map_err(|error| lost(slice, &error))?;
+        let own = self.nvml.device_by_uuid(slice.uuid.as_str()).map_err(|error| lost(slice, &error))?;
+        let memory = own.memory_info().ok().map(|memory| memory.used as f64 / GIB);
+        let joules = said.joules.map(|joules| part.part * joules).filter(|_| before.is_none());
+        Ok(GpuReading {
+            watts: part.part * said.watts,
+            joules: joules.or(before.and_then(|before| before.joules)),
+            // How busy a slice is nobody says.
+            utilisation: None,
+            memory_utilisation: None,
+            memory_gib: memory.or(said.memory_gib),
+            ..said
+        })
     }
 
     /// How many critical errors a card had since the library was opened, and the number of the last; `None` where the driver does not tell.
@@ -190,8 +255,11 @@ pub struct Inventory {
 /// Listens for critical errors of all cards; `None` where the driver does not tell.
 fn listen(nvml: &'static Nvml, cards: &[Card]) -> Option<EventSet<'static>> {
     let mut events = nvml.create_event_set().ok()?;
-    for card in cards {
-        let device = nvml.device_by_uuid(card.uuid.as_str()).ok()?;
+    let mut uuids: Vec<&str> =
+        cards.iter().map(|card| card.part_of.as_ref().map_or(&*card.uuid, |part| &part.card)).collect();
+    uuids.dedup();
+    for uuid in uuids {
+        let device = nvml.device_by_uuid(uuid).ok()?;
         events = device.register_events(EventTypes::CRITICAL_XID_ERROR, events).ok()?;
     }
     Some(events)
@@ -210,7 +278,35 @@ fn card(index: u32, device: &Device<'_>) -> Result<Card, NvmlError> {
         counts_energy: device.total_energy_consumption().is_ok(),
         limit_watts: device.enforced_power_limit().ok().map(watts),
         limits_watts: limits.map(|limits| (watts(limits.min_limit), watts(limits.max_limit))),
+        part_of: None,
     })
+}
+
+/// The slices of a card; none of one that is whole. (One in MIG mode without slices can run nothing, and shows as a card that is whole.)
+fn slices(device: &Device<'_>, card: &Card) -> Vec<Card> {
+    if !device.mig_mode().is_ok_and(|mode| mode.current == 1) {
+        return Vec::new();
+    }
+    let all = (0..device.mig_device_count().unwrap_or(0)).filter_map(|index| device.mig_device_by_index(index).ok());
+    let named = all.filter_map(|slice| {
+        let name = slice.name().ok()?;
+        let profile = name.rsplit([' ', '-']).next()?.to_lowercase();
+        let parts: f64 = profile.split_once("g.")?.0.parse().ok()?;
+        Some((slice, name, profile, parts))
+    });
+    let named: Vec<_> = named.collect();
+    let total: f64 = named.iter().map(|(.., parts)| parts).sum();
+    let slice = |(slice, name, profile, parts): (Device<'_>, String, String, f64)| {
+        Some(Card {
+            uuid: slice.uuid().ok()?,
+            kind: Library::builtin().any_kind(&name).ok().map(|kind| kind.name),
+            name,
+            memory_gib: slice.memory_info().ok()?.total as f64 / GIB,
+            part_of: Some(PartOf { card: card.uuid.clone(), profile, part: parts / total }),
+            ..card.clone()
+        })
+    };
+    named.into_iter().filter_map(slice).collect()
 }
 
 fn reading(device: &Device<'_>, energy: bool) -> Result<GpuReading, NvmlError> {

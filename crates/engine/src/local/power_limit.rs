@@ -73,13 +73,20 @@ impl PowerLimit {
     /// # Errors
     /// A sentence, when the card cannot be given that limit, or this process may not.
     pub fn set(&mut self, watts: f64) -> Result<(), String> {
-        let (least, most) = self.range;
-        let milliwatts = (watts * 1e3).round();
-        if !(f64::from(least)..=f64::from(most)).contains(&milliwatts) {
-            let (least, most) = (f64::from(least) / 1e3, f64::from(most) / 1e3);
-            return Err(format!("{watts} W is no power limit of this card; expected {least} W to {most} W"));
+        self.can_be(watts)?;
+        set(&self.nvml, &self.before.uuid, (watts * 1e3).round() as u32)
+    }
+
+    /// Whether the card has such a limit.
+    ///
+    /// # Errors
+    /// A sentence, when it has not.
+    pub fn can_be(&self, watts: f64) -> Result<(), String> {
+        let (least, most) = (f64::from(self.range.0) / 1e3, f64::from(self.range.1) / 1e3);
+        match (least..=most).contains(&watts) {
+            true => Ok(()),
+            false => Err(format!("{watts} W is no power limit of this card; expected {least} W to {most} W")),
         }
-        set(&self.nvml, &self.before.uuid, milliwatts as u32)
     }
 }
 

@@ -118,6 +118,14 @@ impl Process {
         write_record(&self.folder, &self.record)
     }
 
+    /// Notes that it runs as another kind from now on: in another mode of its own.
+    pub(super) fn runs_as(&mut self, kind: KindId) -> io::Result<()> {
+        let record = Record { kind, ..self.record.clone() };
+        write_record(&self.folder, &record)?;
+        self.record = record;
+        Ok(())
+    }
+
     /// What an earlier life of this engine started, by its folder.
     pub(super) fn adopt(folder: PathBuf) -> Option<Self> {
         let text = fs::read_to_string(folder.join("record.json")).ok()?;

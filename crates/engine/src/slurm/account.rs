@@ -6,26 +6,26 @@ use arles_core::meter::{self, Charge, Draw, Resident};
 use arles_core::{Cluster, JobId, Time};
 
 /// Counters of all GPUs since this process began.
-pub(super) struct Account {
+pub(crate) struct Account {
     meter: Box<dyn GpuMeter>,
-    pub(super) kinds: Vec<KindMeter>,
-    pub(super) watts: Vec<f32>,
+    pub(crate) kinds: Vec<KindMeter>,
+    pub(crate) watts: Vec<f32>,
     counted_until: Option<Time>,
 }
 
 impl Account {
-    pub(super) fn new(meter: Box<dyn GpuMeter>, cluster: &Cluster) -> Self {
+    pub(crate) fn new(meter: Box<dyn GpuMeter>, cluster: &Cluster) -> Self {
         let mut account = Self { meter, kinds: Vec::new(), watts: Vec::new(), counted_until: None };
         account.resize(cluster);
         account
     }
 
-    pub(super) fn measures(&self) -> bool {
+    pub(crate) fn measures(&self) -> bool {
         self.meter.measures()
     }
 
     /// Follows a cluster that has changed. What nodes that left have drawn stays counted.
-    pub(super) fn resize(&mut self, cluster: &Cluster) {
+    pub(crate) fn resize(&mut self, cluster: &Cluster) {
         self.kinds.resize(cluster.kinds().len(), KindMeter::default());
         self.watts.resize(cluster.gpus(), 0.0);
         for node in cluster.nodes().iter().filter(|node| node.removed) {
@@ -33,11 +33,13 @@ impl Account {
         }
     }
 
-    /// Everything since the last call belongs to whoever held the GPUs in that time: `holders` by GPU. Time never goes back.
-    pub(super) fn count(
+    /// Everything since the last call belongs to whoever held the GPUs in that time: `holders` by GPU, and by GPU which device of its node it
+    /// is, where that is known. Time never goes back.
+    pub(crate) fn count(
         &mut self,
         now: Time,
         cluster: &Cluster,
+        devices: &[u32],
         holders: &[Vec<JobId>],
         mut charge: impl FnMut(JobId, Charge, f64),
     ) -> Time {
@@ -49,7 +51,7 @@ impl Account {
             let kind = cluster.kind(node.kind);
             for (gpu, own_number) in node.gpu_range().zip(0..) {
                 let (at, held) = (gpu as usize, &holders[gpu as usize]);
-                let device = format!("{}:{own_number}", node.name);
+                let device = format!("{}:{}", node.name, devices.get(at).copied().unwrap_or(own_number));
                 // A device that cannot be read is counted as it was: a gap in the account would be charged to nobody.
                 let read = self.meter.read(&device, kind, !held.is_empty()).ok();
                 let watts = read.map_or(f64::from(self.watts[at]), |reading| reading.watts);
@@ -57,14 +59,10 @@ impl Account {
                 let joules = watts * seconds;
                 let idle_joules = (kind.idle_watts * seconds).min(joules);
                 let draw = Draw { idle_joules, active_joules: joules - idle_joules };
-                let total = &mut self.kinds[node.kind.index()];
+                self.kinds[node.kind.index()].count(!held.is_empty(), draw, seconds);
                 if held.is_empty() {
-                    total.unused_joules += joules;
                     continue;
                 }
-                total.used.idle_joules += draw.idle_joules;
-                total.used.active_joules += draw.active_joules;
-                total.busy_gpu_seconds += seconds;
                 let residents: Vec<Resident> = held
                     .iter()
                     .map(|&job| Resident { job, activity: 1.0, restarting: false, alone_joules: None })

@@ -1,7 +1,7 @@
 //! A job as the engine knows it.
 
+use super::arrival::parse_external;
 use super::gang::{Gang, Phase};
-use super::intake::parse_external;
 use super::mark::Mark;
 use super::record::JobRecord;
 use arles_core::engine::{JobMeter, LiveJob};
@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 /// A command that takes effect slowly is not repeated before this.
 const REPEAT: Duration = Duration::from_secs(10);
+
+/// A node refuses whatever was issued within the second in which it ended a job's last run ("Job credential revoked"), and the job would fail. Clocks
+/// may differ by another second.
+const REVOKED: Duration = Duration::from_secs(2);
 
 /// A job, live or remembered.
 pub(super) struct Entry {
@@ -31,6 +35,8 @@ pub(super) struct Entry {
     pub(super) let_go: bool,
     /// Nodes that failed under its last gang: a late word about that one could end the next one there.
     pub(super) lost_nodes: Vec<String>,
+    /// Since when it is known to have left the nodes of its last gang, and which those are.
+    pub(super) vacated: Option<(Instant, Vec<String>)>,
     /// Why it was not started where it was last ordered.
     pub(super) put_off: Option<String>,
     last_sent: Option<Instant>,
@@ -51,6 +57,7 @@ impl Entry {
             missing: 0,
             let_go: false,
             lost_nodes: Vec::new(),
+            vacated: None,
             put_off: None,
             last_sent: None,
             live,
@@ -95,6 +102,17 @@ impl Entry {
     /// What was sent has shown.
     pub(super) fn sent_shows(&mut self) {
         self.last_sent = None;
+    }
+
+    /// Seconds, whole ones, that a requeued job must not be started for on these nodes.
+    pub(super) fn revoked_seconds(&self, nodes: &[&str]) -> u64 {
+        let left = match &self.vacated {
+            Some((_, before)) if !nodes.iter().any(|node| before.iter().any(|name| name == node)) => Duration::ZERO,
+            Some((since, _)) => REVOKED.saturating_sub(since.elapsed()),
+            // An earlier daemon ended its last run, perhaps a moment ago.
+            None => REVOKED,
+        };
+        left.as_secs_f64().ceil() as u64
     }
 
     pub(super) fn running(&self) -> Option<&Gang> {

@@ -1,12 +1,13 @@
 //! Looking at Slurm's queue, and doing what follows for each job.
 
+use super::arrival::{among, arrival, parse_external};
 use super::controller::CommandError;
 use super::entry::Entry;
 use super::gang::{Gang, Phase, Step, next_step};
-use super::intake::{Arrival, Seen};
-use super::mark::{self, Claim, Mark, MarkedGang, Wishes};
+use super::mark::{self, Claim, Mark, MarkedGang};
 use super::record::{JobRecord, NodeRecord, Stage};
-use super::{Slurm, program};
+use super::{Slurm, program, suit};
+use crate::intake::{Arrival, Seen};
 use arles_core::engine::EngineError;
 use arles_core::scheduler::{Fence, GangEvent, GangReport, GangState};
 use arles_core::{JobId, Spread, Time};
@@ -18,7 +19,7 @@ const HURRY: Duration = Duration::from_millis(250);
 /// A look may take this part of the time at most: a long queue is looked at less often.
 const LOAD: u32 = 8;
 /// Clocks of this machine and the controller's may differ by this much before changes are seen late. A survey looks at everything anyway.
-const SKEW_SECONDS: u64 = 3;
+pub(super) const SKEW_SECONDS: u64 = 3;
 /// A job that is missing from this many looks at the whole queue is gone.
 const MISSES: u32 = 2;
 
@@ -71,6 +72,7 @@ impl Slurm {
         self.looked = Some(Instant::now());
         if let Some(records) = answer? {
             self.queue.take(records);
+            self.notice_terms();
         }
         // For whoever must find out from outside whether this engine still reaches Slurm.
         let _ = std::fs::create_dir_all(&self.options.folder);
@@ -80,7 +82,7 @@ impl Slurm {
         if everything {
             self.note_missing();
         }
-        Ok(())
+        self.obey()
     }
 
     fn note_missing(&mut self) {
@@ -96,6 +98,11 @@ impl Slurm {
     pub(super) fn record(&self, entry: &Entry) -> Option<&JobRecord> {
         let record = self.queue.find(entry.slurm.as_deref()?)?;
         entry.is_of(record, &self.journal, self.own_user).then_some(record)
+    }
+
+    /// What is written into a job's admin comment.
+    fn mark(&self, job: JobId, gang: Option<MarkedGang>) -> Mark {
+        Mark { job, journal: self.journal.clone(), term: self.term, gang }
     }
 
     /// Finds what an earlier engine did with a job.
@@ -135,9 +142,10 @@ impl Slurm {
         if !self.synced && self.jobs.is_empty() {
             return Ok(());
         }
-        for (slurm, why) in self.intake.refused() {
+        for (external, why) in self.intake.refused() {
+            let Some((slurm, _)) = parse_external(&external) else { continue };
             let comment = format!("AdminComment={}", mark::refused(&why));
-            self.tolerate(|controller| controller.update(&slurm, &[comment]))?;
+            self.tolerate(|controller| controller.update(slurm, &[comment]))?;
         }
         self.give_back_excluded()?;
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
@@ -149,6 +157,7 @@ impl Slurm {
                 gang.running_since.get_or_insert(now);
             }
         }
+        self.find_devices();
         let seen = self.seen();
         self.intake.show(seen);
         Ok(())
@@ -158,14 +167,15 @@ impl Slurm {
     fn give_back_excluded(&mut self) -> Result<(), EngineError> {
         let excluded = |record: &&JobRecord| {
             let offered = mark::claim(&record.comment, &record.admin_comment) == Claim::Offered;
-            offered && record.stage() == Stage::Held && !self.options.canary.takes(record)
+            let not_ours = !self.options.canary.takes(record) || suit::why_left_to_slurm(record).is_some();
+            offered && record.stage() == Stage::Held && not_ours
         };
         let records: Vec<JobRecord> = self.queue.records.iter().filter(excluded).cloned().collect();
         for record in records.iter().filter(|record| Mark::read(&record.comment).is_none()) {
             let (name, comment) = (record.slurm_name(), format!("AdminComment={}", mark::released()));
             self.tolerate(|controller| controller.update(&name, &[comment]))?;
             // What its user wanted held stays held.
-            if !Wishes::read(&record.comment, &record.admin_comment).held {
+            if !mark::read_wishes(&record.comment, &record.admin_comment).held {
                 self.tolerate(|controller| controller.release(&name))?;
             }
         }
@@ -225,6 +235,10 @@ impl Slurm {
                 Ok(())
             }
             Step::Stopped => {
+                let nodes = self.nodes_of(id);
+                if let Some(entry) = self.jobs.get_mut(&id) {
+                    entry.vacated = Some((Instant::now(), nodes));
+                }
                 self.end(id, GangEvent::Stopped(self.jobs[&id].steps), None);
                 if let Some(entry) = self.jobs.get_mut(&id) {
                     entry.sent_shows();
@@ -265,9 +279,14 @@ impl Slurm {
         self.news.push(GangReport { exit_code: code, ..GangReport::new(id, fence, event) });
     }
 
+    /// Names of the nodes of a job's gang.
+    fn nodes_of(&self, id: JobId) -> Vec<String> {
+        let gpus = self.jobs[&id].gang.as_ref().map_or(&[][..], |gang| &gang.gpus);
+        self.shares_by_node(gpus).into_iter().map(|(node, _)| node).collect()
+    }
+
     fn lose_nodes(&mut self, id: JobId) {
-        let gpus = self.jobs[&id].gang.as_ref().map_or_else(Vec::new, |gang| gang.gpus.clone());
-        let nodes = self.shares_by_node(&gpus).into_iter().map(|(node, _)| node).collect();
+        let nodes = self.nodes_of(id);
         if let Some(entry) = self.jobs.get_mut(&id) {
             entry.lost_nodes = nodes;
         }
@@ -277,7 +296,7 @@ impl Slurm {
     fn tend_waiting(&mut self, id: JobId, record: &JobRecord) -> Result<(), EngineError> {
         let name = self.jobs[&id].slurm.clone().unwrap_or_default();
         let mark = Mark::read(&record.admin_comment);
-        let ours = format!("AdminComment={}", Mark { job: id, journal: self.journal.clone(), gang: None }.write());
+        let ours = format!("AdminComment={}", self.mark(id, None).write());
         match record.stage() {
             // It ran. First the operator's hold, then the mark: with a mark without a gang, a user's hold is a user's hold.
             Stage::Held if mark.is_some_and(|mark| mark.gang.is_some() || mark.job != id) => {
@@ -351,9 +370,18 @@ impl Slurm {
         if shares.iter().any(|(_, count)| *count != per_node) {
             return Err("it was given different numbers of GPUs on its nodes, and Slurm takes equal ones".into());
         }
+        let unsuited = |name: &&&str| {
+            let node = self.nodes.iter().find(|node| node.name == **name);
+            record.zip(node).is_some_and(|(record, node)| entry.is_native() && !suit::suits(record, node))
+        };
+        if let Some(name) = names.iter().find(unsuited) {
+            return Err(format!(
+                "{name} is not in its partition, lacks the features it asks for, or is excluded by it"
+            ));
+        }
         let restarts = record.map_or(0, |record| record.restart_cnt);
         let marked = MarkedGang { fence: gang.fence, gpus: gang.gpus.clone(), restarts };
-        let mark = Mark { job: entry.live.spec.id, journal: self.journal.clone(), gang: Some(marked) };
+        let mark = self.mark(entry.live.spec.id, Some(marked));
         let mut changes = vec![format!("ReqNodeList={}", names.join(",")), format!("AdminComment={}", mark.write())];
         if let Some(wish) = record.and_then(JobRecord::wanted) {
             let same = (wish.nodes, wish.per_node) == (nodes, per_node);
@@ -371,9 +399,11 @@ impl Slurm {
             }
         }
         if restarts > 0 && !names.iter().any(|name| entry.lost_nodes.iter().any(|lost| lost == name)) {
-            // A job that was requeued would wait for two minutes (cred_expire). But a node refuses whatever was issued within the second in which
-            // it ended the job's last run ("Job credential revoked"), and the job would fail; clocks may differ by another second.
-            changes.push("StartTime=now+2".into());
+            // A job that was requeued would wait for two minutes (cred_expire).
+            changes.push(match entry.revoked_seconds(&names) {
+                0 => "StartTime=now".into(),
+                seconds => format!("StartTime=now+{seconds}"),
+            });
         }
         Ok(changes)
     }
@@ -550,7 +580,10 @@ impl Slurm {
                 Claim::None | Claim::Released | Claim::Refused => false,
             };
             let ready = record.stage() == Stage::Held && record.eligible_time <= now && self.depends_on_nobody(record);
-            if !offered || !ready || !self.options.canary.takes(record) {
+            // What an earlier daemon took it has also pinned.
+            let left = mark::claim(&record.comment, &record.admin_comment) == Claim::Offered
+                && suit::why_left_to_slurm(record).is_some();
+            if !offered || !ready || left || !self.options.canary.takes(record) {
                 continue;
             }
             let (names, at_most) = record.tasks();
@@ -560,7 +593,8 @@ impl Slurm {
                 0 => usize::MAX,
                 most => most.saturating_sub(self.live_tasks(record.array_job_id)),
             };
-            found.extend(names.take(room).filter_map(|name| Arrival::new(name, record)));
+            let arrivals = names.take(room).filter_map(|name| arrival(&name, record));
+            found.extend(arrivals.map(|found| among(found, record, &self.nodes)));
         }
         found
     }

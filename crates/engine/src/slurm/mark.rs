@@ -5,6 +5,7 @@
 //! `job_submit.lua`, means the same. Once arles has the job, its [`Mark`] is there: so that whatever is known of a job can be read again from
 //! Slurm alone, by a daemon that was killed a moment ago.
 
+use crate::intake::Wishes;
 use arles_core::scheduler::Fence;
 use arles_core::{GpuId, JobId};
 
@@ -19,6 +20,8 @@ pub(crate) struct Mark {
     pub(crate) job: JobId,
     /// The journal that the job's number is of.
     pub(crate) journal: String,
+    /// The term of the leader that wrote it; 0 where one daemon has its state folder to itself.
+    pub(crate) term: u64,
     /// The gang that the job was released for.
     pub(crate) gang: Option<MarkedGang>,
 }
@@ -35,6 +38,9 @@ pub(crate) struct MarkedGang {
 impl Mark {
     pub(crate) fn write(&self) -> String {
         let mut text = format!("{WORD} job={} of={}", self.job.0, self.journal);
+        if self.term > 0 {
+            text.push_str(&format!(" term={}", self.term));
+        }
         if let Some(MarkedGang { fence, gpus, restarts }) = &self.gang {
             let gpus: Vec<String> = gpus.iter().map(|gpu| gpu.0.to_string()).collect();
             text.push_str(&format!(" fence={} gpus={} restarts={restarts}", fence.0, gpus.join("+")));
@@ -51,7 +57,8 @@ impl Mark {
             let (fence, restarts) = (Fence(word("fence")?.parse().ok()?), word("restarts")?.parse().ok()?);
             Some(MarkedGang { fence, gpus, restarts })
         };
-        Some(Self { job: JobId(word("job")?.parse().ok()?), journal: word("of")?.to_owned(), gang: gang() })
+        let term = word("term").and_then(|term| term.parse().ok()).unwrap_or(0);
+        Some(Self { job: JobId(word("job")?.parse().ok()?), journal: word("of")?.to_owned(), term, gang: gang() })
     }
 }
 
@@ -100,63 +107,17 @@ fn pairs(text: &str) -> Option<Vec<(&str, &str)>> {
         .then(|| words.take(MOST_WORDS).map(|word| word.split_once('=').unwrap_or((word, ""))).collect())
 }
 
-/// What a job says of itself, in its comment and in what `job_submit.lua` found in its script.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Wishes {
-    /// What runs; the job's name, if it says nothing.
-    pub workload: Option<String>,
-    /// Training steps to run.
-    pub steps: Option<f64>,
-    /// Promised rate in steps per second.
-    pub floor: Option<f64>,
-    /// Importance among the tenant's jobs.
-    pub weight: Option<f64>,
-    /// Seconds lost at every start after the first.
-    pub restart_seconds: Option<f64>,
-    /// Kinds that it may run on.
-    pub kinds: Vec<String>,
-    /// Whether it must wait until it is released in arles.
-    pub held: bool,
-    /// What could not be understood: for the user.
-    pub wrong: Vec<String>,
-}
-
-/// Keys that users may write.
-const KEYS: &str = "workload, steps, floor, weight, restart, kinds, gang and held";
-
-impl Wishes {
-    /// Reads comment and admin comment; what stands in the comment counts.
-    pub(crate) fn read(comment: &str, admin_comment: &str) -> Self {
-        let mut wishes = Self::default();
-        for (key, value) in pairs(admin_comment).into_iter().chain(pairs(comment)).flatten() {
-            wishes.take(key, value);
-        }
-        wishes
-    }
-
-    fn take(&mut self, key: &str, value: &str) {
-        let number = |wrong: &mut Vec<String>| {
-            let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-            if number.is_none() {
-                wrong.push(format!("{key}={value} is not a number"));
-            }
-            number
-        };
-        match key {
-            "workload" => self.workload = Some(value.to_owned()),
-            "steps" => self.steps = number(&mut self.wrong),
-            "floor" => self.floor = number(&mut self.wrong),
-            "weight" => self.weight = number(&mut self.wrong),
-            "restart" => self.restart_seconds = number(&mut self.wrong),
-            "kinds" => {
-                self.kinds = value.split([',', '+']).filter(|kind| !kind.is_empty()).map(str::to_owned).collect();
-            }
-            "held" => self.held = true,
-            // Slurm says how many GPUs a gang has; the word is accepted so that scripts can be shared with other engines.
-            "gang" | "job" | "of" | "fence" | "gpus" | "restarts" | "held-by" => {}
-            other => self.wrong.push(format!("'{other}' is not a key; expected {KEYS}")),
+/// What a job says of itself, in its comment and in what `job_submit.lua` found in its script; what stands in the comment counts.
+pub(super) fn read_wishes(comment: &str, admin_comment: &str) -> Wishes {
+    let mut wishes = Wishes::default();
+    for (key, value) in pairs(admin_comment).into_iter().chain(pairs(comment)).flatten() {
+        // Slurm says how many GPUs a gang has; the word is accepted so that scripts can be shared with other engines.
+        let ours = ["gang", "job", "of", "term", "fence", "gpus", "restarts", "held-by"].contains(&key);
+        if !wishes.take(key, value) && !ours {
+            wishes.wrong.push(format!("'{key}' is not a key; expected {}", Wishes::KEYS));
         }
     }
+    wishes
 }
 
 #[cfg(test)]
@@ -166,8 +127,8 @@ mod tests {
     #[test]
     fn a_mark_is_read_as_it_was_written() {
         let gang = MarkedGang { fence: Fence(9), gpus: vec![GpuId(3), GpuId(4)], restarts: 2 };
-        for gang in [None, Some(gang)] {
-            let mark = Mark { job: JobId(12), journal: "ab12".into(), gang };
+        for (gang, term) in [(None, 0), (Some(gang), 7)] {
+            let mark = Mark { job: JobId(12), journal: "ab12".into(), term, gang };
             assert_eq!(Mark::read(&mark.write()), Some(mark.clone()));
             assert_eq!(claim("", &mark.write()), Claim::Taken);
         }
@@ -196,12 +157,12 @@ mod tests {
 
     #[test]
     fn wishes_are_read_and_what_is_wrong_is_said() {
-        let wishes = Wishes::read("arles steps=2e4 kinds=v100,p100 held", "arles workload=resnet50-64 steps=5");
+        let wishes = read_wishes("arles steps=2e4 kinds=v100,p100 held", "arles workload=resnet50-64 steps=5");
         assert_eq!(wishes.workload.as_deref(), Some("resnet50-64"));
         assert_eq!((wishes.steps, wishes.held), (Some(2e4), true));
         assert_eq!(wishes.kinds, ["v100", "p100"]);
         assert!(wishes.wrong.is_empty());
-        let wrong = Wishes::read("arles steps=many colour=red", "").wrong;
+        let wrong = read_wishes("arles steps=many colour=red", "").wrong;
         assert_eq!(wrong.len(), 2);
         assert!(wrong[0].contains("many") && wrong[1].contains("workload, steps"), "{wrong:?}");
     }

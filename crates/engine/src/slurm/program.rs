@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Where a job's files are.
-pub(super) fn folder(root: &Path, job: JobId) -> PathBuf {
+pub(crate) fn folder(root: &Path, job: JobId) -> PathBuf {
     root.join(format!("job-{}", job.0))
 }
 
 /// Steps that a program says are safe, and when it said so.
-pub(super) fn steps(root: &Path, job: JobId) -> Option<(f64, SystemTime)> {
+pub(crate) fn steps(root: &Path, job: JobId) -> Option<(f64, SystemTime)> {
     let path = folder(root, job).join("steps");
     let steps: f64 = fs::read_to_string(&path).ok()?.trim().parse().ok()?;
     let at = fs::metadata(&path).and_then(|meta| meta.modified()).ok()?;
@@ -42,7 +42,7 @@ pub(super) fn batch(
     let folder = folder(root, spec.id);
     fs::create_dir_all(&folder)?;
     fs::create_dir_all(logs)?;
-    let mark = Mark { job: spec.id, journal: journal.to_owned(), gang: None };
+    let mark = Mark { job: spec.id, journal: journal.to_owned(), term: 0, gang: None };
     let named = |name: &String| {
         let index = spec.array.map_or(0, |task| task.index);
         let name = name.replace("%j", &spec.id.0.to_string()).replace("%a", &index.to_string());
@@ -111,6 +111,6 @@ pub(super) fn write_environment(
 }
 
 /// One word for a shell, whatever is in it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

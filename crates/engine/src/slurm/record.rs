@@ -44,12 +44,23 @@ pub(crate) struct JobRecord {
     pub(crate) features: String,
     #[serde(deserialize_with = "text")]
     pub(crate) resv_name: String,
+    /// Nodes that it names, or that arles has pinned it to.
+    #[serde(deserialize_with = "text")]
+    pub(crate) required_nodes: String,
+    #[serde(deserialize_with = "text")]
+    pub(crate) excluded_nodes: String,
     #[serde(deserialize_with = "text")]
     pub(crate) nodes: String,
     #[serde(deserialize_with = "whole")]
     pub(crate) submit_time: u64,
     #[serde(deserialize_with = "whole")]
     pub(crate) eligible_time: u64,
+    /// Of its last run; that of one that waits may be a guess of Slurm's.
+    #[serde(deserialize_with = "whole")]
+    pub(crate) start_time: u64,
+    /// Of its last run; of one that runs, when its time limit is over.
+    #[serde(deserialize_with = "whole")]
+    pub(crate) end_time: u64,
     #[serde(deserialize_with = "exit_status")]
     pub(crate) exit_code: i64,
     #[serde(deserialize_with = "number")]
@@ -198,6 +209,9 @@ pub(crate) struct NodeRecord {
     pub(crate) real_memory: u64,
     #[serde(deserialize_with = "strings")]
     pub(crate) partitions: Vec<String>,
+    /// Separated by commas.
+    #[serde(deserialize_with = "listed")]
+    pub(crate) active_features: String,
 }
 
 impl NodeRecord {
@@ -247,6 +261,13 @@ pub(crate) fn gres(text: &str, name: &str) -> Option<(Option<String>, u32)> {
         };
     }
     None
+}
+
+/// Numbers of the devices in texts such as `gpu:v100:2(IDX:0-1),license:1`; of shared GPUs too.
+pub(crate) fn indices(detail: &str) -> Vec<u32> {
+    let lists = detail.split("(IDX:").skip(1).filter_map(|rest| rest.split(')').next());
+    let found: std::collections::BTreeSet<u32> = lists.flat_map(ranges).collect();
+    found.into_iter().collect()
 }
 
 /// Numbers in a list such as `0,2-3` or `0-10:5`; at most a million.
@@ -324,6 +345,11 @@ fn strings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D:
     })
 }
 
+/// A list as one text, also where it is written as a list.
+fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(strings(deserializer)?.join(","))
+}
+
 /// One word or several, in capitals.
 fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(strings(deserializer)?.iter().map(|word| word.to_uppercase()).collect())
@@ -380,6 +406,9 @@ mod tests {
             assert_eq!(gres(text, "gpu"), Some((kind.map(str::to_owned), count)), "{text}");
         }
         assert_eq!(gres("", "gpu"), None);
+        assert_eq!(indices("gpu:a100:3(IDX:0,2-3)"), [0, 2, 3]);
+        assert_eq!(indices("shard:1(IDX:1)"), [1]);
+        assert_eq!(indices("gpu:v100:0(IDX:N/A)"), Vec::<u32>::new());
         assert_eq!(gres("license:3", "gpu"), None);
     }
 

@@ -1,6 +1,6 @@
 //! This machine as an engine, for tests: declared GPUs, real processes.
 // Every test binary compiles all of it and uses a part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses what it needs")]
 
 use arles_core::engine::{Engine, LiveJob};
 use arles_core::scheduler::GangReport;

@@ -78,6 +78,7 @@ impl RealSlurm {
             folder: self.folder.join(format!("programs-{number}")),
             logs: self.folder.join(format!("logs-{number}")),
             environment: BTreeMap::new(),
+            job_mapping: None,
             poll_seconds: 0.2,
             canary: Canary { percent: 100.0, ..Canary::default() },
             kind_of: None,

@@ -18,7 +18,7 @@ use super::labels::{SOURCES, label_of};
 use super::{Cell, Key, MEASUREMENT_ERROR, MOST_VARIANCE, check, check_name, timestamp};
 use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Time, Workload};
-use lines::Line;
+pub(crate) use lines::{Line, each};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,12 +67,12 @@ impl<'a> Names<'a> {
         Self { library, own: own.into_iter().collect(), asked: RefCell::default() }
     }
 
-    /// The one name of a kind.
+    /// The kind, slice or mode of this name.
     ///
     /// # Errors
     /// When no kind is called so; with the nearest names.
-    pub fn kind(&self, name: &str) -> Result<&'a Kind, String> {
-        self.library.kind(name).map_err(|unknown| unknown.to_string())
+    pub fn kind(&self, name: &str) -> Result<Kind, String> {
+        self.library.any_kind(name)
     }
 
     /// The one name of a workload: the library's, or of a described one, or else the name itself.

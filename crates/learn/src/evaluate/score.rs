@@ -13,6 +13,36 @@ pub(super) enum Cells {
     Own,
     /// The partner's rate beside the newcomer.
     Partner,
+    /// The rate over that on the first kind.
+    Speedup,
+    Gang,
+    Watts,
+}
+
+impl Cells {
+    /// As it is called in results.
+    fn name(self) -> &'static str {
+        match self {
+            Cells::Solo => "solo",
+            Cells::Own | Cells::Partner => "pair",
+            Cells::Speedup => "speedup",
+            Cells::Gang => "gang",
+            Cells::Watts => "watts",
+        }
+    }
+}
+
+/// All names of cells, in the order of results.
+pub const CELLS: [&str; 5] = ["solo", "pair", "speedup", "gang", "watts"];
+
+/// An estimate against the truth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compared {
+    /// Estimate over truth, less 1.
+    pub(super) relative: f64,
+    pub(super) absolute: f64,
+    /// Whether a 90 % interval holds the truth, where one is stated.
+    pub(super) covered: Option<bool>,
 }
 
 /// One cell that was asked for.
@@ -22,8 +52,8 @@ pub(super) struct Sample {
     pub(super) cells: Cells,
     pub(super) newcomer: usize,
     pub(super) kind: usize,
-    /// (relative error, absolute error, inside the interval); `None` if the estimator refused.
-    pub(super) measured: Option<(f64, f64, bool)>,
+    /// `None` if the estimator refused.
+    pub(super) compared: Option<Compared>,
 }
 
 /// How an estimator did under one split and one plan, alone or in pairs. Errors in per cent of the truth.
@@ -35,7 +65,7 @@ pub struct Score {
     pub split: Split,
     /// What was observed.
     pub observations: &'static str,
-    /// `solo` or `pair`.
+    /// One of [`CELLS`].
     pub cells: &'static str,
     /// Mean error; NaN (null) where every cell was refused.
     pub mape_percent: f64,
@@ -43,6 +73,8 @@ pub struct Score {
     pub median_percent: f64,
     /// Nine of ten errors are below this.
     pub p90_percent: f64,
+    /// Mean of estimate over truth, less 1: above 0 where it says too much.
+    pub bias_percent: f64,
     /// Mean absolute error of the rate over the workload's best rate on any kind, both as estimated and as measured (solo), or of
     /// the relative rate (pair).
     pub mae: f64,
@@ -80,10 +112,13 @@ pub(super) fn scores(evaluation: &Evaluation<'_>, tasks: &[FoldTask], samples: &
             let folds = tasks.iter().zip(samples).filter(|(w, _)| w.estimator == e && w.split == split);
             let mine: Vec<&Sample> = folds.flat_map(|(_, samples)| samples).collect();
             for (p, plan) in options.plans.iter().enumerate() {
-                for cells in ["solo", "pair"] {
-                    let asked =
-                        mine.iter().copied().filter(|s| s.plan == p && (s.cells == Cells::Solo) == (cells == "solo"));
+                for cells in CELLS {
+                    let asked = mine.iter().copied().filter(|s| s.plan == p && s.cells.name() == cells);
                     let asked: Vec<&Sample> = asked.collect();
+                    // Rates alone and pairs are always told, the rest where there is something.
+                    if asked.is_empty() && cells != "solo" && cells != "pair" {
+                        continue;
+                    }
                     let blank = Score::blank(entry.name, split, plan.name, cells);
                     scores.push(score(evaluation, blank, &asked));
                 }
@@ -103,6 +138,7 @@ impl Score {
             mape_percent: f64::NAN,
             median_percent: f64::NAN,
             p90_percent: f64::NAN,
+            bias_percent: f64::NAN,
             mae: f64::NAN,
             by_kind: BTreeMap::new(),
             coverage90_ratio: f64::NAN,
@@ -119,22 +155,23 @@ impl Score {
 }
 
 fn score(evaluation: &Evaluation<'_>, blank: Score, asked: &[&Sample]) -> Score {
-    let answered: Vec<(&Sample, (f64, f64, bool))> = asked.iter().filter_map(|s| s.measured.map(|m| (*s, m))).collect();
+    let answered: Vec<(&Sample, Compared)> = asked.iter().filter_map(|s| s.compared.map(|m| (*s, m))).collect();
     let refused = asked.len() - answered.len();
     if answered.is_empty() {
         return Score { refused, ..blank };
     }
-    let mean_of =
-        |keep: &dyn Fn(&Sample) -> bool| percent_mean(answered.iter().filter(|(s, _)| keep(s)).map(|(_, m)| m.0));
+    let mean_of = |keep: &dyn Fn(&Sample) -> bool| {
+        percent_mean(answered.iter().filter(|(s, _)| keep(s)).map(|(_, m)| m.relative.abs()))
+    };
     let covered = |keep: &dyn Fn(&Sample) -> bool| {
         let (mut inside, mut all) = (0usize, 0usize);
-        for (_, m) in answered.iter().filter(|(s, _)| keep(s)) {
+        for covered in answered.iter().filter(|(s, _)| keep(s)).filter_map(|(_, m)| m.covered) {
             all += 1;
-            inside += usize::from(m.2);
+            inside += usize::from(covered);
         }
         inside as f64 / all as f64
     };
-    let mut errors: Vec<f64> = answered.iter().map(|(_, m)| m.0 * 100.0).collect();
+    let mut errors: Vec<f64> = answered.iter().map(|(_, m)| m.relative.abs() * 100.0).collect();
     errors.sort_by(f64::total_cmp);
     let quantile = |q: f64| errors[((errors.len() as f64 * q).ceil() as usize).clamp(1, errors.len()) - 1];
     let family = |s: &Sample| evaluation.family(s.newcomer);
@@ -147,7 +184,8 @@ fn score(evaluation: &Evaluation<'_>, blank: Score, asked: &[&Sample]) -> Score 
         mape_percent: mean_of(&|_| true),
         median_percent: quantile(0.5),
         p90_percent: quantile(0.9),
-        mae: answered.iter().map(|(_, m)| m.1).sum::<f64>() / answered.len() as f64,
+        bias_percent: percent_mean(answered.iter().map(|(_, m)| m.relative)),
+        mae: answered.iter().map(|(_, m)| m.absolute).sum::<f64>() / answered.len() as f64,
         by_kind: kinds.map(|(a, k)| (k.name.clone(), mean_of(&|s| s.kind == a))).collect(),
         coverage90_ratio: covered(&|_| true),
         by_family: families.iter().map(|f| ((*f).to_owned(), mean_of(&|s| family(s) == *f))).collect(),
@@ -161,7 +199,7 @@ fn score(evaluation: &Evaluation<'_>, blank: Score, asked: &[&Sample]) -> Score 
         own_mape_percent: mean_of(&|s| s.cells == Cells::Own),
         mape_interval90_percent: interval(&families, evaluation.options.seed, |f| {
             let mine = answered.iter().filter(|(s, _)| family(s) == f);
-            mine.fold((0.0, 0.0), |(sum, n), (_, m)| (sum + m.0 * 100.0, n + 1.0))
+            mine.fold((0.0, 0.0), |(sum, n), (_, m)| (sum + m.relative.abs() * 100.0, n + 1.0))
         }),
         count: answered.len(),
         refused,

@@ -3,7 +3,7 @@
 //! An addition that nobody measured changes no estimate of anybody else, to the bit. Cells of the catalog that could not be used before,
 //! because their kind or partner had no number, are taken in now.
 
-use super::{Evidence, Known, KnownWorkload, MOST_NEIGHBOURS, boundless, nearer};
+use super::{Evidence, Known, KnownWorkload, MOST_NEIGHBOURS, boundless, nearer, profiled};
 use crate::features::distance2;
 use crate::profile::{Completed, merged};
 use arles_core::{Kind, Library, Profile, WorkloadId};
@@ -114,7 +114,10 @@ fn described(name: &str, profile: &Profile, catalog: &crate::Catalog) -> KnownWo
         return known;
     }
     let older = catalog.profile(name).cloned().unwrap_or_default();
-    KnownWorkload::new(name, Completed::from_profile(name, &merged(profile, &older), Library::builtin()))
+    let profile = merged(profile, &older);
+    let completed = Completed::from_profile(name, &profile, Library::builtin());
+    let traits = catalog.traits(name).cloned().unwrap_or_default().or(profiled(&profile, &completed));
+    KnownWorkload::new(name, completed, &traits)
 }
 
 /// Numbers by (workload, kind) with one kind more, NaN there.

@@ -68,6 +68,11 @@ fn modelled(kind: &Kind) -> f64 {
     median(LIBRARY.0.iter().map(ratio).collect()).unwrap_or(0.0)
 }
 
+/// m of the kind as sold.
+fn as_sold(kind: &Kind) -> f64 {
+    modelled(&Kind { power_limit: None, ..kind.clone() })
+}
+
 /// Differences y_b − y_a between two kinds a < b: Σ, Σ of squares, how many, and the same with the weights 2/|S|.
 #[derive(Clone, Copy, Debug, Default)]
 struct Differences {
@@ -100,6 +105,8 @@ pub(crate) struct OwnRate {
 pub(crate) struct Population {
     /// m by kind.
     modelled: Vec<f64>,
+    /// The same without power limits.
+    as_sold: Vec<f64>,
     /// Σ y and how many, by kind.
     levels: Vec<(f64, f64)>,
     /// By (a, b), a < b.
@@ -115,6 +122,7 @@ impl Population {
         let n = kinds.len();
         let mut population = Self {
             modelled: kinds.iter().map(modelled).collect(),
+            as_sold: kinds.iter().map(as_sold).collect(),
             levels: vec![(0.0, 0.0); n],
             differences: vec![Differences::default(); n * n],
             ..Self::default()
@@ -126,6 +134,7 @@ impl Population {
     pub(crate) fn add_kind(&mut self, kind: &Kind) {
         let n = self.levels.len();
         self.modelled.push(modelled(kind));
+        self.as_sold.push(as_sold(kind));
         self.levels.push((0.0, 0.0));
         let mut wider = vec![Differences::default(); (n + 1) * (n + 1)];
         for (at, known) in self.differences.iter().enumerate() {
@@ -133,6 +142,16 @@ impl Population {
         }
         self.differences = wider;
         self.settle();
+    }
+
+    /// ln rate of the library's median workload on a kind without a power limit, by the model.
+    pub(crate) fn modelled_median(&self, kind: usize) -> f64 {
+        LIBRARY.1 + self.as_sold[kind]
+    }
+
+    /// ln of the rate on one kind over that on another, of whatever workload.
+    pub(crate) fn ratio(&self, from: usize, to: usize) -> f64 {
+        self.kappa[to] - self.kappa[from]
     }
 
     /// How many cells were measured.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! μ is the model's own profile over kinds, ln model(a) less its mean: M lets the process find that the model exaggerates.
-//! What is told is not the median e^mean but e^(mean − ½ variance), the variance averaged over kinds: of a rate known to a factor only, too high a guess is worse
+//! What is told is not the median e^mean but e^(mean − ½ variance), the variance averaged over kinds that somebody measured: of a rate known to a factor only, too high a guess is worse
 //! than too low a one (the least expected relative error is at a whole variance below).
 //!
 //! A pair that was measured where the workload was not measured alone counts too, with the noise of what partners leave.
@@ -169,7 +169,10 @@ impl Alone {
         };
         let mut predictions: Vec<Prediction> = (0..self.specs.len()).map(prediction).collect();
         // One shade for all kinds that were not measured: it must not tilt the profile.
-        let open = (0..self.base).filter(|&a| !known.iter().any(|k| k.workload == workload && k.kind == a));
+        // A kind that nobody measured has no part in it: its doubt is about the kind, and must not lower its ratio to others.
+        let measured = |a: &usize| known.iter().any(|k| k.kind == *a);
+        let open = (0..self.base).filter(measured);
+        let open = open.filter(|&a| !known.iter().any(|k| k.workload == workload && k.kind == a));
         let variance =
             crate::residual::moments(open.map(|a| predictions[a].standard_error * predictions[a].standard_error));
         for prediction in &mut predictions {

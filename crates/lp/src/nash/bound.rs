@@ -33,7 +33,7 @@ pub(super) fn certify(problem: &Nash<'_>, solution: &mut Solution) {
     for (l, (x, w)) in x.chunks_exact(k).zip(problem.w.chunks_exact(k)).enumerate() {
         let (weight, cap) = (problem.weight[l], problem.caps[l]);
         let utility: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
-        let best = best(problem, w, prices, weight, cap);
+        let best = best(&offers(problem, w, prices), weight, cap);
         total += weight;
         welfare += weight * utility.ln();
         excess += weight * (best.utility / utility).ln() - best.cost;
@@ -45,23 +45,28 @@ pub(super) fn certify(problem: &Nash<'_>, solution: &mut Solution) {
 }
 
 /// A user's optimum at given prices.
-struct Best {
-    utility: f64,
-    cost: f64,
+pub(crate) struct Best {
+    pub(crate) utility: f64,
+    pub(crate) cost: f64,
     /// What one more unit of cap would be worth to it.
-    rent: f64,
+    pub(crate) rent: f64,
 }
 
-fn best(problem: &Nash<'_>, w: &[f64], prices: &[f64], weight: f64, cap: f64) -> Best {
-    let usable = |j: &usize| w[*j] > 0.0 && problem.capacity[*j] > 0.0;
+/// What a user can use: the rate of a unit, and its price.
+fn offers<'a>(problem: &'a Nash<'_>, w: &'a [f64], prices: &'a [f64]) -> impl Iterator<Item = (f64, f64)> + Clone + 'a {
+    (0..w.len()).filter(|&j| w[j] > 0.0 && problem.capacity[j] > 0.0).map(|j| (w[j], prices[j]))
+}
+
+/// `max { π log(w·x) − p·x :  x ≥ 0, 1·x ≤ d }` over units that are offered at `(rate, price)`; every rate is positive.
+pub(crate) fn best(offers: &(impl Iterator<Item = (f64, f64)> + Clone), weight: f64, cap: f64) -> Best {
     // (y, cost) of the corner reached so far, per unit of cap.
     let (mut y, mut cost) = (0.0, 0.0);
     loop {
         let mut next: Option<(f64, f64, f64)> = None;
-        for j in (0..w.len()).filter(usable).filter(|&j| w[j] > y) {
-            let slope = f64::max((prices[j] - cost) / (w[j] - y), 0.0);
-            if next.is_none_or(|(least, far, _)| slope < least || (slope == least && w[j] > far)) {
-                next = Some((slope, w[j], prices[j]));
+        for (rate, price) in offers.clone().filter(|offer| offer.0 > y) {
+            let slope = f64::max((price - cost) / (rate - y), 0.0);
+            if next.is_none_or(|(least, far, _)| slope < least || (slope == least && rate > far)) {
+                next = Some((slope, rate, price));
             }
         }
         // π/(d y) = slope, that is y = π/(d slope), is within this segment, before it, or beyond.
@@ -90,7 +95,7 @@ fn price_out(problem: &Nash<'_>, rents: &[f64], prices: &mut [f64]) {
     for ((w, rent), (&weight, &cap)) in
         problem.w.chunks_exact(k).zip(rents).zip(problem.weight.iter().zip(problem.caps))
     {
-        let lambda = weight / best(problem, w, prices, weight, cap).utility;
+        let lambda = weight / best(&offers(problem, w, prices), weight, cap).utility;
         for j in (0..k).filter(|&j| problem.capacity[j] == 0.0) {
             prices[j] = f64::max(prices[j], lambda * w[j] - rent);
         }

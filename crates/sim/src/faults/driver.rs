@@ -3,7 +3,8 @@
 //! The daemon's part is played as a real daemon would: inputs go to the journal and then to the scheduler, what comes
 //! out goes onto the link. A node's lease is counted by the node: it begins with the last survey answer that the
 //! node *knows* to have arrived (the next question says so), since an answer that was lost renews nothing the
-//! scheduler could know of.
+//! scheduler could know of; and it is counted from when the question was sent, as the scheduler counts it: a question may
+//! be under way for longer than the scheduler waits beyond a lease.
 
 use super::advisers::{FaultyEstimator, FaultySolver};
 use super::checks::{Checks, Step};
@@ -36,8 +37,9 @@ pub(super) enum SimEvent {
     /// The question reaches the nodes.
     Question {
         asked: Time,
+        sent: Time,
     },
-    /// The answer, given at this moment of the world, reaches the daemon.
+    /// The answer to a question that was sent at this moment of the world reaches the daemon.
     Survey(Survey, Time),
     /// An order reaches the world.
     Order(Order),
@@ -282,15 +284,16 @@ impl<'p> Run<'p> {
                 self.at(self.now.after(ROUND_SECONDS), SimEvent::RateQuery);
                 if self.now >= self.down_until {
                     let asked = self.scheduler.now();
-                    self.send(Channel::Question, &SimEvent::Question { asked });
+                    let sent = self.now;
+                    self.send(Channel::Question, &SimEvent::Question { asked, sent });
                 }
             }
-            SimEvent::Question { asked } => self.question(asked),
-            SimEvent::Survey(survey, answered) => {
+            SimEvent::Question { asked, sent } => self.question(asked, sent),
+            SimEvent::Survey(survey, sent) => {
                 if self.now >= self.down_until {
                     for seen in &survey.nodes {
                         let arrived = &mut self.arrived[seen.node.index()];
-                        *arrived = (*arrived).max(answered);
+                        *arrived = (*arrived).max(sent);
                     }
                 }
                 self.tell(Input::Surveyed(survey));
@@ -314,7 +317,7 @@ impl<'p> Run<'p> {
     }
 
     /// The nodes are asked what they run, and learn which of their answers arrived.
-    fn question(&mut self, asked: Time) {
+    fn question(&mut self, asked: Time, sent: Time) {
         let partial = !self.link.quiet && self.rng.chance(0.1);
         let mut answers: Vec<bool> = self.cut.iter().map(|cut| !cut).collect();
         for n in 0..answers.len() {
@@ -333,7 +336,7 @@ impl<'p> Run<'p> {
         let mut survey = self.world.survey(self.now, |node| answers[node.index()]);
         self.checks.surveyed(&survey);
         survey.at = asked;
-        self.send(Channel::Survey, &SimEvent::Survey(survey, self.now));
+        self.send(Channel::Survey, &SimEvent::Survey(survey, sent));
     }
 
     /// A node that has not been heard for as long as the lease ends what it runs.

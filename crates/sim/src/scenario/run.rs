@@ -3,7 +3,7 @@
 //! Events happen in order of time; at one moment ends come before node events, these before arrivals, and the round's tick comes last.
 //! Orders are carried out and answered at once; `faults` has the driver in which none of this can be relied upon.
 
-use super::{NodeEvent, Options, RunHooks, RunObserver, Scenario};
+use super::{BudgetEvent, NodeEvent, Options, RunHooks, RunObserver, Scenario};
 use crate::journal::Journal;
 use crate::measure::Learner;
 use crate::recorder::RunRecorder;
@@ -27,6 +27,7 @@ fn settings(options: &Options) -> Settings {
     settings.survey_seconds = options.round_seconds * ROUNDS_PER_SURVEY as f64;
     settings.lease_seconds = 4.0 * settings.survey_seconds;
     settings.unused_off = options.world_options.unused_off;
+    settings.epsilon = options.epsilon;
     settings
 }
 
@@ -90,6 +91,8 @@ impl Run<'_> {
         let mut arrivals = 0..self.scenario.trace.jobs.len();
         let mut script = self.scenario.options.script.clone();
         script.sort_by(|a, b| b.at_seconds.total_cmp(&a.at_seconds));
+        let mut budgets = self.scenario.options.power_budget.clone();
+        budgets.sort_by(|a, b| b.at_seconds.total_cmp(&a.at_seconds));
         let (mut next_tick, mut ticks) = (Time::ZERO, 0u64);
         self.survey()?;
         loop {
@@ -102,7 +105,8 @@ impl Run<'_> {
                 next_tick = next_tick.max(Time(arrival.0.div_ceil(round) * round));
             }
             let node_event = script.last().map(|e| Time::from_seconds(e.at_seconds));
-            let next = [self.site.world.next_event(), node_event, arrival].into_iter().flatten().min();
+            let budget_event = budgets.last().map(|e| Time::from_seconds(e.at_seconds));
+            let next = [self.site.world.next_event(), node_event, budget_event, arrival].into_iter().flatten().min();
             self.site.now = next.map_or(next_tick, |t| t.min(next_tick)).max(self.site.now);
             while let Some(report) = self.site.world.advance(self.site.now) {
                 self.tell(Input::Reported(report))?;
@@ -110,6 +114,7 @@ impl Run<'_> {
             if self.site.play(&mut script) {
                 self.survey()?;
             }
+            self.set_budget(&mut budgets)?;
             while let Some(i) = arrivals.clone().next()
                 && Time::from_seconds(self.scenario.trace.jobs[i].arrival_seconds) <= self.site.now
             {
@@ -133,6 +138,14 @@ impl Run<'_> {
                 }
                 next_tick = Time(next_tick.0 + round);
             }
+        }
+        Ok(())
+    }
+
+    /// Tells the scheduler what may be drawn from now on, if that is another than before (the next is the last of `budgets`).
+    fn set_budget(&mut self, budgets: &mut Vec<BudgetEvent>) -> io::Result<()> {
+        while let Some(event) = budgets.pop_if(|e| Time::from_seconds(e.at_seconds) <= self.site.now) {
+            self.tell(Input::PowerBudget(event.watts))?;
         }
         Ok(())
     }

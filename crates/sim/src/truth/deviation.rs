@@ -43,7 +43,7 @@ impl Deviation {
 
     /// The solo rate, where the model says `rate`.
     pub(super) fn rate(&self, rate: f64, workload: &str, kind: &Kind) -> f64 {
-        rate * self.factor(self.rate_sd, ["rate", &kind.name, workload, ""])
+        rate * self.factor(self.rate_sd, ["rate", kind.sold_as(), workload, ""])
     }
 
     /// A rate beside a partner, where the model says `rate`, and `alone` for the same workload alone.
@@ -59,7 +59,7 @@ impl Deviation {
             return self.rate(rate, workload, kind);
         }
         let alone = alone();
-        let share = rate / alone * self.factor(self.pair_sd, ["pair", &kind.name, workload, partner]);
+        let share = rate / alone * self.factor(self.pair_sd, ["pair", kind.sold_as(), workload, partner]);
         self.rate(alone, workload, kind) * share.clamp(LEAST_SHARE, 1.0)
     }
 
@@ -69,7 +69,7 @@ impl Deviation {
             return watts;
         }
         let (first, second) = if one <= two { (one, two) } else { (two, one) };
-        let active = (watts - kind.idle_watts) * self.factor(self.watts_sd, ["watts", &kind.name, first, second]);
+        let active = (watts - kind.idle_watts) * self.factor(self.watts_sd, ["watts", kind.sold_as(), first, second]);
         (kind.idle_watts + active).min(kind.max_watts.max(watts))
     }
 

@@ -1,6 +1,8 @@
 //! What Gavel's own simulator made of the anchor traces, and the same scenario here: for the test of fidelity and the bench
 //! of speed. The figures and how they were got are in shared/data/gavel/anchor/ORIGIN.md, beside the checkout.
 
+#![allow(dead_code, reason = "the test and each bench use what they need")]
+
 use arles_core::allocate::find_policy;
 use arles_core::{Cluster, Library};
 use arles_report::record::Summary;
@@ -11,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One run of Gavel's simulator. Not everybody who includes this file uses all of it.
-#[allow(dead_code)]
 pub(crate) struct Peer {
     pub(crate) trace: &'static str,
     /// Our name of the policy.
@@ -25,7 +26,6 @@ const fn peer(trace: &'static str, policy: &'static str, mean_jct_seconds: f64, 
 }
 
 // The bench that runs Gavel itself needs none of the recorded figures.
-#[allow(dead_code)]
 pub(crate) const PEERS: [Peer; 10] = [
     peer("single-400", "fifo", 75_638.6, 8.93),
     peer("single-400", "max-min-agnostic", 103_077.1, 13.27),
@@ -73,7 +73,6 @@ pub(crate) fn run(setting: &Setting<'_>) -> Summary {
 
 impl Peer {
     /// The same here. (Not used by the bench that runs Gavel itself.)
-    #[allow(dead_code)]
     pub(crate) fn run(&self, folder: &Path, round_seconds: f64) -> Summary {
         let trace = folder.join(format!("anchor/{}.trace", self.trace));
         run(&Setting { folder, trace: &trace, counts: [36; 3], policy: self.policy, round_seconds })
@@ -81,7 +80,6 @@ impl Peer {
 }
 
 /// CPU time of this thread, from the Linux scheduler. (Used by the benches.)
-#[allow(dead_code)]
 pub(crate) fn cpu_seconds_so_far() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux's schedstat");
     text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds") / 1e9

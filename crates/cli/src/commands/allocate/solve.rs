@@ -160,7 +160,7 @@ impl Case {
         let problem = |users: Vec<User>, rates: Vec<f64>| {
             let problem = Problem::new(Round(0), capacity.clone(), users, rates)?.with_costs(costs.clone())?;
             let problem = if policy.pairs { problem.with_pairs(pairs(question, scale))? } else { problem };
-            if policy.energy_aware { with_power(problem, question) } else { Ok(problem) }
+            if policy.energy_aware { with_power(problem, question, scale) } else { Ok(problem) }
         };
         let single = match policy.grouping {
             Grouping::Alike => None,
@@ -227,13 +227,15 @@ fn pairs(question: &Question, scale: f64) -> Vec<PairRates> {
 }
 
 /// The problem with power by the kinds' specifications: a GPU at work draws its most, and 1 W where the library does not
-/// know the kind, so that fewest GPUs is least power.
-fn with_power(problem: Problem, question: &Question) -> Result<Problem, ProblemError> {
+/// know the kind, so that fewest GPUs is least power. A part of a GPU draws its part.
+fn with_power(problem: Problem, question: &Question, scale: f64) -> Result<Problem, ProblemError> {
     let mut power = Power::uniform(&problem);
+    power.users.iter_mut().for_each(|user| user.watts.fill(1.0 / scale));
+    power.pairs.iter_mut().for_each(|pair| pair.watts = 1.0 / scale);
     for (j, kind) in question.kinds.iter().enumerate() {
         if let Ok(known) = Library::builtin().kind(&kind.name) {
-            power.idle_watts[j] = known.idle_watts;
-            power.users.iter_mut().for_each(|user| user.watts[j] = known.max_watts);
+            power.idle_watts[j] = known.idle_watts / scale;
+            power.users.iter_mut().for_each(|user| user.watts[j] = known.max_watts / scale);
         }
     }
     problem.with_power(power)

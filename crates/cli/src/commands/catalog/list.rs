@@ -45,12 +45,17 @@ pub(super) struct List {
 impl List {
     pub(super) fn run(&self, place: &Place, out: &mut dyn Write) -> Result<()> {
         let now = moment_or_now("--as-of", self.as_of.as_deref())?;
-        let kind = self.kind.as_deref().map(|name| Library::builtin().kind(name)).transpose()?;
+        let kind = self
+            .kind
+            .as_deref()
+            .map(|name| Library::builtin().any_kind(name))
+            .transpose()
+            .map_err(|sentence| anyhow!(sentence))?;
         let source = self.source.as_deref().and_then(|word| labels::from_label(word, &labels::SOURCES));
         let catalog = place.read()?;
         let workload = self.workload.as_deref().map(|name| named(&catalog, name)).transpose()?;
         let fits = |(key, cell): &(&Key, &Cell)| {
-            kind.is_none_or(|kind| kind.name == key.kind)
+            kind.as_ref().is_none_or(|kind| kind.name == key.kind)
                 && workload.as_ref().is_none_or(|name| *name == key.workload)
                 && source.is_none_or(|source: Source| source == cell.source)
         };

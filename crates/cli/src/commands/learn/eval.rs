@@ -8,32 +8,37 @@ use crate::quantity::{shown, whole};
 use anyhow::{Result, anyhow};
 use arles_core::Library;
 use arles_core::library::suggestion;
-use arles_learn::evaluate::{EvaluationOptions, OBSERVATION_PLANS, ObservationPlan, Score, Split, evaluate};
+use arles_learn::evaluate::{CELLS, EvaluationOptions, OBSERVATION_PLANS, ObservationPlan, Score, Split, evaluate};
 use arles_learn::{ESTIMATORS, EstimatorEntry};
-use arles_sim::rates::RateTable;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
 const PROTOCOL: &str = "\
-Holds out one workload (leave-workload-out) or all batch sizes of a model (leave-family-out): every measured cell that names it is removed from \
-the catalog. The estimator is trained on the rest, observes a few measurements of the held-out workload, and predicts all others. \
-Solo: steps/s on one GPU. Pair: rate beside a partner over the rate alone, for both partners.
+Holds out one workload (leave-workload-out), a family (leave-family-out) or a kind (leave-kind-out): every measured cell that names it is removed from \
+the catalog. The estimator is trained on the rest, observes a few measurements of what is held out, and predicts all others. \
+Solo: steps/s on one GPU. Pair: rate beside a partner over the rate alone, for both partners. Speedup: rate over that on the first kind. \
+Gang: steps/s of several GPUs. Watts: of one GPU.
 
 Observations: 0 none; 1 the rate alone on one random kind; 2 that and one pair on it; 4 both on two kinds; 4s alone and three pairs on one \
-kind; 8 alone and three pairs on two kinds. Each is drawn four times.
+kind; 8 alone and three pairs on two kinds. Each is drawn four times. Of a held-out kind: so many other workloads, alone on it.
 
-Example: arles learn eval --rates simulation_throughputs.json --split leave-family-out --observe 0,4 -o json";
+The table of cells is CSV: workload,kind,rate_steps_per_second and any of family, domain, mode, precision, stack, batch, params, flops_per_step, \
+bytes_per_step, kernels_per_step, memory_gib, gpu_utilisation, bandwidth_utilisation, power_utilisation, limit_watts, gang, nodes, partner, watts. \
+Every other field may be empty; see docs/learning.md.
+
+Example: arles learn eval --rates simulation_throughputs.json --split leave-family-out --observe 0,4 -o json
+         arles learn eval --rates cells.csv --split leave-kind-out --kind rtx3090,rtx4090 --estimators process,learned";
 
 /// Evaluate estimators on held-out workloads
 #[derive(Args)]
 #[command(after_help = PROTOCOL)]
 pub(crate) struct Eval {
-    /// Measured rates (Gavel's JSON)
+    /// Measured rates: a table of cells (CSV) or Gavel's JSON
     #[arg(long, value_name = "FILE")]
     rates: PathBuf,
-    /// Split: leave-workload-out or leave-family-out [default: both]
+    /// Splits: leave-workload-out, leave-family-out, leave-kind-out [default: the first two]
     #[arg(long, value_name = "SPLIT")]
     split: Option<String>,
     /// Observations of a held-out workload: any of 0,1,2,4,4s,8
@@ -42,6 +47,15 @@ pub(crate) struct Eval {
     /// Estimators, separated by commas, or all
     #[arg(long, value_name = "NAMES", default_value = "all")]
     estimators: String,
+    /// Only these kinds of the table, separated by commas
+    #[arg(long, value_name = "NAMES")]
+    kind: Option<String>,
+    /// Folds of a split at most; more workloads or families than that are held out in groups
+    #[arg(long, value_name = "N", default_value = "32")]
+    folds: String,
+    /// Withhold this percentage of all features, drawn at random; 100 withholds families too
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
+    withhold: String,
     /// Random seed; same seed, same output
     #[arg(long, value_name = "N", default_value = "1")]
     seed: String,
@@ -68,7 +82,13 @@ impl Eval {
             Some(text) => whole(text, 1).map_err(|e| anyhow!("--threads: {e}"))?,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let measured = measured::from_table(&RateTable::from_file(&self.rates)?)?;
+        let folds = whole(&self.folds, 2).map_err(|e| anyhow!("--folds: {e}"))?;
+        let withheld: u32 = whole(&self.withhold, 0).map_err(|e| anyhow!("--withhold: {e}"))?;
+        if withheld > 100 {
+            return Err(anyhow!("--withhold: '{withheld}' is more than all; expected a percentage, 0 to 100"));
+        }
+        let mut measured = measured::from_rates(&self.rates)?;
+        self.keep_kinds(&mut measured)?;
         let progress = Progress::parts("evaluating");
         let question = EvaluationOptions {
             catalog: &measured.catalog,
@@ -79,6 +99,8 @@ impl Eval {
             plans: &plans,
             seed,
             threads,
+            most_folds: folds,
+            withheld: f64::from(withheld) / 100.0,
         };
         let scores = evaluate(&question, &|part| progress.at_part(part))?;
         drop(progress);
@@ -96,7 +118,7 @@ impl Eval {
     }
 
     fn splits(&self) -> Result<Vec<Split>> {
-        let Some(names) = &self.split else { return Ok(Split::ALL.to_vec()) };
+        let Some(names) = &self.split else { return Ok(Split::OF_WORKLOADS.to_vec()) };
         let known = || Split::ALL.iter().map(|s| s.name());
         names
             .split(',')
@@ -110,6 +132,21 @@ impl Eval {
                 })
             })
             .collect()
+    }
+
+    /// Leaves the kinds that were named.
+    fn keep_kinds(&self, measured: &mut measured::Measured) -> Result<()> {
+        let Some(names) = &self.kind else { return Ok(()) };
+        let mut kept = Vec::new();
+        for name in names.split(',') {
+            let kind = Library::builtin().any_kind(name.trim()).map_err(|e| anyhow!("--kind: {e}"))?;
+            let Some(known) = measured.kinds.iter().find(|k| k.name == kind.name) else {
+                return Err(anyhow!("--kind: nothing was measured on {} in this table; leave it out", kind.name));
+            };
+            kept.push(known.clone());
+        }
+        measured.kinds = kept;
+        Ok(())
     }
 
     fn plans(&self) -> Result<Vec<ObservationPlan>> {
@@ -152,6 +189,7 @@ fn tabled(scores: &[Score]) -> Table {
         Column::right("mean\nerror %", "mape_percent"),
         Column::right("median\n%", "median_percent"),
         Column::right("p90\n%", "p90_percent"),
+        Column::right("bias\n%", "bias_percent"),
         Column::right("mae", "mae"),
         Column::right("known\nfamily %", "known_family_mape_percent"),
         Column::right("inside\n90 %", "coverage90_ratio"),
@@ -163,7 +201,9 @@ fn tabled(scores: &[Score]) -> Table {
     ]);
     let mut order: Vec<&Score> = scores.iter().collect();
     let plan = |s: &Score| OBSERVATION_PLANS.iter().position(|p| p.name == s.observations);
-    order.sort_by_key(|s| (s.split.name() != Split::LeaveWorkloadOut.name(), s.cells != "pair", plan(s)));
+    let split = |s: &Score| Split::ALL.iter().position(|split| *split == s.split);
+    let cells = |s: &Score| ["pair", "solo"].iter().chain(&CELLS).position(|cells| *cells == s.cells);
+    order.sort_by_key(|s| (split(s), cells(s), plan(s)));
     let mut block = None;
     for s in order {
         let this = (s.split, s.cells, s.observations);
@@ -172,7 +212,7 @@ fn tabled(scores: &[Score]) -> Table {
         }
         block = Some(this);
         let number = |x: f64, digits: usize| Cell::number(shown(x, digits), x);
-        let short = if s.split == Split::LeaveWorkloadOut { "workload" } else { "family" };
+        let short = s.split.name().trim_start_matches("leave-").trim_end_matches("-out");
         table.row(vec![
             Cell::named(short, s.split.name()),
             s.cells.into(),
@@ -181,6 +221,7 @@ fn tabled(scores: &[Score]) -> Table {
             number(s.mape_percent, 3),
             number(s.median_percent, 3),
             number(s.p90_percent, 3),
+            number(s.bias_percent, 2),
             number(s.mae, 2),
             number(s.known_family_mape_percent, 3),
             number(s.coverage90_ratio * 100.0, 3),

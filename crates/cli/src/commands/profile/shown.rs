@@ -6,7 +6,7 @@ use crate::fault::{Failed, remark};
 use crate::output::{Cell, Column, Table};
 use crate::quantity::{self, shown};
 use anyhow::Result;
-use arles_core::{Profile, Time};
+use arles_core::{Library, Profile, Time};
 use arles_learn::catalog::disk::Disk;
 use arles_learn::catalog::{Key, Measurement};
 use serde::Serialize;
@@ -131,22 +131,31 @@ pub(super) fn line(measured: &Measured) -> String {
     format!("{who}{limit}{power}")
 }
 
-/// Puts what was measured at the card's own limit into a catalog: cells, and of each workload what its solo run showed.
+/// Name of the kind, or of its mode under a limit; none for a limit that is the kind's own: that was measured without one.
+fn mode(kind: &str, limit: Option<f64>) -> Option<String> {
+    match limit {
+        None => Some(kind.to_owned()),
+        Some(watts) => Library::builtin().kind(kind).ok()?.limited_to(watts).ok().map(|mode| mode.name),
+    }
+}
+
+/// Puts what was measured into a catalog: cells, those under a limit as cells of that mode, and of each workload what its solo run showed.
 pub(super) fn keep(path: &Path, kind: &str, measured: &[Measured]) -> Result<()> {
     let told = |error: &dyn std::fmt::Display| Failed(format!("{}: {error}", path.display()));
     let at = Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64));
     let mut disk = Disk::open(path).map_err(|error| told(&error))?;
     let mut batch = disk.begin().map_err(|error| told(&error))?;
     let mut cells = 0;
-    for line in lines(measured).iter().filter(|line| line.limit_watts.is_none()) {
+    for line in &lines(measured) {
+        let Some(mode) = mode(kind, line.limit_watts) else { continue };
         let (Some(workload), Some(rate)) = (line.workload, line.steps_per_second) else { continue };
         let partner = line.partner.map(str::to_owned);
-        let key = Key { workload: workload.to_owned(), partner, kind: kind.to_owned(), gang: 1 };
+        let key = Key { workload: workload.to_owned(), partner, kind: mode, gang: 1 };
         let error = rate.standard_error.map_or(UNKNOWN_ERROR, |error| error.max(LEAST_ERROR));
         let watts = line.watts.map(|figure| figure.mean);
         batch.measure(key, &Measurement { rate: rate.mean, watts, at, error }).map_err(|error| told(&error))?;
         cells += 1;
-        if line.partner.is_none() {
+        if line.partner.is_none() && line.limit_watts.is_none() {
             let Counters { utilisation, memory_utilisation, memory_gib, .. } = line.counters;
             let known = batch.catalog().profile(workload).cloned().unwrap_or_default();
             let profile = Profile {

@@ -8,29 +8,35 @@ use arles_core::JobId;
 use arles_daemon::Refusal;
 use arles_daemon::access::Caller;
 use arles_daemon::desk::{Desk, Page};
-use arles_engine::slurm::{Arrival, Intake, Seen};
+use arles_engine::intake::{Arrival, Intake, Seen};
+use arles_engine::slurm::share_weights;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time between two comparisons.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Jobs that are taken in one comparison: others' requests come in between.
 const AT_ONCE: usize = 500;
-/// What reasons of drains that Slurm asked for begin with.
-const SLURM_SAYS: &str = "Slurm says";
+/// Time between two looks at the shares of accounts: operators change them now and then.
+const SHARES_EVERY: Duration = Duration::from_secs(60);
 
 /// Who asks, in the journal and in the log of changes.
-fn caller() -> Caller {
-    Caller { name: "slurm".into(), id: "slurm".into(), ..Caller::loopback() }
+fn caller(system: &str) -> Caller {
+    let name = system.to_lowercase();
+    Caller { name: name.clone(), id: name, ..Caller::loopback() }
 }
 
 /// Follows what the engine sees until the service ends.
-pub(super) async fn follow(desk: Desk, intake: Intake) {
-    let (who, mut held, mut looks) = (caller(), BTreeSet::new(), 0);
+pub(super) async fn follow(desk: Desk, intake: Intake, with_shares: bool) {
+    let (who, mut held, mut looks) = (caller(intake.system()), BTreeSet::new(), 0);
     let mut put_off = BTreeMap::new();
+    let mut shares = Shares::default();
     loop {
         tokio::time::sleep(PAUSE).await;
         let seen = intake.seen();
+        if with_shares && seen.looks > 0 {
+            shares.follow(&desk, &who).await;
+        }
         if seen.looks == looks {
             continue;
         }
@@ -41,27 +47,78 @@ pub(super) async fn follow(desk: Desk, intake: Intake) {
             }
         }
         for arrival in seen.arrivals.iter().take(AT_ONCE) {
-            take(&desk, &who, &intake, arrival).await;
+            take(&desk, &who, &intake, &shares, arrival).await;
         }
         for (job, why) in seen.put_off.iter().filter(|(job, why)| put_off.get(*job) != Some(*why)) {
             tracing::warn!("job {} was not started: {why}", job.0);
         }
         put_off.clone_from(&seen.put_off);
         follow_holds(&desk, &who, &seen, &mut held).await;
-        follow_drains(&desk, &who, &seen).await;
+        follow_drains(&desk, &who, &seen, intake.system()).await;
     }
 }
 
-async fn take(desk: &Desk, who: &Caller, intake: &Intake, arrival: &Arrival) {
-    if let Some(wrong) = arrival.wishes.wrong.first() {
-        return intake.refuse(&arrival.slurm, wrong);
+/// Entitlements of accounts in Slurm's database.
+#[derive(Default)]
+struct Shares {
+    weights: BTreeMap<String, f64>,
+    asked: Option<Instant>,
+    trouble: Option<String>,
+}
+
+impl Shares {
+    /// The weight of a tenant that is new here.
+    fn weight(&self, account: &str) -> f64 {
+        // A share of nothing is no weight that a tenant can have; it is served when nobody else wants to be.
+        self.weights.get(account).map_or(1.0, |weight| weight.max(arles_core::job::MIN_WEIGHT))
     }
-    let known = desk.view(who).tenants().tenants.iter().any(|tenant| tenant.name == arrival.account);
-    if !known && let Err(refusal) = desk.set_tenant(who, &arrival.account, TenantRequest { weight: 1.0 }).await {
+
+    /// Gives tenants the weights of accounts whose share is new or has changed. What was set here stays until then.
+    async fn follow(&mut self, desk: &Desk, who: &Caller) {
+        if self.asked.is_some_and(|asked| asked.elapsed() < SHARES_EVERY) {
+            return;
+        }
+        self.asked = Some(Instant::now());
+        let weights = match tokio::task::spawn_blocking(share_weights).await {
+            Ok(Ok(weights)) => weights,
+            Ok(Err(error)) => {
+                let text = error.to_string();
+                if self.trouble.as_ref() != Some(&text) {
+                    tracing::warn!("shares of accounts cannot be read, and stay as they were: {text}");
+                }
+                self.trouble = Some(text);
+                return;
+            }
+            Err(_) => return,
+        };
+        self.trouble = None;
+        let before = std::mem::replace(&mut self.weights, weights);
+        let tenants = desk.view(who).tenants().tenants;
+        for tenant in tenants {
+            let Some(share) = self.weights.get(&tenant.name).filter(|now| before.get(&tenant.name) != Some(now)) else {
+                continue;
+            };
+            let weight = share.max(arles_core::job::MIN_WEIGHT);
+            if weight != tenant.weight && desk.set_tenant(who, &tenant.name, TenantRequest { weight }).await.is_ok() {
+                tracing::info!("tenant {} weighs {weight}, by its share in Slurm's database", tenant.name);
+            }
+        }
+    }
+}
+
+async fn take(desk: &Desk, who: &Caller, intake: &Intake, shares: &Shares, arrival: &Arrival) {
+    if let Some(wrong) = arrival.wishes.wrong.first() {
+        return intake.refuse(arrival, wrong);
+    }
+    let known = desk.view(who).tenants().tenants.iter().any(|tenant| tenant.name == arrival.tenant);
+    let weight = shares.weight(&arrival.tenant);
+    if !known && let Err(refusal) = desk.set_tenant(who, &arrival.tenant, TenantRequest { weight }).await {
         return refused(intake, arrival, &refusal);
     }
-    match desk.adopt(who, arrival.external(), request(arrival)).await {
-        Ok((job, true)) => tracing::info!("Slurm's job {} is job {} of {}", arrival.slurm, job.id, job.tenant),
+    match desk.adopt(who, arrival.external.clone(), request(arrival, intake.system())).await {
+        Ok((job, true)) => {
+            tracing::info!("{}'s job {} is job {} of {}", intake.system(), arrival.shown, job.id, job.tenant);
+        }
         Ok((_, false)) => {}
         Err(refusal) => refused(intake, arrival, &refusal),
     }
@@ -70,18 +127,19 @@ async fn take(desk: &Desk, who: &Caller, intake: &Intake, arrival: &Arrival) {
 /// A job that can never be taken is told so; one that cannot be taken now is seen again.
 fn refused(intake: &Intake, arrival: &Arrival, refusal: &Refusal) {
     if matches!(refusal.status, 400 | 422) {
-        tracing::warn!("Slurm's job {} is not taken: {}; {}", arrival.slurm, refusal.message, refusal.hint);
-        intake.refuse(&arrival.slurm, &format!("{}; {}", refusal.message, refusal.hint));
+        let (system, shown) = (intake.system(), &arrival.shown);
+        tracing::warn!("{system}'s job {shown} is not taken: {}; {}", refusal.message, refusal.hint);
+        intake.refuse(arrival, &format!("{}; {}", refusal.message, refusal.hint));
     }
 }
 
-fn request(arrival: &Arrival) -> JobRequest {
+fn request(arrival: &Arrival, system: &str) -> JobRequest {
     let wishes = &arrival.wishes;
-    let kinds = if wishes.kinds.is_empty() { arrival.kind.iter().cloned().collect() } else { wishes.kinds.clone() };
-    let words = ["sbatch".to_owned(), arrival.slurm.clone()];
+    let kinds = if wishes.kinds.is_empty() { arrival.kinds.clone() } else { wishes.kinds.clone() };
+    let words = [arrival.command.to_owned(), arrival.shown.clone()];
     JobRequest {
-        name: Some(format!("slurm {} {}", arrival.slurm, arrival.name)),
-        tenant: Some(arrival.account.clone()),
+        name: Some(format!("{} {} {}", system.to_lowercase(), arrival.shown, arrival.name)),
+        tenant: Some(arrival.tenant.clone()),
         workload: Some(wishes.workload.clone().unwrap_or_else(|| arrival.name.clone())),
         program: Some(Program { command: words.to_vec(), ..Program::default() }),
         gang: arrival.gang,
@@ -89,20 +147,20 @@ fn request(arrival: &Arrival) -> JobRequest {
         floor: wishes.floor,
         weight: wishes.weight.unwrap_or(1.0),
         restart_seconds: wishes.restart_seconds,
-        kinds,
+        kinds: kinds.clone(),
         needs: Some(Needs {
             cpus_per_gpu: arrival.cpus_per_gpu,
             memory_gib_per_gpu: arrival.memory_gib_per_gpu,
             gpu_memory_gib: 0.0,
         }),
-        // A job that fails in Slurm has failed: its user decides whether it is submitted again.
+        // A job that fails there has failed: its user decides whether it is submitted again.
         retries: Some(0),
         held: wishes.held,
         ..JobRequest::default()
     }
 }
 
-/// Holds and releases what was held and released in Slurm. What was held here stays held.
+/// Holds and releases what was held and released in the other queue. What was held here stays held.
 async fn follow_holds(desk: &Desk, who: &Caller, seen: &Seen, held: &mut BTreeSet<JobId>) {
     let now: BTreeSet<JobId> = seen.held.iter().copied().collect();
     for job in now.difference(held) {
@@ -114,8 +172,8 @@ async fn follow_holds(desk: &Desk, who: &Caller, seen: &Seen, held: &mut BTreeSe
     *held = now;
 }
 
-/// Nodes that Slurm's operator drained are drained here, and back when they are back there.
-async fn follow_drains(desk: &Desk, who: &Caller, seen: &Seen) {
+/// Nodes that the other system's operator drained are drained here, and back when they are back there.
+async fn follow_drains(desk: &Desk, who: &Caller, seen: &Seen, system: &str) {
     let page = Page { limit: Some(1000), ..Page::default() };
     let Ok(nodes) = desk.view(who).nodes(&page) else { return };
     for node in nodes.nodes {
@@ -124,7 +182,7 @@ async fn follow_drains(desk: &Desk, who: &Caller, seen: &Seen) {
                 let request = DrainRequest { why: why.clone(), deadline_seconds: None };
                 let _ = desk.drain(who, &node.name, request).await;
             }
-            (None, Some(drain)) if drain.why.starts_with(SLURM_SAYS) => {
+            (None, Some(drain)) if drain.why.starts_with(&format!("{system} says")) => {
                 let _ = desk.undrain(who, &node.name).await;
             }
             _ => {}

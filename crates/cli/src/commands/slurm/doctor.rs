@@ -1,13 +1,13 @@
 //! `arles slurm doctor`: what of a cluster's configuration keeps arles from working well, and what to change.
 
+use crate::commands::findings::{self, Finding, State, finding};
 use crate::engines::{slurm_kinds, slurm_options};
-use crate::fault::{EXIT_CODES, Failed, remark};
-use crate::output::{self, Column, OutputFlag, Table};
+use crate::fault::EXIT_CODES;
+use crate::output::OutputFlag;
 use crate::settings::{SLURM, SettingFlags};
 use anyhow::Result;
 use arles_engine::slurm::tools;
 use clap::Args;
-use serde::Serialize;
 use std::io::Write;
 
 /// Check a Slurm cluster's configuration and say what to change, and why
@@ -20,27 +20,6 @@ pub(super) struct Doctor {
     flags: SettingFlags<SLURM>,
     #[command(flatten)]
     output: OutputFlag,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    Ok,
-    /// It works, and could be better.
-    Advice,
-    /// It does not work.
-    Wrong,
-}
-
-#[derive(Serialize)]
-struct Finding {
-    check: &'static str,
-    state: State,
-    finding: String,
-}
-
-fn finding(check: &'static str, state: State, finding: impl Into<String>) -> Finding {
-    Finding { check, state, finding: finding.into() }
 }
 
 impl Doctor {
@@ -74,29 +53,7 @@ impl Doctor {
                 )));
             }
         }
-        let mut table = Table::new(vec![
-            Column::left("check", "check"),
-            Column::left("state", "state"),
-            Column::prose("finding", "finding"),
-        ]);
-        for row in &found {
-            let state = match row.state {
-                State::Ok => "ok",
-                State::Advice => "advice",
-                State::Wrong => "WRONG",
-            };
-            table.row(vec![row.check.into(), state.into(), row.finding.as_str().into()]);
-        }
-        output::print(out, self.output.output, &table, &found)?;
-        match found.iter().filter(|row| row.state == State::Wrong).count() {
-            0 => remark(format_args!("nothing must be changed")),
-            wrong => {
-                return Err(
-                    Failed(format!("{wrong} of {} checks found something that must be changed", found.len())).into()
-                );
-            }
-        }
-        Ok(())
+        findings::print(out, self.output.output, &found)
     }
 }
 
@@ -176,7 +133,7 @@ fn rights(slurm_user: &str) -> Finding {
         _ => finding(
             "rights",
             State::Advice,
-            "this user is not SlurmUser; it must be an operator: sacctmgr modify user NAME set adminlevel=Operator",
+            "this user is not SlurmUser, so it must be an administrator of Slurm's: sacctmgr modify user NAME set adminlevel=Admin (an Operator may not write admin comments)",
         ),
     }
 }

@@ -147,3 +147,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_mode_takes_the_gpus_of_its_kind() {
+    let limited = kind("v100").limited_to(150.0).expect("between its idle draw and its limit");
+    assert_eq!((limited.name.as_str(), limited.sold_as(), limited.limit_watts()), ("v100@150W", "v100", 150.0));
+    let mut modes = cluster();
+    let applied = modes.apply(&ClusterChange::AddMode { node: "a".into(), mode: limited.clone() }).expect("a v100");
+    assert!(applied.new_kind && applied.changed);
+    assert_eq!(modes.counts(), [6, 0]);
+    assert_eq!((modes.sold_as(KindId(1)), modes.sold_as(KindId(0))), (KindId(0), KindId(0)));
+    modes.check().expect("it can be read again");
+    let again = modes.apply(&ClusterChange::AddMode { node: "b".into(), mode: limited.clone() }).expect("known");
+    assert!(!again.changed, "twice is once");
+    let node = ClusterChange::Join(NodeSpec { kind: limited.clone(), ..spec("c", "v100", 1) });
+    refused(&node, "node 'c' is of a kind with a power limit; name its kind as sold, and the limit as a mode");
+    let p100 = kind("p100").limited_to(150.0).expect("a limit");
+    refused(
+        &ClusterChange::AddMode { node: "a".into(), mode: p100 },
+        "'p100@150W' is a power limit of a kind that the cluster does not have; name one that it has",
+    );
+    let low = kind("v100").limited_to(1.0).expect_err("less than it draws unused").to_string();
+    assert!(low.starts_with("v100 cannot be run under a limit of 1 W; give more than "), "{low}");
+}

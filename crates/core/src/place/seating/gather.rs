@@ -184,7 +184,7 @@ impl Seating {
         let levels = Spread::ALL.into_iter().filter(|level| *level < at);
         let mut best: Option<(f64, Vec<Slot>)> = None;
         for level in levels {
-            let gain = gain(view, who.slot.0, who.kind, at, level) - price;
+            let gain = gain(view, who.slot.0, who.mode, at, level) - price;
             if gain <= best.as_ref().map_or(0.0, |best| best.0) {
                 continue;
             }
@@ -305,7 +305,8 @@ impl Seating {
         for &victim in victims {
             let held = view.jobs.get(victim).phase.held().expect("kept gangs are held");
             self.let_go(view, victim, &held.gpus);
-            unplaced.push(Unplaced { gang: held.gpus.len() as u32, slot: Reverse(victim), kind: held.kind });
+            let (gang, kind) = (held.gpus.len() as u32, view.cluster.sold_as(held.kind));
+            unplaced.push(Unplaced { gang, slot: Reverse(victim), kind, mode: held.kind });
         }
         plan.keep.retain(|slot| !victims.contains(slot));
     }
@@ -350,16 +351,17 @@ impl Seating {
         let job = view.jobs.get(slot);
         let gang = job.phase.held().expect("kept gangs are held");
         let own = job.spec.restart_seconds * f64::from(job.spec.gang);
-        let who = Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind: gang.kind };
+        let kind = view.cluster.sold_as(gang.kind);
+        let who = Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind, mode: gang.kind };
         // Its own GPUs are part of where it may go.
         self.let_go(view, slot, &gang.gpus);
         let worth = |fit: &Fit| gain(view, slot, gang.kind, gang.spread, fit.spread) > own;
-        let mut fit = self.fit(view, gang.kind, who.gang, &job.spec.needs).filter(worth);
+        let mut fit = self.fit(view, kind, who.gang, &job.spec.needs).filter(worth);
         if fit.as_ref().is_none_or(|fit| fit.spread.apart()) {
             let (at, price) = fit.as_ref().map_or((gang.spread, own), |fit| (fit.spread, 0.0));
             if let Some(victims) = self.worth_evicting(view, who, at, price) {
                 self.evict(view, &victims, plan, unplaced);
-                fit = self.fit(view, gang.kind, who.gang, &job.spec.needs).filter(worth);
+                fit = self.fit(view, kind, who.gang, &job.spec.needs).filter(worth);
             }
         }
         match fit {

@@ -78,7 +78,8 @@ impl<'s> Outlook<'s> {
         }
         let class = &s.classes[&job.class];
         let name = |j: usize| s.cluster.kinds()[j].name.clone();
-        let fitting: Vec<usize> = (0..class.rates.len()).filter(|&j| class.rates[j] > 0.0).collect();
+        let as_sold = |j: &usize| !s.cluster.kinds()[*j].is_mode();
+        let fitting: Vec<usize> = (0..class.rates.len()).filter(as_sold).filter(|&j| class.rates[j] > 0.0).collect();
         let ask = RateQuery { workload: job.spec.workload, gang: job.spec.gang, partner: None };
         let gang = job.spec.gang;
         if fitting.is_empty() {
@@ -89,7 +90,7 @@ impl<'s> Outlook<'s> {
             let row = s.estimates.row(&ask);
             let fits = |j: usize| row.is_some_and(|row| row.cells.get(j).copied().flatten().is_some());
             let needed = (0..class.rates.len()).filter(allowed).any(fits);
-            let kinds = (0..class.rates.len()).filter(allowed).map(name).collect();
+            let kinds = (0..class.rates.len()).filter(as_sold).filter(allowed).map(name).collect();
             if needed {
                 return Reason::NeedsTooMuch { needs: job.spec.needs, kinds };
             }
@@ -225,10 +226,10 @@ fn ends(s: &Scheduler, kinds: &[usize]) -> Vec<(f64, u64)> {
     let mut ends: Vec<(f64, u64)> = Vec::new();
     for (_, job) in s.jobs.iter() {
         let Phase::Running(gang) = &job.phase else { continue };
-        if !kinds.contains(&gang.kind.index()) {
+        if !kinds.contains(&s.cluster.sold_as(gang.kind).index()) {
             continue;
         }
-        let rate = s.classes[&job.class].rates[gang.kind.index()];
+        let rate = s.classes[&job.class].rate(gang.kind, Spread::Packed);
         let seconds = match job.spec.work {
             Work::Steps(steps) if rate > 0.0 => (steps - job.steps_done).max(0.0) / rate,
             Work::Steps(_) => continue,

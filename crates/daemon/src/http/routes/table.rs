@@ -559,6 +559,31 @@ pub const ROUTES: &[Route] = &[
         ..READ
     },
     Route {
+        id: "showPowerBudget",
+        path: "/v1/power-budget",
+        summary: "Show the power budget",
+        description: "What all GPUs together may draw, by the estimates; null for no limit.",
+        content: Content::Json(of::<api::PowerBudget>),
+        handler: |_| run((), |desk, who, ()| async move { desk.power_budget(&who).await }),
+        ..READ
+    },
+    Route {
+        id: "setPowerBudget",
+        verb: Verb::Put,
+        path: "/v1/power-budget",
+        need: Need::Operate,
+        summary: "Set the power budget",
+        description: "What runs is brought below it at once: under power limits where the cluster has them, else by stopping jobs with a \
+                      checkpoint. If that is not enough, an event says by how much and why.",
+        body: Some(Body { schema: of::<api::PowerBudget>, example: r#"{"watts": 12000}"# }),
+        content: Content::Json(of::<api::PowerBudget>),
+        faults: &[409],
+        handler: |params| {
+            run(params.json()?, |desk, who, request| async move { desk.set_power_budget(&who, request).await })
+        },
+        ..READ
+    },
+    Route {
         id: "listEstimates",
         path: "/v1/estimates",
         summary: "List throughput estimates",

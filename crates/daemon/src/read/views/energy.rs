@@ -50,7 +50,8 @@ impl View<'_> {
             EnergyBy::Kind => "kind",
         };
         let (from, to) = (totals.begun.seconds(), totals.at.seconds());
-        Ok(api::EnergyAccount { by: word.into(), from, to, rows, total_joules, next })
+        let source = self.energy_source();
+        Ok(api::EnergyAccount { by: word.into(), from, to, rows, total_joules, source, next })
     }
 
     fn totals_at(&self, at: Time) -> Result<Option<Totals>, Refusal> {

@@ -6,7 +6,7 @@ use crate::access::Caller;
 use crate::service::Change;
 use arles_api as api;
 use arles_core::library::suggestion;
-use arles_core::{Cluster, ClusterChange, Kind, Library, Node, NodeSpec};
+use arles_core::{Cluster, ClusterChange, Kind, KindId, Library, Node, NodeSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -132,6 +132,7 @@ impl Desk {
                 // It may have left already: a start that was interrupted is begun again.
                 ClusterChange::Remove { node, .. } if self.cluster().find(node).is_none() => continue,
                 ClusterChange::Remove { node, .. } => format!("{node} leaves"),
+                ClusterChange::AddMode { mode, .. } => format!("GPUs may be run as {}", mode.name),
                 _ => continue,
             };
             self.change_cluster(change).await?;
@@ -175,9 +176,9 @@ impl Desk {
                 }
             }
             (None, Some(known)) => Ok(known.clone()),
-            (None, None) => Library::builtin().kind(name).cloned().map_err(|error| {
+            (None, None) => Library::builtin().any_kind(name).map_err(|error| {
                 let hint = "'arles kinds' lists them; describe another with \"specification\"";
-                Refusal::unprocessable("no-such-kind", error.to_string(), hint)
+                Refusal::unprocessable("no-such-kind", error, hint)
             }),
         }
     }
@@ -212,7 +213,13 @@ fn differences(last: &Cluster, now: &Cluster) -> Vec<ClusterChange> {
         node: node.name.clone(),
         why: "no longer in the configuration".into(),
     };
-    joins.map(join).chain(gone.map(leave)).collect()
+    let new = |(mode, _): &&(KindId, KindId)| !last.kinds().iter().any(|kind| kind.name == now.kind(*mode).name);
+    let offer = |&(mode, base): &(KindId, KindId)| {
+        let (_, node) = now.present().find(|(_, node)| node.kind == base)?;
+        Some(ClusterChange::AddMode { node: node.name.clone(), mode: now.kind(mode).clone() })
+    };
+    let offers = now.modes().iter().filter(new).filter_map(offer);
+    joins.map(join).chain(gone.map(leave)).chain(offers).collect()
 }
 
 /// A line of text that somebody wrote.
@@ -224,7 +231,7 @@ fn text(field: &'static str, text: &str) -> Result<String, Refusal> {
 pub(super) fn kind_at(kinds: &[Kind], name: &str) -> Option<usize> {
     let own = |kind: &Kind| kind.name == name || kind.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name));
     kinds.iter().position(own).or_else(|| {
-        let known = Library::builtin().kind(name).ok()?;
+        let known = Library::builtin().any_kind(name).ok()?;
         kinds.iter().position(|kind| kind.name == known.name)
     })
 }
@@ -244,7 +251,7 @@ pub fn described_kind(name: &str, spec: &api::KindSpec) -> Result<Kind, String> 
             let name = name.escape_debug();
             return Err(format!("'{name}' is not a name for a kind; use letters, digits, '-', '_' and '.'"));
         }
-        if let Ok(known) = Library::builtin().kind(name) {
+        if let Ok(known) = Library::builtin().any_kind(name) {
             return Err(format!("'{name}' already stands for {} in the library; use another name", known.product));
         }
     }
@@ -272,6 +279,7 @@ pub fn described_kind(name: &str, spec: &api::KindSpec) -> Result<Kind, String> 
         link_gbps: within("link_gbps", spec.link_gbps.unwrap_or(16.0), 0.1, 1e6)?,
         idle_watts,
         max_watts,
+        power_limit: None,
         hourly_usd: within("hourly_usd", spec.hourly_usd.unwrap_or(1.0), 1e-6, 1e6)?,
         max_jobs: match spec.max_jobs.unwrap_or(2) {
             jobs @ 1..=2 => jobs,

@@ -8,26 +8,26 @@ use arles_core::delimited::{Field, Lines, QuoteError, QuoteProblem};
 use arles_core::library::suggestion;
 
 /// A line of a file.
-pub(super) struct Line<'l> {
+pub(crate) struct Line<'l> {
     /// From 1.
-    pub(super) number: usize,
+    pub(crate) number: usize,
     header: &'l [String],
     fields: &'l [Field<'l>],
 }
 
 impl<'l> Line<'l> {
     /// What stands under a column, if there is such a column and something under it.
-    pub(super) fn get(&self, column: &str) -> Option<&'l str> {
+    pub(crate) fn get(&self, column: &str) -> Option<&'l str> {
         let at = self.header.iter().position(|name| name == column)?;
         Some(self.fields[at].text.trim()).filter(|text| !text.is_empty())
     }
 
-    pub(super) fn required(&self, column: &str) -> Result<&'l str, String> {
+    pub(crate) fn required(&self, column: &str) -> Result<&'l str, String> {
         self.get(column).ok_or_else(|| format!("{column} is empty; every line needs one"))
     }
 
     /// A finite number of `least` or more; `expected` says it in words.
-    pub(super) fn number(&self, column: &str, least: f64, expected: &str) -> Result<Option<f64>, String> {
+    pub(crate) fn number(&self, column: &str, least: f64, expected: &str) -> Result<Option<f64>, String> {
         let Some(text) = self.get(column) else { return Ok(None) };
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() && number >= least => Ok(Some(number)),
@@ -36,7 +36,7 @@ impl<'l> Line<'l> {
     }
 
     /// One of a few words.
-    pub(super) fn one_of<T: Copy>(&self, column: &str, words: &[(&'static str, T)]) -> Result<T, String> {
+    pub(crate) fn one_of<T: Copy>(&self, column: &str, words: &[(&'static str, T)]) -> Result<T, String> {
         let text = self.required(column)?;
         from_label(text, words).ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
@@ -49,7 +49,7 @@ impl<'l> Line<'l> {
     }
 
     /// A whole number of 0 or more.
-    pub(super) fn whole(&self, column: &str) -> Result<Option<u32>, String> {
+    pub(crate) fn whole(&self, column: &str) -> Result<Option<u32>, String> {
         let read = |text: &str| {
             text.parse().map_err(|_| format!("{column} is '{text}'; expected a whole number, 0 to {}", u32::MAX))
         };
@@ -58,7 +58,7 @@ impl<'l> Line<'l> {
 }
 
 /// Hands over every line below a header of some of `columns`, all of `required` among them.
-pub(super) fn each(
+pub(crate) fn each(
     text: &str,
     origin: &str,
     columns: &[&str],
@@ -150,6 +150,6 @@ impl<'t> NumberedLines<'t> {
 }
 
 /// A field, in quotes where it needs them.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

@@ -116,7 +116,8 @@ impl Changes {
         | ClusterChange::Remove { node, .. }
         | ClusterChange::GpusLost { node, .. }
         | ClusterChange::GpusBack { node, .. }
-        | ClusterChange::CorrectKind { node, .. }) = change
+        | ClusterChange::CorrectKind { node, .. }
+        | ClusterChange::AddMode { node, .. }) = change
         else {
             if let ClusterChange::Join(spec) = change
                 && let Some(node) = self.cluster.find(&spec.name)
@@ -144,7 +145,7 @@ impl Changes {
             ClusterChange::CorrectKind { .. } => {
                 self.resized.insert(id, self.steps);
             }
-            ClusterChange::Join(_) | ClusterChange::Remove { .. } => {}
+            ClusterChange::Join(_) | ClusterChange::Remove { .. } | ClusterChange::AddMode { .. } => {}
         }
     }
 

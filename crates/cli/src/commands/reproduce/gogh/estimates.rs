@@ -62,7 +62,7 @@ pub(super) fn finding(settings: &Settings, plan: &Plan<'_>) -> Result<Finding> {
     let (splits, observed): (&[Split], &[&str]) = if plan.quick {
         (&[Split::LeaveFamilyOut], &["0", "1", "4"])
     } else {
-        (&Split::ALL, &["0", "1", "2", "4", "8"])
+        (&Split::OF_WORKLOADS, &["0", "1", "2", "4", "8"])
     };
     let plans: Vec<ObservationPlan> =
         OBSERVATION_PLANS.iter().filter(|p| observed.contains(&p.name)).copied().collect();
@@ -76,6 +76,8 @@ pub(super) fn finding(settings: &Settings, plan: &Plan<'_>) -> Result<Finding> {
         plans: &plans,
         seed: plan.seed,
         threads: plan.threads,
+        most_folds: 32,
+        withheld: 0.0,
     };
     let scores = evaluate(&question, plan.progress)?;
     let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();

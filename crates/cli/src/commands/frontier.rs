@@ -1,0 +1,191 @@
+//! `arles frontier`: what less power would cost whom, for a cluster and the jobs of a trace.
+
+use crate::fault::EXIT_CODES;
+use crate::flags::RunFlags;
+use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
+use crate::quantity::{percent, shown, watts};
+use crate::settings::{SIMULATE, Settings};
+use crate::setup::{Loaded, Setup};
+use anyhow::{Result, anyhow};
+use arles_core::allocate::{ClassId, Power, Problem, User, UserPower};
+use arles_core::frontier::Frontier as Curve;
+use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
+use arles_sim::trace::Trace;
+use clap::Args;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::io::Write;
+
+/// Show what saving power would cost in speed, and whom
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Frontier {
+    #[command(flatten)]
+    run: RunFlags<SIMULATE>,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+/// Sacrifices that are tried.
+const EPSILONS: [f64; 19] =
+    [0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5];
+/// A tenant's workload has so many jobs that nothing but its share limits it.
+const MANY: u32 = 1_000_000;
+
+/// One line of the answer.
+#[derive(Serialize)]
+struct Line {
+    epsilon: f64,
+    watts: f64,
+    least_watts: f64,
+    saved_ratio: f64,
+    kept_ratio: f64,
+    worst_off: String,
+    worst_off_kept_ratio: f64,
+    worst_envy: f64,
+    knee: bool,
+}
+
+impl Frontier {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
+        let settings = self.run.settings()?;
+        let setup = Setup::new(&settings)?;
+        let Loaded { trace, .. } = setup.trace(settings.seed)?;
+        let (problem, names) = problem(&setup, &settings, &trace)?;
+        let curve = Curve::of(&problem, &EPSILONS)?;
+        let knee = curve.knee();
+        let line = |(i, point): (usize, &arles_core::frontier::Point)| {
+            let (worst, kept) = curve.worst_off(point).unwrap_or((0, 1.0));
+            Line {
+                epsilon: point.epsilon,
+                watts: point.watts,
+                least_watts: point.least_watts,
+                saved_ratio: curve.saved(point),
+                kept_ratio: curve.kept(point),
+                worst_off: names[worst].clone(),
+                worst_off_kept_ratio: kept,
+                worst_envy: point.envy,
+                knee: knee == Some(i),
+            }
+        };
+        let lines: Vec<Line> = curve.points.iter().enumerate().map(line).collect();
+        output::print(out, self.output.output, &table(&lines), &lines)?;
+        if self.output.output == Format::Table {
+            output::paragraph(out, &words(&curve, &names))?;
+        }
+        Ok(())
+    }
+}
+
+/// Every workload of every tenant of the trace, as if it had jobs without end; rates and watts as the world has them.
+fn problem(setup: &Setup<'_>, settings: &Settings, trace: &Trace) -> Result<(Problem, Vec<String>)> {
+    let truth = setup.truth(&trace.workloads)?;
+    let kinds = setup.cluster.kinds();
+    let pairs: BTreeSet<(u32, u32)> = trace.jobs.iter().map(|job| (job.tenant, job.workload)).collect();
+    let (mut users, mut rates, mut powers, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (tenant, workload) in pairs {
+        let row = truth.alone(WorkloadId(workload), 1);
+        let cells: Vec<(f64, f64)> = row.iter().map(|c| c.map_or((0.0, 0.0), |c| (c[0].rate, c[0].watts))).collect();
+        if cells.iter().all(|(rate, _)| *rate <= 0.0) {
+            continue;
+        }
+        names.push(format!("{} ({})", trace.tenants[tenant as usize].name, trace.workloads[workload as usize]));
+        users.push(User {
+            class: ClassId(users.len() as u32),
+            tenant: TenantId(tenant),
+            tenant_weight: trace.tenants[tenant as usize].weight,
+            workload: WorkloadId(workload),
+            gang: 1,
+            jobs: MANY,
+            job_weight: 1.0,
+            floor: None,
+            job: None,
+            arrived: Time::ZERO,
+            attained_gpu_seconds: 0.0,
+            steps_done: 0.0,
+            steps_left: 1.0,
+            held: None,
+        });
+        rates.extend(cells.iter().map(|(rate, _)| *rate));
+        powers.push(UserPower {
+            watts: cells.iter().map(|(_, watts)| *watts).collect(),
+            standard_errors: vec![0.0; kinds.len()],
+            held: vec![0; kinds.len()],
+            restart_seconds: 0.0,
+            by_the_clock: false,
+        });
+    }
+    if users.is_empty() {
+        return Err(anyhow!("no job of the trace fits this cluster; add a kind that it fits, with --cluster"));
+    }
+    let mut capacity: Vec<f64> = setup.cluster.counts().iter().map(|&count| f64::from(count)).collect();
+    let sold_as: Vec<KindId> = (0..kinds.len() as u16).map(|j| setup.cluster.sold_as(KindId(j))).collect();
+    (0..kinds.len()).filter(|&j| kinds[j].is_mode()).for_each(|j| capacity[j] = 0.0);
+    let problem = Problem::new(Round(0), capacity, users, rates)?.with_modes(sold_as)?;
+    let power = Power {
+        idle_watts: kinds.iter().map(|kind| kind.idle_watts).collect(),
+        unused_off: settings.unused_off,
+        users: powers,
+        ..Power::uniform(&problem)
+    };
+    Ok((problem.with_power(power)?, names))
+}
+
+fn table(lines: &[Line]) -> Table {
+    let mut table = Table::new(vec![
+        Column::right("given up\n%", "epsilon"),
+        Column::right("power\n", "watts"),
+        Column::right("saved\n%", "saved_ratio"),
+        Column::right("speed\n%", "kept_ratio"),
+        Column::right("worst off\n%", "worst_off_kept_ratio"),
+        Column::right("envy\n%", "worst_envy"),
+        Column::left("worst off\nis", "worst_off"),
+        Column::left("", "knee"),
+    ]);
+    for line in lines {
+        table.row(vec![
+            Cell::number(percent(line.epsilon), line.epsilon),
+            Cell::number(watts(line.watts), line.watts),
+            Cell::number(percent(line.saved_ratio), line.saved_ratio),
+            Cell::number(percent(line.kept_ratio), line.kept_ratio),
+            Cell::number(percent(line.worst_off_kept_ratio), line.worst_off_kept_ratio),
+            Cell::number(percent(line.worst_envy - 1.0), line.worst_envy),
+            line.worst_off.as_str().into(),
+            if line.knee { "knee" } else { "" }.into(),
+        ]);
+    }
+    table
+}
+
+/// What the curve says.
+fn words(curve: &Curve, names: &[String]) -> String {
+    let part = |ratio: f64| format!("{} %", shown(100.0 * ratio, 2));
+    let knee = match curve.knee() {
+        Some(at) => {
+            let point = &curve.points[at];
+            format!(
+                "Beyond {} given up a watt costs more speed than before; up to there {} of the power is saved.",
+                part(point.epsilon),
+                part(curve.saved(point))
+            )
+        }
+        None => "A watt costs much the same speed all along.".to_owned(),
+    };
+    let tenth = match curve.first_saving(0.1) {
+        Some(point) => {
+            let (worst, kept) = curve.worst_off(point).unwrap_or((0, 1.0));
+            format!(
+                "Ten per cent less power costs {} of all speed; most of all {}, which keeps {} of its own.",
+                part(1.0 - curve.kept(point)),
+                names[worst],
+                part(kept)
+            )
+        }
+        None => {
+            let most = curve.points.iter().map(|point| curve.saved(point)).fold(0.0, f64::max);
+            let hint = "nobody falls below an equal share of the GPUs at full power; power limits (--power-limits) give it more to save";
+            format!("Ten per cent less power is not to be had: {} is the most, as {hint}.", part(most))
+        }
+    };
+    format!("{knee} {tenth}")
+}

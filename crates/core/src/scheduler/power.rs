@@ -1,0 +1,253 @@
+//! A power budget: what all GPUs together may draw.
+//!
+//! A policy that knows about power divides what there is, on average over the rounds; a round's gangs are whole, and other policies know nothing of it. So
+//! every plan is looked at once more before it is carried out, by the estimates: as long as it draws too much, gangs are run under the power
+//! limits that the cluster has, where that costs least speed for a watt, and when no limit is left gangs are not run at all, those first whose class
+//! was owed least. Whoever runs under another limit goes on, whoever has to stop is told to, with a checkpoint, and waits: no work is lost.
+//!
+//! A budget that falls is kept at once: what runs is looked at as if it were a plan. What cannot be changed now (gangs on silent nodes, gangs that
+//! are stopping, idle GPUs that nobody can switch off) is said, and how much is missing.
+
+use super::*;
+use crate::place::{Plan, Seat};
+
+/// Rounding in sums of estimates.
+const SLACK: f64 = 1e-9;
+/// Rounds of advantage of a gang that runs: nobody is stopped for another that is owed little more.
+const TURN_ROUNDS: f64 = 4.0;
+
+/// One gang of a plan, and how it could be run with less.
+struct Item {
+    slot: Slot,
+    /// What the plan says, and what it becomes.
+    planned: KindId,
+    kind: KindId,
+    gpus: Vec<GpuId>,
+    spread: Spread,
+    /// What it draws beyond what its GPUs draw without it.
+    watts: f64,
+    runs: bool,
+    /// Ways to draw less, as (kind, speed, watts).
+    modes: Vec<(KindId, f64, f64)>,
+    speed: f64,
+    /// What it is in now, if it runs already.
+    held: Option<KindId>,
+    /// What its class is owed, in rounds; more by a turn if it runs already.
+    credit: f64,
+}
+
+impl Item {
+    /// The next mode down that loses least speed for a watt: its place in `modes`, and that loss.
+    fn step(&self) -> Option<(usize, f64)> {
+        let less = self.modes.iter().enumerate().filter(|(_, mode)| self.runs && mode.2 < self.watts - SLACK);
+        let cost = less.map(|(at, mode)| (at, (self.speed - mode.1).max(0.0) / (self.watts - mode.2)));
+        cost.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+impl Scheduler {
+    /// The most that all GPUs together may draw, in watts.
+    #[must_use]
+    pub fn power_budget(&self) -> Option<f64> {
+        self.power_budget
+    }
+
+    pub(super) fn set_power_budget(&mut self, watts: Option<f64>, out: &mut Vec<Output>) {
+        if let Some(watts) = watts.filter(|watts| !(watts.is_finite() && *watts >= 0.0)) {
+            let why = format!("a power budget of {watts} W makes no sense; give 0 or more, or none for no limit");
+            return out.push(Output::Note(Event::Refused { why }));
+        }
+        out.push(Output::Note(Event::PowerBudgetSet { watts }));
+        self.changed |= self.power_budget != watts;
+        self.power_budget = watts;
+        self.shed_now(out);
+    }
+
+    /// Brings what runs below the budget without waiting for a round.
+    fn shed_now(&mut self, out: &mut Vec<Output>) {
+        if self.power_budget.is_none() {
+            return;
+        }
+        let usable = self.usable();
+        let view = self.view(&usable);
+        let holds = |(slot, job): (Slot, &Job)| (job.phase.held().is_some() && view.plannable(slot)).then_some(slot);
+        let keep: Vec<Slot> = self.jobs.iter().filter_map(holds).collect();
+        let held = keep.len();
+        let plan = Plan { keep, seats: Vec::new() };
+        let (plan, _) = self.within_budget(plan, &self.placer, &view, out);
+        if plan.keep.len() == held {
+            return;
+        }
+        if let Ok(placement) = Placement::check(plan, &view) {
+            self.carry_out(placement, &usable, out);
+        }
+    }
+
+    /// The plan, brought below the budget as far as that goes; and the gangs that it no longer has, with the kinds that they were planned on.
+    pub(super) fn within_budget(
+        &self,
+        plan: Plan,
+        placer: &Placer,
+        view: &View<'_>,
+        out: &mut Vec<Output>,
+    ) -> (Plan, Vec<(Slot, KindId)>) {
+        let Some(budget) = self.power_budget else { return (plan, Vec::new()) };
+        let mut items = self.items(&plan, placer, view);
+        let fixed = self.fixed_watts(view);
+        let mut watts = fixed + items.iter().map(|item| item.watts).sum::<f64>();
+        let above = |watts: f64| watts > budget * (1.0 + SLACK) + SLACK;
+        if !above(watts) {
+            return (plan, Vec::new());
+        }
+        while above(watts) {
+            let steps = items.iter().enumerate().filter_map(|(i, item)| item.step().map(|(at, cost)| (cost, i, at)));
+            // Of equals, whoever is there already: nobody is told to change places.
+            let there = |i: usize, at: usize| items[i].held != Some(items[i].modes[at].0);
+            let cheaper = |a: &(f64, usize, usize), b: &(f64, usize, usize)| {
+                a.0.total_cmp(&b.0).then(there(a.1, a.2).cmp(&there(b.1, b.2))).then(a.1.cmp(&b.1))
+            };
+            let Some((_, i, at)) = steps.min_by(cheaper) else { break };
+            let item = &mut items[i];
+            let (kind, speed, drawn) = item.modes[at];
+            watts -= item.watts - drawn;
+            (item.kind, item.speed, item.watts) = (kind, speed, drawn);
+        }
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        let key = |i: usize| (items[i].credit, -items[i].watts);
+        order.sort_by(|&a, &b| {
+            let ((credit_a, watts_a), (credit_b, watts_b)) = (key(a), key(b));
+            credit_a.total_cmp(&credit_b).then(watts_a.total_cmp(&watts_b)).then(a.cmp(&b))
+        });
+        for i in order {
+            if !above(watts) {
+                break;
+            }
+            watts -= items[i].watts;
+            (items[i].runs, items[i].watts) = (false, 0.0);
+        }
+        if above(watts) {
+            let why = self.why_over(fixed, view);
+            out.push(Output::Note(Event::OverBudget { watts, budget, why }));
+        }
+        self.replanned(items)
+    }
+
+    /// The plan that the items are now.
+    fn replanned(&self, items: Vec<Item>) -> (Plan, Vec<(Slot, KindId)>) {
+        let (mut plan, mut shed) = (Plan::default(), Vec::new());
+        for item in items {
+            let here = self.jobs.get(item.slot).phase.held();
+            if !item.runs {
+                shed.push((item.slot, item.planned));
+            } else if here.is_some_and(|gang| gang.kind == item.kind && gang.gpus == item.gpus) {
+                plan.keep.push(item.slot);
+            } else {
+                plan.seats.push(Seat { job: item.slot, kind: item.kind, gpus: item.gpus, spread: item.spread });
+            }
+        }
+        (plan, shed)
+    }
+
+    fn items(&self, plan: &Plan, placer: &Placer, view: &View<'_>) -> Vec<Item> {
+        let kept = plan.keep.iter().filter_map(|&slot| {
+            let gang = self.jobs.get(slot).phase.held()?;
+            Some((slot, gang.kind, gang.gpus.clone(), gang.spread))
+        });
+        let seats = plan.seats.iter().map(|seat| (seat.job, seat.kind, seat.gpus.clone(), seat.spread));
+        let all: Vec<_> = kept.chain(seats).collect();
+        let mut on: Vec<Vec<Slot>> = vec![Vec::new(); view.cluster.gpus()];
+        for (slot, _, gpus, _) in &all {
+            gpus.iter().for_each(|gpu| on[gpu.index()].push(*slot));
+        }
+        let item = |(slot, kind, gpus, spread): (Slot, KindId, Vec<GpuId>, Spread)| {
+            let held = self.jobs.get(slot).phase.held().filter(|gang| gang.gpus == gpus).map(|gang| gang.kind);
+            let owed: f64 = placer.standing(self.jobs.get(slot).class).iter().map(|s| s.credit).sum();
+            let partner = gpus.iter().find_map(|gpu| on[gpu.index()].iter().copied().find(|&other| other != slot));
+            let modes = if partner.is_some() { Vec::new() } else { self.modes_of(slot, kind, spread) };
+            Item {
+                watts: self.added_watts(slot, kind, partner),
+                speed: self.speed(slot, kind, spread),
+                credit: owed + if held.is_some() { TURN_ROUNDS } else { 0.0 },
+                held,
+                slot,
+                planned: kind,
+                kind,
+                gpus,
+                spread,
+                runs: true,
+                modes,
+            }
+        };
+        all.into_iter().map(item).collect()
+    }
+
+    /// What a job does on a kind, over its best, times its GPUs.
+    fn speed(&self, slot: Slot, kind: KindId, spread: Spread) -> f64 {
+        let job = self.jobs.get(slot);
+        self.classes[&job.class].speed(kind, spread) * f64::from(job.spec.gang)
+    }
+
+    /// The modes that the GPUs of a kind have, as far as it is known what the job does there.
+    fn modes_of(&self, slot: Slot, kind: KindId, spread: Spread) -> Vec<(KindId, f64, f64)> {
+        let base = self.cluster.sold_as(kind);
+        let modes = self.cluster.modes().iter().filter(|(mode, of)| *of == base && *mode != kind);
+        let known =
+            modes.map(|(mode, _)| (*mode, self.speed(slot, *mode, spread), self.added_watts(slot, *mode, None)));
+        known.filter(|(_, speed, _)| *speed > 0.0).collect()
+    }
+
+    /// What a job's gang on a kind adds to the bill: its estimate, or what the kind draws at most. Of two on a GPU each stands for half of what both draw.
+    fn added_watts(&self, slot: Slot, kind: KindId, partner: Option<Slot>) -> f64 {
+        let spec = &self.jobs.get(slot).spec;
+        let limit = self.cluster.kind(kind).limit_watts();
+        let idle = if self.settings.unused_off { 0.0 } else { self.cluster.kind(kind).idle_watts };
+        let drawn = |ask: RateQuery| {
+            let cell = self.estimates.row(&ask).and_then(|row| row.cells.get(kind.index()).copied().flatten());
+            (cell.map_or(limit, |cell| cell.watts) - idle).max(0.0)
+        };
+        match partner.map(|partner| self.jobs.get(partner).spec.workload) {
+            None => drawn(RateQuery { workload: spec.workload, gang: spec.gang, partner: None }) * f64::from(spec.gang),
+            // What two draw together is the least sure of all estimates, so their GPU counts for all that it may draw.
+            Some(other) => {
+                let (a, b) = (spec.workload.min(other), spec.workload.max(other));
+                drawn(RateQuery { workload: a, gang: 1, partner: Some(b) }).max(limit - idle) / 2.0
+            }
+        }
+    }
+
+    /// What is drawn whatever the plan is: idle GPUs that stay on, and gangs that no plan moves.
+    fn fixed_watts(&self, view: &View<'_>) -> f64 {
+        self.unmoved(view).map(|(slot, gang)| self.added_watts(slot, gang.kind, None)).sum::<f64>() + self.idle_watts()
+    }
+
+    /// Gangs that no plan moves.
+    fn unmoved<'a>(&'a self, view: &View<'a>) -> impl Iterator<Item = (Slot, &'a Gang)> {
+        let gangs = self.jobs.iter().filter_map(|(slot, job)| Some((slot, job.phase.occupied()?)));
+        gangs.filter(|(slot, _)| !view.plannable(*slot))
+    }
+
+    /// What all GPUs draw with nothing on them.
+    fn idle_watts(&self) -> f64 {
+        if self.settings.unused_off {
+            return 0.0;
+        }
+        let nodes = self.cluster.present();
+        nodes.map(|(_, node)| f64::from(node.gpus) * self.cluster.kind(node.kind).idle_watts).sum()
+    }
+
+    fn why_over(&self, fixed: f64, view: &View<'_>) -> String {
+        let idle = self.idle_watts();
+        match (idle > 0.0, self.unmoved(view).count()) {
+            (true, 0) => format!(
+                "{idle:.0} W are drawn by GPUs with nothing on them; remove nodes, or have unused GPUs switched off"
+            ),
+            (false, jobs) => format!(
+                "{jobs} jobs that cannot be moved now draw {fixed:.0} W: they are stopping or their nodes are silent"
+            ),
+            (true, jobs) => format!(
+                "{idle:.0} W are drawn by GPUs with nothing on them, and {:.0} W by {jobs} jobs that cannot be moved now",
+                fixed - idle
+            ),
+        }
+    }
+}

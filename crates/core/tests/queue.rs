@@ -1,0 +1,214 @@
+//! Twelve jobs that wait for one GPU, on what was measured on an H200 (docs/data): who `gogh` puts beside whom, and under which power limit,
+//! beside all perfect matchings. One job at a time at the card's own limit is 1.
+
+use arles_core::allocate::{ClassId, Members, PairPower, PairRates, Power, Problem, User, UserPower, find_policy};
+use arles_core::{JobId, KindId, Round, TenantId, Time, WorkloadId};
+use std::collections::BTreeMap;
+
+/// Seconds that every job lasts alone.
+const SECONDS: f64 = 100.0;
+
+/// Longest time between two decisions.
+const ROUND_SECONDS: f64 = 5.0;
+/// Seconds that the GPU does nothing useful for each job that had to make room.
+const RESTART_SECONDS: f64 = 10.0;
+
+/// Steps per second and watts.
+type Cell = (f64, f64);
+
+/// What was measured: alone and under limits by workload and mode, pairs at the card's own limit.
+struct Measured {
+    names: Vec<String>,
+    limits: Vec<u32>,
+    alone: BTreeMap<(usize, usize), Cell>,
+    pairs: BTreeMap<(usize, usize), Cell>,
+    idle_watts: f64,
+}
+
+fn measured() -> Measured {
+    let text = include_str!("../../../docs/data/h200-pairs-and-limits.csv");
+    let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let (idle, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row[0] == "(idle)");
+    let mut names: Vec<String> = rows.iter().map(|row| row[0].to_owned()).collect();
+    names.sort();
+    names.dedup();
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let limit = |row: &[&str]| row[2].parse::<f64>().ok().map(|watts| watts as u32);
+    let mut limits: Vec<u32> = rows.iter().filter_map(|row| limit(row)).collect();
+    limits.sort_unstable();
+    limits.dedup();
+    let at = |name: &str| names.iter().position(|known| known == name).expect("it is there");
+    let (mut alone, mut pairs) = (BTreeMap::new(), BTreeMap::new());
+    for row in &rows {
+        let cell = (number(row[3]), number(row[6]));
+        match (row[1], limit(row)) {
+            ("-", None) => alone.insert((at(row[0]), 0), cell),
+            ("-", Some(watts)) => {
+                let mode = 1 + limits.iter().position(|known| *known == watts).expect("it is there");
+                alone.insert((at(row[0]), mode), cell)
+            }
+            (partner, _) => pairs.insert((at(row[0]), at(partner)), cell),
+        };
+    }
+    Measured { limits, alone, pairs, idle_watts: number(idle[0][6]), names }
+}
+
+impl Measured {
+    /// Speed and power of a pair under a limit: nobody measured that. Both are slowed, and the draw is cut, as the hungrier of the two is alone.
+    fn pair(&self, a: usize, b: usize, mode: usize) -> (f64, f64, f64) {
+        let (rate_a, watts) = self.pairs[&(a, b)];
+        let rate_b = self.pairs[&(b, a)].0;
+        if mode == 0 {
+            return (rate_a, rate_b, watts);
+        }
+        let hungry = if self.alone[&(a, 0)].1 >= self.alone[&(b, 0)].1 { a } else { b };
+        let (as_sold, limited) = (self.alone[&(hungry, 0)], self.alone[&(hungry, mode)]);
+        let slower = (limited.0 / as_sold.0).min(1.0);
+        let limit = f64::from(self.limits[mode - 1]);
+        (rate_a * slower, rate_b * slower, watts.min(limit).min(watts * (limited.1 / as_sold.1).max(slower)))
+    }
+
+    fn problem(&self, left: &BTreeMap<usize, f64>, running: &[usize], modes: usize) -> Problem {
+        let jobs: Vec<usize> = left.keys().copied().collect();
+        let user = |(u, &job): (usize, &usize)| User {
+            class: ClassId(u as u32),
+            tenant: TenantId(0),
+            tenant_weight: 1.0,
+            workload: WorkloadId(job as u32),
+            gang: 1,
+            jobs: 1,
+            job_weight: 1.0,
+            floor: None,
+            job: Some(JobId(job as u64)),
+            arrived: Time::ZERO,
+            attained_gpu_seconds: 0.0,
+            steps_done: 0.0,
+            steps_left: left[&job],
+            held: None,
+        };
+        let users = jobs.iter().enumerate().map(user).collect();
+        let rates = jobs.iter().flat_map(|&job| (0..modes).map(move |mode| self.alone[&(job, mode)].0)).collect();
+        let mut capacity = vec![0.0; modes];
+        capacity[0] = 1.0;
+        let (mut pairs, mut watts) = (Vec::new(), Vec::new());
+        for (i, &a) in jobs.iter().enumerate() {
+            for &b in &jobs[i + 1..] {
+                for mode in 0..modes {
+                    let (rate_a, rate_b, drawn) = self.pair(a, b, mode);
+                    let id = |job: usize| WorkloadId(job as u32);
+                    pairs.push(PairRates { a: id(a), b: id(b), kind: KindId(mode as u16), rate_a, rate_b });
+                    watts.push(PairPower { watts: drawn, standard_error: 0.0 });
+                }
+            }
+        }
+        let draws = |&job: &usize| UserPower {
+            watts: (0..modes).map(|mode| self.alone[&(job, mode)].1).collect(),
+            standard_errors: vec![0.0; modes],
+            held: (0..modes).map(|mode| u32::from(mode == 0 && running.contains(&job))).collect(),
+            restart_seconds: RESTART_SECONDS,
+            by_the_clock: false,
+        };
+        let at = |job: usize| jobs.iter().position(|known| *known == job).expect("it is there") as u32;
+        let power = Power {
+            idle_watts: vec![self.idle_watts; modes],
+            budget_watts: None,
+            epsilon: 0.0,
+            unused_off: false,
+            users: jobs.iter().map(draws).collect(),
+            pairs: watts,
+            sharing_now: match running {
+                [a, b] => vec![(at(*a.min(b)), at(*a.max(b)), KindId(0))],
+                _ => Vec::new(),
+            },
+        };
+        let problem = Problem::new(Round(1), capacity, users, rates).expect("sound");
+        let problem = problem.with_modes(vec![KindId(0); modes]).expect("sound");
+        problem.with_pairs(pairs).expect("sound").with_power(power).expect("sound")
+    }
+
+    /// Energy and time of all jobs under `gogh`, by those of one at a time, and how often a job had to make room.
+    fn run(&self, modes: usize) -> (f64, f64, u32) {
+        let policy = find_policy("gogh").expect("in the table");
+        let work = |job: usize| (job, SECONDS * self.alone[&(job, 0)].0);
+        let mut left: BTreeMap<usize, f64> = (0..self.names.len()).map(work).collect();
+        let (mut joules, mut seconds, mut evicted, mut running) = (0.0, 0.0, 0, Vec::<usize>::new());
+        while !left.is_empty() {
+            let jobs: Vec<usize> = left.keys().copied().collect();
+            let answer = (policy.make)().allocate(&self.problem(&left, &running, modes)).expect("an answer");
+            let [grant] = answer.grants() else { panic!("one GPU, {:?}", answer.grants()) };
+            let mode = grant.kind.index();
+            let (chosen, rates, watts) = match grant.members {
+                Members::One(u) => {
+                    let (rate, watts) = self.alone[&(jobs[u as usize], mode)];
+                    (vec![jobs[u as usize]], vec![rate], watts)
+                }
+                Members::Two(u, v) => {
+                    let (a, b) = (jobs[u as usize], jobs[v as usize]);
+                    let (rate_a, rate_b, watts) = self.pair(a, b, mode);
+                    (vec![a, b], vec![rate_a, rate_b], watts)
+                }
+            };
+            let gave_way = running.iter().filter(|job| !chosen.contains(job)).count() as u32;
+            let restart_seconds = RESTART_SECONDS * f64::from(gave_way);
+            (seconds, joules) = (seconds + restart_seconds, joules + restart_seconds * watts);
+            evicted += gave_way;
+            let lasts = chosen.iter().zip(&rates).map(|(job, rate)| left[job] / rate).fold(ROUND_SECONDS, f64::min);
+            (seconds, joules) = (seconds + lasts, joules + lasts * watts);
+            for (job, rate) in chosen.iter().zip(&rates) {
+                *left.get_mut(job).expect("it is there") -= lasts * rate;
+            }
+            left.retain(|job, steps| *steps > 1e-6 * SECONDS * self.alone[&(*job, 0)].0);
+            running = chosen.into_iter().filter(|job| left.contains_key(job)).collect();
+        }
+        let n = self.names.len();
+        let alone: f64 = (0..n).map(|job| SECONDS * self.alone[&(job, 0)].1).sum();
+        (joules / alone, seconds / (SECONDS * n as f64), evicted)
+    }
+
+    /// Energy and time of the best perfect matching by energy. A pair runs until one of the two is done; the other goes on alone.
+    fn best_matching(&self) -> (f64, f64) {
+        let n = self.names.len();
+        let cost = |a: usize, b: usize| {
+            let (rate_a, rate_b, watts) = self.pair(a, b, 0);
+            let ends = [(a, rate_a), (b, rate_b)].map(|(job, rate)| SECONDS * self.alone[&(job, 0)].0 / rate);
+            let together = ends[0].min(ends[1]);
+            let (last, rate) = if ends[0] < ends[1] { (b, rate_b) } else { (a, rate_a) };
+            let after = SECONDS - together * rate / self.alone[&(last, 0)].0;
+            (together * watts + after * self.alone[&(last, 0)].1, together + after)
+        };
+        // Least energy of the jobs in each set, and the time of that matching.
+        let mut best = vec![(f64::INFINITY, 0.0); 1 << n];
+        best[0] = (0.0, 0.0);
+        for set in 1..1usize << n {
+            let a = set.trailing_zeros() as usize;
+            for b in (a + 1..n).filter(|b| set >> b & 1 == 1) {
+                let (joules, seconds) = cost(a, b);
+                let rest = best[set & !(1 << a) & !(1 << b)];
+                if rest.0 + joules < best[set].0 {
+                    best[set] = (rest.0 + joules, rest.1 + seconds);
+                }
+            }
+        }
+        let alone: f64 = (0..n).map(|job| SECONDS * self.alone[&(job, 0)].1).sum();
+        (best[(1 << n) - 1].0 / alone, best[(1 << n) - 1].1 / (SECONDS * n as f64))
+    }
+}
+
+#[test]
+fn a_queue_is_paired_as_well_as_by_the_best_matching() {
+    let measured = measured();
+    let (energy, time, evicted) = measured.run(1);
+    let (least, its_time) = measured.best_matching();
+    println!(
+        "gogh {energy:.3} of the energy, {time:.3} of the time; best matching {least:.3}, {its_time:.3}; made room {evicted}"
+    );
+    assert!(energy <= 1.05 * least && time <= 1.05 * its_time, "{energy} and {time}; {least} and {its_time}");
+}
+
+#[test]
+fn pairs_and_limits_together_save_a_quarter_and_no_time_is_lost() {
+    let measured = measured();
+    let (energy, time, _) = measured.run(1 + measured.limits.len());
+    println!("gogh with limits {energy:.3} of the energy, {time:.3} of the time");
+    assert!(energy <= 0.75 && time <= 1.0, "{energy} and {time}");
+}

@@ -1,0 +1,194 @@
+//! What is done with a cluster outside of an engine: finding its nodes, giving pods back, looking at what it is and what arles may do there.
+
+use super::KindOf;
+use super::access::Access;
+use super::client::{ApiError, Call, Client};
+use super::fit::{Room, forbidden};
+use super::mark::{GATE, Hold, RELEASED};
+use super::object::Node;
+use super::view::{Mirrors, View};
+use arles_core::NodeSpec;
+use arles_core::engine::EngineError;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A node as arles counts it; nothing for one without GPUs of a known kind.
+pub(super) fn node_spec(node: &Node, kind_of: &KindOf) -> Option<NodeSpec> {
+    let room = Room::of_node(node);
+    let gpus = (room.gpus >= 1.0).then_some(room.gpus as u32)?;
+    let kind = kind_of(node.product()?)?;
+    let memory_gib = (room.memory_bytes > 0.0).then(|| room.memory_bytes / (1u64 << 30) as f64);
+    let cpus = (room.cpus > 0.0).then_some(room.cpus);
+    let rack = node.metadata.labels.get("topology.kubernetes.io/rack").cloned();
+    Some(NodeSpec { name: node.metadata.name.clone(), kind, gpus, cpus, memory_gib, rack })
+}
+
+/// The nodes with GPUs that a cluster has, and those whose kind is not known.
+pub struct FoundNodes {
+    /// Nodes that can be scheduled.
+    pub nodes: Vec<NodeSpec>,
+    /// Nodes whose GPUs have no product label, or one that is not known, with that label.
+    pub unknown: Vec<(String, String)>,
+}
+
+/// A cluster, looked at once.
+pub struct Cluster {
+    client: Client,
+    mirrors: Mirrors,
+}
+
+impl Cluster {
+    /// Looks at the cluster of a kubeconfig, or of the environment.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn open(kubeconfig: Option<&Path>) -> Result<Self, EngineError> {
+        let client = Client::new(Access::find(kubeconfig)?)?;
+        let mirrors = Mirrors::follow(&client);
+        Ok(Self { client, mirrors })
+    }
+
+    /// The server's version, as major and minor number.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub fn version(&self) -> Result<(u32, u32), EngineError> {
+        version(&self.client)
+    }
+
+    /// Its nodes with GPUs.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn nodes(&self, kind_of: &KindOf) -> Result<FoundNodes, EngineError> {
+        let mut found = FoundNodes { nodes: Vec::new(), unknown: Vec::new() };
+        for node in self.view("")?.nodes.values().filter(|node| Room::of_node(node).gpus >= 1.0) {
+            match node_spec(node, kind_of) {
+                Some(spec) => found.nodes.push(spec),
+                None => found
+                    .unknown
+                    .push((node.metadata.name.clone(), node.product().unwrap_or("no product label").into())),
+            }
+        }
+        Ok(found)
+    }
+
+    fn view(&self, scheduler_name: &str) -> Result<View, EngineError> {
+        self.mirrors.check(PATIENCE)?;
+        Ok(View::new(&self.mirrors, scheduler_name, ""))
+    }
+
+    /// What arles needs to be allowed and is not, of the verbs it uses.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn missing_rights(&self, own_namespace: &str) -> Result<Vec<String>, EngineError> {
+        let mut missing = Vec::new();
+        for (group, resource, subresource, verbs) in NEEDED {
+            for verb in verbs.split(' ') {
+                let own = verb == "create" && resource == "pods" && subresource.is_empty() || verb == "delete";
+                let namespace = if own { own_namespace } else { "" };
+                let attributes = json!({"group": group, "resource": resource, "subresource": subresource, "verb": verb, "namespace": namespace});
+                let body = json!({
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SelfSubjectAccessReview",
+                    "spec": {"resourceAttributes": attributes},
+                });
+                let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+                let answer = self.client.send(&Call::post(path, body))?;
+                if answer["status"]["allowed"].as_bool() != Some(true) {
+                    let name =
+                        if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
+                    missing.push(format!("{verb} {name}"));
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Gives all waiting pods of arles' back: gates are taken away, and pods that wait for arles by their scheduler's name are bound where they
+    /// fit first. Pods that run go on. A daemon that still runs never touches any of them again. With `dry_run`, says only which they are.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked.
+    pub fn release(&self, scheduler_name: &str, dry_run: bool) -> Result<Released, EngineError> {
+        let view = self.view(scheduler_name)?;
+        let mut left: BTreeMap<String, Room> = view.nodes.keys().map(|name| (name.clone(), view.left(name))).collect();
+        let mut done = Released::default();
+        let pods = view.groups.values().flat_map(|group| &group.pods).filter(|pod| !pod.is_over() && !pod.is_leaving());
+        for pod in pods {
+            let annotations = json!({RELEASED: "true"});
+            let note =
+                Call::patch(pod.path(), json!({"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}));
+            let hold = pod.hold(scheduler_name).filter(|_| pod.waits());
+            let asked = Room::of_pod(pod);
+            let calls = match hold {
+                None => vec![note],
+                Some(Hold::Gate) => {
+                    let gates = json!([{"$patch": "delete", "name": GATE}]);
+                    let body = json!({"metadata": {"uid": pod.metadata.uid, "annotations": annotations}, "spec": {"schedulingGates": gates}});
+                    vec![Call::patch(pod.path(), body)]
+                }
+                Some(Hold::Scheduler) => {
+                    let fits = |node: &&std::sync::Arc<Node>| {
+                        forbidden(pod, node).is_none() && left[&node.metadata.name].lacks(asked).is_none()
+                    };
+                    let Some(node) = view.nodes.values().find(fits) else {
+                        let why = format!(
+                            "no node has room for it now; run this again, or set schedulerName in its template to another than {scheduler_name}"
+                        );
+                        done.failed.push((pod.shown(), why));
+                        continue;
+                    };
+                    let name = node.metadata.name.clone();
+                    let target = json!({"apiVersion": "v1", "kind": "Node", "name": name});
+                    let meta = json!({"name": pod.metadata.name, "uid": pod.metadata.uid, "annotations": annotations});
+                    let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target});
+                    left.entry(name).and_modify(|room| *room = room.minus(asked));
+                    vec![Call::post(format!("{}/binding", pod.path()), body)]
+                }
+            };
+            let answers = if dry_run { Vec::new() } else { self.client.send_all(calls) };
+            match answers.into_iter().find_map(Result::err) {
+                Some(ApiError::Unreachable(why)) => return Err(EngineError(why)),
+                Some(error) => done.failed.push((pod.shown(), error.to_string())),
+                None if hold.is_none() => done.running.push(pod.shown()),
+                None => done.waiting.push(pod.shown()),
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Everything that arles does at the API server: group, resource, subresource, verbs. The manifests grant exactly this.
+pub const NEEDED: [(&str, &str, &str, &str); 7] = [
+    ("", "pods", "", "list watch patch create delete"),
+    ("", "pods", "binding", "create"),
+    ("", "pods", "eviction", "create"),
+    ("", "nodes", "", "list watch"),
+    ("", "namespaces", "", "list watch"),
+    ("", "events", "", "create"),
+    ("batch", "jobs", "", "list watch"),
+];
+
+/// What giving pods back came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Released {
+    /// Pods that waited for arles and do not any more.
+    pub waiting: Vec<String>,
+    /// Pods that have a place and keep it.
+    pub running: Vec<String>,
+    /// Pods that still wait, and why.
+    pub failed: Vec<(String, String)>,
+}
+
+/// Major and minor number. Some clouds write `31+`.
+pub(super) fn version(client: &Client) -> Result<(u32, u32), EngineError> {
+    let answer = client.send(&Call::get("/version"))?;
+    let number = |name: &str| answer[name].as_str().and_then(|text| text.trim_end_matches('+').parse().ok());
+    number("major").zip(number("minor")).ok_or_else(|| EngineError("the API server does not say its version".into()))
+}

@@ -1,0 +1,120 @@
+//! The cluster as of the last look: pods by job, what is left on each node, whose each namespace is.
+
+use super::client::{ApiError, Client};
+use super::fit::Room;
+use super::group::{Group, GroupKey, Sort};
+use super::mark::{JOB, TENANT};
+use super::mirror::Mirror;
+use super::object::{Job, Namespace, Node, Pod};
+use arles_core::JobId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything that is followed.
+pub(super) struct Mirrors {
+    pub(super) pods: Mirror<Pod>,
+    nodes: Mirror<Node>,
+    jobs: Mirror<Job>,
+    namespaces: Mirror<Namespace>,
+}
+
+impl Mirrors {
+    pub(super) fn follow(client: &Client) -> Self {
+        Self {
+            pods: Mirror::follow(client, "/api/v1/pods"),
+            nodes: Mirror::follow(client, "/api/v1/nodes"),
+            jobs: Mirror::follow(client, "/apis/batch/v1/jobs"),
+            namespaces: Mirror::follow(client, "/api/v1/namespaces"),
+        }
+    }
+
+    /// Another number means that something may have changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.pods.changes() + self.nodes.changes() + self.jobs.changes() + self.namespaces.changes()
+    }
+
+    /// Whether all of it is known and none of it is stale.
+    ///
+    /// # Errors
+    /// When the API server has not been heard for longer than `patience`.
+    pub(super) fn check(&self, patience: Duration) -> Result<(), ApiError> {
+        self.pods.check(patience)?;
+        self.nodes.check(patience)?;
+        self.jobs.check(patience)?;
+        self.namespaces.check(patience)
+    }
+}
+
+/// What the mirrors hold, put in order.
+#[derive(Default)]
+pub(super) struct View {
+    pub(super) pods: Vec<Arc<Pod>>,
+    pub(super) nodes: BTreeMap<String, Arc<Node>>,
+    /// Pods that users gave to arles, by what makes them one job.
+    pub(super) groups: BTreeMap<GroupKey, Group>,
+    /// Pods that arles made for programs that were submitted to it.
+    pub(super) programs: BTreeMap<JobId, Vec<Arc<Pod>>>,
+    /// What pods hold, by node.
+    used: BTreeMap<String, Room>,
+    jobs: BTreeMap<String, Arc<Job>>,
+    tenants: BTreeMap<String, String>,
+}
+
+impl View {
+    pub(super) fn new(mirrors: &Mirrors, scheduler_name: &str, own_namespace: &str) -> Self {
+        let tenant = |namespace: &Arc<Namespace>| {
+            let meta = &namespace.metadata;
+            (meta.name.clone(), meta.labels.get(TENANT).unwrap_or(&meta.name).clone())
+        };
+        let mut view = Self {
+            pods: mirrors.pods.objects(),
+            nodes: mirrors.nodes.objects().into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+            jobs: mirrors.jobs.objects().into_iter().map(|job| (job.metadata.uid.clone(), job)).collect(),
+            tenants: mirrors.namespaces.objects().iter().map(tenant).collect(),
+            ..Self::default()
+        };
+        for pod in &view.pods {
+            if let Some(node) = pod.node().filter(|_| pod.holds()) {
+                let used = view.used.entry(node.to_owned()).or_default();
+                *used = used.plus(Room::of_pod(pod));
+            }
+            let meta = &pod.metadata;
+            if let Some(job) = meta.labels.get(JOB).filter(|_| meta.namespace == own_namespace) {
+                let Ok(job) = job.parse() else { continue };
+                view.programs.entry(JobId(job)).or_default().push(Arc::clone(pod));
+            } else if pod.is_claimed(scheduler_name) {
+                let key = GroupKey::of(pod);
+                let job = view.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job).cloned();
+                let group = view.groups.entry(key.clone()).or_insert_with(|| Group { key, pods: Vec::new(), job });
+                group.pods.push(Arc::clone(pod));
+            }
+        }
+        view
+    }
+
+    /// A group, with or without pods; nothing if neither is there.
+    pub(super) fn group(&self, key: &GroupKey) -> Option<Group> {
+        if let Some(group) = self.groups.get(key) {
+            return Some(group.clone());
+        }
+        let job = self.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job)?;
+        Some(Group { key: key.clone(), pods: Vec::new(), job: Some(Arc::clone(job)) })
+    }
+
+    /// Who a namespace belongs to.
+    pub(super) fn tenant<'v>(&'v self, namespace: &'v str) -> &'v str {
+        self.tenants.get(namespace).map_or(namespace, String::as_str)
+    }
+
+    /// What is left on a node.
+    pub(super) fn left(&self, node: &str) -> Room {
+        let all = self.nodes.get(node).map_or_else(Room::default, |node| Room::of_node(node));
+        all.minus(self.used.get(node).copied().unwrap_or_default())
+    }
+
+    /// Whether a pod's node is not heard any more, or gone.
+    pub(super) fn is_lost(&self, pod: &Pod) -> bool {
+        pod.node().is_some_and(|node| self.nodes.get(node).is_none_or(|node| !node.is_ready()))
+    }
+}

@@ -1,0 +1,382 @@
+//! Rates alone on one GPU: a process over δ = ln measured − ln model, by workload and kind.
+//!
+//! With F how alike two workloads are by what is known of both (`traits.rs`), f, m, s whether they share family, model and software, b how near their batches
+//! are inside a family, ℓ the product of their coordinates, I whether they are one; and of kinds e whether they are one product, ρ how near their
+//! specifications are, σ the product of these, V whether they share a maker, [`AloneTerms`] adds up
+//!
+//! ```text
+//! level       1, F, f, b, m, s, s·F, I, ℓ, V, V·s
+//! profile     e·(1, F, f, b, m, s, ℓ),  ρ·(1, F, f, b),  σ·(1, F, f, ℓ),  μ·μ'
+//! limits      e·I·(how near the power limits are)
+//! at hand     F⁴·(1, e): what is nearer still
+//! ```
+//!
+//! μ is what the model's profile of a workload has that the median workload's has not: its variance lets the process find how much of it is true. The prior of V and e is what specifications
+//! miss: another kind of a known maker is ±0.3, another maker ±1 in ln. Of a workload of which nothing is known the level is open by a factor of e².
+//!
+//! **Large catalogs.** At most [`MOST`] cells are factored: whole workloads, drawn by the seed. Whoever is asked about brings its own cells and
+//! those of its nearest relatives with it.
+
+use super::calibrate::{Hidden, factor};
+use super::gaussian::{Covariance, Inverse, Kernel, Posterior, Variances, covariance_of, fit};
+use super::kinds::KindTable;
+use crate::catalog::MEASUREMENT_ERROR;
+use crate::evidence::Evidence;
+use crate::method::Prediction;
+use crate::rng::Rng;
+use crate::traits::{Metric, alike_in_batch};
+use crate::{perf_model, power_limit};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Cells that are factored at the beginning, and with what is measured later.
+const MOST: usize = 1024;
+const MOST_LATER: usize = 1536;
+/// Cells that variances and intervals are found on.
+const MOST_FITTED: usize = 320;
+const MOST_CALIBRATED: usize = 600;
+/// Fewer cells than this fit nothing.
+const LEAST_FITTED: usize = 24;
+/// Cells of relatives that are brought along.
+const RELATIVES: usize = 16;
+/// Variances of the level by which what is told lies below the median, and the most of it: too high a guess is worse than too low a one.
+const SHADE: f64 = 0.5;
+const MOST_SHADED: f64 = 1.0;
+/// Part of the model's own profile of a workload in the prior mean.
+const OWN_PROFILE: f64 = 0.3;
+/// Quantiles behind the factors of intervals, of strangers and of relatives.
+const LEVELS: [f64; 2] = [0.92, 0.9];
+
+/// 1, F, f, b, m, s, s·F, I, ℓ, V, V·s | e·(1, F, f, b, m, s, ℓ) | ρ·(1, F, f, b) | σ·(1, F, f, ℓ) | μμ' | limits | nothing known | F⁴·(1, e).
+const START: [f64; 31] = [
+    1.0, 0.3, 0.3, 0.1, 0.2, 0.05, 0.02, 0.01, 0.1, 1.5, 0.05, //
+    0.09, 0.02, 0.02, 0.02, 0.01, 0.01, 0.01, //
+    0.02, 0.02, 0.02, 0.02, //
+    0.02, 0.02, 0.01, 0.01, //
+    0.05, 0.002, 4.0, 0.05, 0.005,
+];
+/// ν².
+const NOISE: f64 = 0.0015;
+
+/// A cell: a workload on one GPU of a kind.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct AloneCell {
+    workload: usize,
+    kind: usize,
+    /// μ.
+    tilt: f64,
+    /// Variance of the measurement.
+    noise: f64,
+}
+
+/// The covariance of rates alone.
+#[derive(Clone, Debug)]
+pub(super) struct AloneTerms {
+    kinds: KindTable,
+    metric: Metric,
+}
+
+impl Covariance for AloneTerms {
+    type Cell = AloneCell;
+
+    fn terms(&self, evidence: &Evidence, one: &AloneCell, two: &AloneCell, out: &mut [f64]) {
+        let (w, x) = (&evidence.workloads()[one.workload], &evidence.workloads()[two.workload]);
+        let same = one.workload == two.workload;
+        let is = |yes: bool| f64::from(u8::from(yes));
+        let near = if same { 1.0 } else { self.metric.alike(&w.point, &x.point) };
+        let family = is(same || w.marks.family == x.marks.family);
+        let (model, stack) = (is(same || w.marks.model == x.marks.model), is(w.marks.stack == x.marks.stack));
+        let batch = match family {
+            0.0 => 0.0,
+            _ if same => 1.0,
+            _ => alike_in_batch(&w.point, &x.point),
+        };
+        let line = self.metric.product(&w.point, &x.point);
+        let close = near * near * near * near;
+        let kinds = self.kinds.between(one.kind, two.kind);
+        let (e, rho, sigma, maker) = (is(kinds.same), kinds.near, kinds.product, is(kinds.maker));
+        let unknown = is(same && w.features.is_none());
+        let limits = e * is(same) * kinds.limits;
+        let level = [1.0, near, family, batch, model, stack, stack * near, is(same), line, maker, maker * stack];
+        let rest = [
+            e,
+            e * near,
+            e * family,
+            e * batch,
+            e * model,
+            e * stack,
+            e * line,
+            rho,
+            rho * near,
+            rho * family,
+            rho * batch,
+            sigma,
+            sigma * near,
+            sigma * family,
+            sigma * line,
+            one.tilt * two.tilt,
+            limits,
+            unknown,
+            close,
+            e * close,
+        ];
+        out[..level.len()].copy_from_slice(&level);
+        out[level.len()..].copy_from_slice(&rest);
+    }
+
+    fn group(&self, _: &AloneCell) -> usize {
+        0
+    }
+
+    fn noise(&self, cell: &AloneCell) -> f64 {
+        cell.noise
+    }
+}
+
+/// What is believed of rates alone.
+pub(super) struct Alone {
+    terms: AloneTerms,
+    variances: Arc<Variances>,
+    /// By whether a relative and whether it itself was measured.
+    factors: [[f64; 2]; 2],
+    posterior: Posterior<AloneCell>,
+    /// Place in the posterior by (workload, kind).
+    places: BTreeMap<(usize, usize), usize>,
+    /// Whether cells of the catalog were left out.
+    thinned: bool,
+    /// Kinds over which μ is taken: those of the beginning, so that one more changes nothing.
+    base: usize,
+    /// Measured workloads by family.
+    families: BTreeMap<u64, Vec<usize>>,
+    told: Mutex<BTreeMap<usize, Arc<[Prediction]>>>,
+}
+
+impl Clone for Alone {
+    fn clone(&self) -> Self {
+        let told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        Self {
+            terms: self.terms.clone(),
+            variances: Arc::clone(&self.variances),
+            factors: self.factors,
+            posterior: self.posterior.clone(),
+            places: self.places.clone(),
+            thinned: self.thinned,
+            base: self.base,
+            families: self.families.clone(),
+            told: Mutex::new(told),
+        }
+    }
+}
+
+impl Alone {
+    pub(super) fn new(evidence: &Evidence, seed: u64) -> Self {
+        let base = evidence.kinds().len();
+        let metric = Metric::new(&evidence.workloads().iter().map(|w| &w.point).collect::<Vec<_>>());
+        let terms = AloneTerms { kinds: KindTable::new(evidence.kinds()), metric };
+        let mut drawn: Vec<usize> = (0..evidence.workloads().len()).collect();
+        Rng::new(seed, "alone").shuffle(&mut drawn);
+        let cells = drawn.iter().flat_map(|&t| cells_of(evidence, t, base));
+        let (all, y): (Vec<AloneCell>, Vec<f64>) = cells.unzip();
+        let some = |most: usize| all.len().min(most);
+        let start = Variances::new(&START, NOISE, 1, false);
+        let fitted = some(MOST_FITTED);
+        let variances =
+            if fitted >= LEAST_FITTED { fit(&terms, evidence, &all[..fitted], &y[..fitted], &start) } else { start };
+        let mut kernel = Kernel::new(&terms, evidence, &variances);
+        let kept = some(MOST);
+        let posterior = Posterior::new(&mut kernel, &all[..kept], &y[..kept]);
+        let n = some(MOST_CALIBRATED);
+        let factors = calibrated(evidence, &mut kernel, &all[..n], &y[..n]);
+        let places = all[..kept].iter().enumerate().map(|(at, c)| ((c.workload, c.kind), at)).collect();
+        let mut families: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for t in drawn.iter().copied().filter(|&t| cells_of(evidence, t, base).next().is_some()) {
+            families.entry(evidence.workloads()[t].marks.family).or_default().push(t);
+        }
+        let (thinned, variances) = (kept < all.len(), Arc::new(variances));
+        Self { terms, variances, factors, posterior, places, thinned, base, families, told: Mutex::default() }
+    }
+
+    /// What is believed of a workload on every kind.
+    pub(super) fn row(&self, evidence: &Evidence, workload: usize) -> Arc<[Prediction]> {
+        let lock = || self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(row) = lock().get(&workload) {
+            return Arc::clone(row);
+        }
+        let row: Arc<[Prediction]> = self.predict(evidence, workload).into();
+        lock().insert(workload, Arc::clone(&row));
+        row
+    }
+
+    fn predict(&self, evidence: &Evidence, workload: usize) -> Vec<Prediction> {
+        let mut kernel = Kernel::new(&self.terms, evidence, &self.variances);
+        let mut with = None;
+        for (cell, y) in self.brought(evidence, workload) {
+            with.get_or_insert_with(|| self.posterior.clone()).append(&mut kernel, cell, y);
+        }
+        let posterior = with.as_ref().unwrap_or(&self.posterior);
+        let own = posterior.cells().iter().any(|c| c.workload == workload);
+        let marks = evidence.workloads()[workload].marks;
+        let kin =
+            |c: &AloneCell| c.workload != workload && evidence.workloads()[c.workload].marks.family == marks.family;
+        let related = posterior.cells().iter().any(kin);
+        let factor = self.factors[usize::from(related)][usize::from(own)];
+        let mut v = Vec::new();
+        let mut told: Vec<(f64, f64)> = Vec::new();
+        for kind in 0..evidence.kinds().len() {
+            let asked = AloneCell { workload, kind, tilt: tilt(evidence, workload, kind, self.base), noise: 0.0 };
+            v.clear();
+            posterior.solve(&mut kernel, &asked, &mut v);
+            let (mean, explained) = posterior.answer(&v);
+            let variance = kernel.between(&asked, &asked) + kernel.noise(&asked) - explained;
+            told.push((
+                prior_mean(evidence, workload, kind, self.base) + mean,
+                variance.max(MEASUREMENT_ERROR.powi(2)),
+            ));
+        }
+        let level = told.iter().map(|(_, v)| *v).fold(MOST_SHADED, f64::min);
+        let shade = SHADE * level;
+        // Intervals were measured on kinds that are known: they say nothing about one that is not.
+        let known = |kind: usize| posterior.cells().iter().any(|c| self.terms.kinds.between(c.kind, kind).same);
+        let factor = |kind: usize| if known(kind) { factor } else { factor.max(1.0) };
+        let told = told.into_iter().enumerate();
+        told.map(|(kind, (ln, v))| Prediction::new(ln - shade, v.sqrt() * factor(kind), own)).collect()
+    }
+
+    /// Cells that the posterior lacks: those of a workload, and of its nearest relatives.
+    fn brought(&self, evidence: &Evidence, workload: usize) -> Vec<(AloneCell, f64)> {
+        if !self.thinned {
+            return Vec::new();
+        }
+        let marks = &evidence.workloads()[workload].marks;
+        let point = &evidence.workloads()[workload].point;
+        let family = self.families.get(&marks.family).into_iter().flatten().copied().filter(|&t| t != workload);
+        let closeness = |t: usize| {
+            let other = &evidence.workloads()[t];
+            let same = f64::from(u8::from(other.marks.model == marks.model));
+            let stack = f64::from(u8::from(other.marks.stack == marks.stack));
+            2.0 * same + stack + self.terms.metric.alike(point, &other.point)
+        };
+        let mut kin: Vec<(f64, usize)> = family.map(|t| (closeness(t), t)).collect();
+        kin.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let open = |c: &(AloneCell, f64)| !self.places.contains_key(&(c.0.workload, c.0.kind));
+        let own = cells_of(evidence, workload, self.base).filter(open);
+        let others = kin.iter().flat_map(|&(_, t)| cells_of(evidence, t, self.base)).filter(open).take(RELATIVES);
+        own.chain(others).collect()
+    }
+
+    /// Something was measured of a workload on a kind.
+    pub(super) fn learn(&mut self, evidence: &Evidence, workload: usize, kind: usize) {
+        let seen = cells_of(evidence, workload, self.base).find(|(c, _)| c.kind == kind);
+        let Some((cell, y)) = seen else { return };
+        match self.places.get(&(workload, kind)) {
+            Some(&at) => self.posterior.correct(at, y),
+            None if self.posterior.len() < MOST_LATER => {
+                self.places.insert((workload, kind), self.posterior.len());
+                let mut kernel = Kernel::new(&self.terms, evidence, &self.variances);
+                self.posterior.append(&mut kernel, cell, y);
+            }
+            None => self.thinned = true,
+        }
+        let family = self.families.entry(evidence.workloads()[workload].marks.family).or_default();
+        if !family.contains(&workload) {
+            family.push(workload);
+        }
+        self.told = Mutex::default();
+    }
+
+    pub(super) fn add_kind(&mut self, evidence: &Evidence, measured: bool) {
+        let kinds = evidence.kinds().len();
+        self.base = self.base.max(1);
+        self.terms.kinds = KindTable::new(evidence.kinds());
+        self.told = Mutex::default();
+        if measured {
+            for workload in 0..evidence.workloads().len() {
+                self.learn(evidence, workload, kinds - 1);
+            }
+        }
+    }
+
+    /// A workload can be asked about from now on, or is known better.
+    pub(super) fn add_workload(&mut self, evidence: &Evidence, workload: usize) {
+        for kind in 0..evidence.kinds().len() {
+            if !self.places.contains_key(&(workload, kind)) {
+                self.learn(evidence, workload, kind);
+            }
+        }
+        self.told.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&workload);
+    }
+}
+
+/// ln steps/s before anything was measured: the model's level of a workload, and the profile over kinds of the library's median workload with a
+/// part of what the model says is special to this one. (Of a kind that nobody measured, the median's profile is nearer than the workload's own: 12
+/// against 26 % from an RTX 3090 to a 4090 and back.) The level is over the first `base` kinds.
+fn prior_mean(evidence: &Evidence, workload: usize, kind: usize, base: usize) -> f64 {
+    let limit = power_limit::ln_speed(evidence, workload, kind);
+    let median = evidence.modelled_median(kind);
+    median + OWN_PROFILE * tilt(evidence, workload, kind, base) + level(evidence, workload, base) + limit
+}
+
+/// How far above the library's median the model sees a workload, over the first `base` kinds.
+fn level(evidence: &Evidence, workload: usize, base: usize) -> f64 {
+    let above = |a: usize| Some(perf_model::alone_as_sold(evidence, workload, a)? - evidence.modelled_median(a));
+    crate::residual::moments((0..base).filter_map(above)).map_or(0.0, |(mean, _)| mean)
+}
+
+/// μ: how far above the median's profile the model sees a workload on a kind.
+fn tilt(evidence: &Evidence, workload: usize, kind: usize, base: usize) -> f64 {
+    let own = perf_model::alone_as_sold(evidence, workload, kind);
+    own.map_or(0.0, |own| own - evidence.modelled_median(kind) - level(evidence, workload, base))
+}
+
+fn cells_of(evidence: &Evidence, workload: usize, base: usize) -> impl Iterator<Item = (AloneCell, f64)> {
+    (0..evidence.kinds().len()).filter_map(move |kind| {
+        let rate = evidence.own_rate(workload, kind)?;
+        let y = rate.ln - prior_mean(evidence, workload, kind, base);
+        let noise = (rate.variance - MEASUREMENT_ERROR * MEASUREMENT_ERROR).max(0.0);
+        let cell = AloneCell { workload, kind, tilt: tilt(evidence, workload, kind, base), noise };
+        y.is_finite().then_some((cell, y))
+    })
+}
+
+/// Factors of intervals: each workload hidden in turn, with its family and without, before and after one of its cells was seen.
+fn calibrated(
+    evidence: &Evidence,
+    kernel: &mut Kernel<'_, AloneTerms>,
+    cells: &[AloneCell],
+    y: &[f64],
+) -> [[f64; 2]; 2] {
+    if cells.len() < LEAST_FITTED {
+        return [[1.0; 2]; 2];
+    }
+    let whole = Inverse::new(covariance_of(kernel, cells), y);
+    let family = |c: &AloneCell| evidence.workloads()[c.workload].marks.family;
+    let mut told: [[Vec<(f64, f64)>; 2]; 2] = Default::default();
+    let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (at, cell) in cells.iter().enumerate() {
+        groups.entry(family(cell)).or_default().push(at);
+    }
+    for block in groups.values() {
+        let mut members: Vec<usize> = block.iter().map(|&at| cells[at].workload).collect();
+        members.sort_unstable();
+        members.dedup();
+        let hidden = Hidden::new(&whole, block);
+        let mut score = |hidden: &Hidden, block: &[usize], workload: usize, related: usize| {
+            let own: Vec<usize> = (0..block.len()).filter(|&i| cells[block[i]].workload == workload).collect();
+            let untold = hidden.given(&[], own.iter().copied());
+            let level = untold.iter().map(|(_, sd)| sd * sd).fold(MOST_SHADED, f64::min);
+            told[related][0].extend(untold.iter().map(|(error, sd)| (error + SHADE * level, *sd)));
+            for &seen in own.iter().take(2).filter(|_| own.len() > 1) {
+                let rest = own.iter().copied().filter(|&i| i != seen);
+                told[related][1].extend(hidden.given(&[seen], rest));
+            }
+        };
+        for &workload in &members {
+            score(&hidden, block, workload, 0);
+            if members.len() > 1 {
+                let own: Vec<usize> = block.iter().copied().filter(|&at| cells[at].workload == workload).collect();
+                score(&Hidden::new(&whole, &own), &own, workload, 1);
+            }
+        }
+    }
+    [0, 1].map(|related| [0, 1].map(|seen| factor(&told[related][seen], LEVELS[related])))
+}

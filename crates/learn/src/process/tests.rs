@@ -1,0 +1,167 @@
+//! What a process over cells promises.
+
+use crate::Catalog;
+use crate::cells;
+use crate::table::{Setting, Subject, find_estimator};
+use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery};
+use arles_core::{Kind, KindId, Library, Spread, Time, WorkloadId};
+
+/// Rates of two kinds that differ by 1.4, more for what does more arithmetic; with holes.
+fn table(second: bool) -> (Catalog, Vec<Kind>) {
+    let mut text = "workload,family,batch,params,flops_per_step,kind,rate_steps_per_second\n".to_owned();
+    for i in 0..24 {
+        let flops = 1e12 * f64::from(1 << (i % 8));
+        let known = if i % 3 == 0 { String::new() } else { format!("{flops}") };
+        let rate = 2e13 / flops * (1.0 + 0.05 * f64::from(i % 5));
+        text += &format!("w{i},f{},32,{},{known},rtx3090,{rate}\n", i / 4, 1e6 * f64::from(i + 1));
+        if second {
+            let faster = rate * (1.4 + 0.02 * f64::from(i % 8));
+            text += &format!("w{i},f{},32,,,rtx4090,{faster}\n", i / 4);
+        }
+    }
+    let read = cells::read(&text, "made.csv", Library::builtin()).unwrap();
+    let mut kinds = read.kinds;
+    if !second {
+        kinds.push(Library::builtin().kind("rtx4090").unwrap().clone());
+    }
+    (read.catalog, kinds)
+}
+
+fn made(name: &str, catalog: &Catalog, kinds: &[Kind], subjects: &[&str]) -> Box<dyn Estimator> {
+    let workloads: Vec<Subject> =
+        subjects.iter().map(|name| Subject { name: (*name).into(), features: None }).collect();
+    let setting = Setting { kinds, workloads: &workloads, catalog, seed: 1, progress: &|_| {} };
+    (find_estimator(name).unwrap().make)(&setting).unwrap()
+}
+
+fn alone(estimator: &dyn Estimator, workload: u32) -> Vec<Estimate> {
+    let ask = RateQuery { workload: WorkloadId(workload), gang: 1, partner: None };
+    estimator.estimate(&ask).cells.into_iter().flatten().collect()
+}
+
+fn seen(workload: u32, partner: Option<u32>, kind: u16, rate: f64) -> Observation {
+    let ask = RateQuery { workload: WorkloadId(workload), gang: 1, partner: partner.map(WorkloadId) };
+    let (kind, at) = (KindId(kind), Time::from_seconds(60.0));
+    Observation { ask, kind, spread: Spread::Packed, rate, watts: 0.0, at, job: None }
+}
+
+#[test]
+fn a_kind_that_nobody_measured_keeps_the_models_ratio() {
+    let (catalog, kinds) = table(false);
+    for name in ["process", "learned", "nearest", "mean"] {
+        let estimator = made(name, &catalog, &kinds, &["w1", "w6"]);
+        for workload in 0..2 {
+            let row = alone(estimator.as_ref(), workload);
+            let ratio = row[1].rate / row[0].rate;
+            assert!((1.05..2.4).contains(&ratio), "{name}: {ratio}");
+            assert!(row[1].standard_error > row[0].standard_error, "{name}");
+        }
+    }
+}
+
+#[test]
+fn nothing_known_is_answered_by_everybody() {
+    let (catalog, kinds) = table(true);
+    for name in ["process", "learned", "nearest", "mean", "completion", "model"] {
+        let estimator = made(name, &catalog, &kinds, &["unheard-of", "another"]);
+        let row = alone(estimator.as_ref(), 0);
+        assert_eq!(row.len(), 2, "{name}");
+        assert!(row.iter().all(|e| e.rate > 0.0 && e.rate.is_finite() && e.standard_error > 0.3), "{name}: {row:?}");
+        let pair = RateQuery { workload: WorkloadId(0), gang: 1, partner: Some(WorkloadId(1)) };
+        assert!(estimator.estimate(&pair).cells.iter().all(Option::is_some), "{name}");
+    }
+}
+
+#[test]
+fn another_maker_is_hardly_known() {
+    let (catalog, mut kinds) = table(true);
+    kinds.push(Library::builtin().kind("mi250").unwrap().clone());
+    let row = alone(made("process", &catalog, &kinds, &["w1"]).as_ref(), 0);
+    assert!(row[2].standard_error > 0.8, "{row:?}");
+}
+
+#[test]
+fn the_order_of_observations_does_not_matter_and_each_makes_surer() {
+    let (catalog, kinds) = table(true);
+    let names = ["new", "w1", "w2", "w3"];
+    let told = [
+        seen(0, None, 0, 4.0),
+        seen(0, Some(1), 0, 2.5),
+        seen(1, Some(0), 0, 5.0),
+        seen(2, Some(3), 1, 4.0),
+        seen(3, Some(2), 1, 2.0),
+        seen(0, None, 1, 5.5),
+    ];
+    let after = |order: &[usize]| {
+        let mut estimator = made("process", &catalog, &kinds, &names);
+        let mut sure = f64::INFINITY;
+        for &at in order {
+            estimator.observe(&told[at]);
+            let now = alone(estimator.as_ref(), 0).iter().map(|e| e.standard_error).sum::<f64>();
+            assert!(now <= sure + 1e-9 || at > 0, "{now} after {sure}");
+            sure = now;
+        }
+        let pair = RateQuery { workload: WorkloadId(0), gang: 1, partner: Some(WorkloadId(3)) };
+        let mut cells = alone(estimator.as_ref(), 0);
+        cells.extend(estimator.estimate(&pair).cells.into_iter().flatten());
+        cells.iter().flat_map(|e| [e.rate.ln(), e.standard_error]).collect::<Vec<f64>>()
+    };
+    let (one, two) = (after(&[0, 1, 2, 3, 4, 5]), after(&[5, 4, 3, 0, 2, 1]));
+    for (a, b) in one.iter().zip(&two) {
+        assert!((a - b).abs() < 1e-6, "{one:?} {two:?}");
+    }
+}
+
+#[test]
+fn features_with_holes_always_give_a_covariance() {
+    use super::gaussian::Inverse;
+    use crate::rng::Rng;
+    use crate::traits::{Metric, Traits};
+    for missing in [0.0, 0.1, 0.5, 1.0] {
+        let mut random = Rng::new(7, "holes");
+        let mut part = |most: f64| (random.uniform() >= missing).then(|| random.uniform() * most + 1e-3);
+        let points: Vec<_> = (0..120)
+            .map(|_| {
+                Traits {
+                    params: part(1e9),
+                    batch: part(512.0),
+                    flops_per_step: part(1e12),
+                    gpu_utilisation: part(0.9),
+                    ..Traits::default()
+                }
+                .point()
+            })
+            .collect();
+        let metric = Metric::new(&points.iter().collect::<Vec<_>>());
+        let n = points.len();
+        let mut all = vec![0.0; n * n];
+        for i in 0..n {
+            for j in 0..n {
+                all[i * n + j] = if i == j { 1.0 + 1e-4 } else { metric.alike(&points[i], &points[j]) };
+            }
+        }
+        assert!(!Inverse::new(all, &vec![1.0; n]).broken, "{missing}");
+    }
+}
+
+#[test]
+fn hiding_a_block_in_closed_form_is_really_leaving_it_out() {
+    use super::calibrate::Hidden;
+    use super::gaussian::Inverse;
+    let n = 12;
+    let covariance = |i: usize, j: usize| {
+        let gap = (i as f64 - j as f64) / 3.0;
+        (-0.5 * gap * gap).exp() + if i == j { 0.1 } else { 0.0 }
+    };
+    let matrix =
+        |of: &[usize]| of.iter().flat_map(|&i| of.iter().map(move |&j| covariance(i, j))).collect::<Vec<f64>>();
+    let y: Vec<f64> = (0..n).map(|i| (i as f64).sin()).collect();
+    let (all, block): (Vec<usize>, Vec<usize>) = ((0..n).collect(), vec![4, 5, 6]);
+    let hidden = Hidden::new(&Inverse::new(matrix(&all), &y), &block);
+    let rest: Vec<usize> = all.iter().copied().filter(|i| !block.contains(i)).collect();
+    let known = Inverse::new(matrix(&rest), &rest.iter().map(|&i| y[i]).collect::<Vec<f64>>());
+    for (at, (error, _)) in hidden.given(&[], 0..3).into_iter().enumerate() {
+        let said: f64 = rest.iter().zip(&known.alpha).map(|(&j, a)| covariance(block[at], j) * a).sum();
+        assert!((y[block[at]] - said - error).abs() < 1e-6);
+    }
+}

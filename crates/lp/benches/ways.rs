@@ -1,0 +1,139 @@
+//! Units in several ways: time, iterations and gap of the market with a limit, of floors, of floors without envy and of thrift alone, by size;
+//! beside the general solver on the floors' program, in the same run.
+//!
+//! `cargo bench -p arles-lp --bench ways` for all of it, `-- 1000` for up to 1,000 users. Times are of one run each, one after the other.
+
+use arles_lp::families::{Family, Instance, Recipe};
+use arles_lp::ways::{Envious, Limit, Ways, equal_incomes, least_draw, least_draw_without_envy, thrift};
+use arles_lp::{Budget, Clarabel, Model, Solver};
+use std::time::Instant;
+
+const SIZES: [(usize, usize); 6] = [(50, 5), (100, 5), (200, 5), (1_000, 3), (1_000, 10), (10_000, 10)];
+/// Ways of each resource: what is left of the draw.
+const MODES: [f64; 4] = [1.0, 0.75, 0.6, 0.45];
+const EPSILON: f64 = 0.05;
+/// Beyond this the general solver takes minutes.
+const GENERAL: usize = 1_000;
+/// Beyond this many users nobody waits for the last row.
+const ENVY: usize = 200;
+const PIVOTS: Budget = Budget::iterations(60_000);
+
+fn main() {
+    let most = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(usize::MAX);
+    println!(
+        "     n   k  modes | market, 70 %  its      gap | floors, 5 %  its      gap  saves | Clarabel  ratio | thrift  saves | no envy  saves"
+    );
+    for (n, k) in SIZES.into_iter().filter(|size| size.0 <= most) {
+        row(n, k);
+    }
+}
+
+struct Sample {
+    w: Vec<f64>,
+    draw: Vec<f64>,
+    resource: Vec<usize>,
+    weight: Vec<f64>,
+    caps: Vec<f64>,
+    capacity: Vec<f64>,
+}
+
+impl Sample {
+    /// Rates rise with draw to a power between 0.2 and 0.8, another for every user and resource.
+    fn new(n: usize, k: usize) -> Self {
+        let recipe =
+            Recipe { family: Family::Mixed, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
+        let instance = Instance::new(&recipe);
+        let (mut w, mut draw) = (Vec::new(), Vec::new());
+        for (at, rate) in instance.w.iter().enumerate() {
+            let (l, j) = (at / k, at % k);
+            let bend = 0.2 + 0.6 * ((l * 7919 + j * 104_729) % 1000) as f64 / 1000.0;
+            let watts = (150.0 + 60.0 * j as f64) * (0.6 + 0.4 * ((l * 31 + j) % 97) as f64 / 97.0);
+            for part in MODES {
+                w.push(rate * part.powf(bend));
+                draw.push(watts * part);
+            }
+        }
+        let resource = (0..k * MODES.len()).map(|a| a / MODES.len()).collect();
+        let weight = (0..n).map(|l| 1.0 + (l * 7 % 4) as f64).collect();
+        Self { w, draw, resource, weight, caps: vec![f64::INFINITY; n], capacity: instance.capacity }
+    }
+
+    fn ways(&self) -> Ways<'_> {
+        let Self { w, draw, resource, weight, caps, capacity } = self;
+        Ways { w, draw, resource, weight, caps, capacity }
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let from = Instant::now();
+    let done = work();
+    (done, from.elapsed().as_secs_f64())
+}
+
+fn row(n: usize, k: usize) {
+    let sample = Sample::new(n, k);
+    let problem = sample.ways();
+    let ways = problem.ways();
+    // The division to start from: the market in everybody's best ways.
+    let best: Vec<f64> = (0..n).flat_map(|l| problem.best_rates(l)).collect();
+    let full: Vec<f64> = sample.draw.chunks(MODES.len()).map(|p| p[0]).collect();
+    let each: Vec<usize> = (0..k).collect();
+    let plain = Ways { w: &best, draw: &full, resource: &each, ..problem };
+    let fair = equal_incomes(&plain, &[], Budget::default()).expect("a sound problem");
+    let drawn: f64 = fair.x.iter().zip(&full).map(|(x, p)| x * p).sum();
+    let utility = |l: usize| (0..k).map(|j| best[l * k + j] * fair.x[l * k + j]).sum::<f64>();
+    let floors: Vec<f64> = (0..n).map(|l| (1.0 - EPSILON) * utility(l)).collect();
+    let limits = [Limit { most: 0.7 * drawn, resources: each.clone() }];
+    let (market, market_s) = timed(|| equal_incomes(&problem, &limits, Budget::default()).expect("sound"));
+    let (floor, floor_s) = timed(|| least_draw(&problem, &[], &floors, Budget::default()).expect("sound"));
+    let (known, thrift_s) =
+        timed(|| (0..n).flat_map(|l| thrift(&problem, l, &fair.x[l * k..][..k], floors[l])).collect::<Vec<f64>>());
+    let saves = |draw: f64| 100.0 * (1.0 - draw / drawn);
+    let thrifty: f64 = known.iter().zip(&sample.draw).map(|(x, p)| x * p).sum();
+    print!(
+        "{n:>6} {k:>3} {:>6} | {market_s:>9.4} s {:>7} {:>8.0e}",
+        MODES.len(),
+        market.iterations,
+        market.welfare.width()
+    );
+    print!(" | {floor_s:>8.4} s {:>5} {:>8.0e} {:>5.1}%", floor.iterations, floor.bound.gap(), saves(floor.draw));
+    if n <= GENERAL {
+        let (found, seconds) = timed(|| general(&problem, &floors));
+        assert!((found - floor.draw).abs() <= 1e-4 * found, "{found} against {}", floor.draw);
+        print!(" | {seconds:>6.2} s {:>5.0}x", seconds / floor_s);
+    } else {
+        print!(" |        -      -");
+    }
+    print!(" | {:>5.1} ms {:>4.1}%", 1e3 * thrift_s, saves(thrifty));
+    if n <= ENVY {
+        let asked = Envious { floors: &floors, part: 1.0 - EPSILON, rents: &[], together: &[], known: &known };
+        let (envy, seconds) = timed(|| least_draw_without_envy(&problem, &asked, PIVOTS));
+        match envy {
+            Some(envy) => println!(" | {seconds:>5.2} s {:>4.1}%", saves(envy.draw)),
+            None => println!(" | {seconds:>5.2} s     -"),
+        }
+    } else {
+        println!(" |       -     -");
+    }
+    assert_eq!(known.len(), n * ways);
+}
+
+/// The floors' program, for the general solver.
+fn general(problem: &Ways<'_>, floors: &[f64]) -> f64 {
+    let mut model = Model::minimise();
+    let unit = problem.draw.iter().copied().fold(0.0, f64::max);
+    let mut resources = vec![Vec::new(); problem.capacity.len()];
+    for (l, &floor) in floors.iter().enumerate() {
+        let mut own = Vec::with_capacity(problem.ways());
+        for (_, j, w, p) in problem.useful(l) {
+            let column = model.add_column(0.0, f64::INFINITY, p / unit).expect("finite");
+            own.push((column, w));
+            resources[j].push((column, 1.0));
+        }
+        model.add_row(floor, f64::INFINITY, &own).expect("finite");
+    }
+    for (terms, &m) in resources.iter().zip(problem.capacity) {
+        model.add_row(f64::NEG_INFINITY, m, terms).expect("finite");
+    }
+    Clarabel.solve(&model, Budget::default()).objective * unit
+}

@@ -1,0 +1,51 @@
+//! A symmetric system of any small size, scaled to a unit diagonal: prices may lie many decades apart.
+
+/// A pivot below this has nothing but rounding in it.
+const LEAST_PIVOT: f64 = 1e-15;
+
+/// `N = D L Lᵀ D`.
+pub(super) struct Cholesky {
+    size: usize,
+    l: Vec<f64>,
+    d: Vec<f64>,
+}
+
+impl Cholesky {
+    /// Factors the lower half of `n`, row by row; nothing if it is not a number. Directions without curvature are left alone.
+    pub(super) fn new(size: usize, n: &[f64]) -> Option<Self> {
+        let d: Vec<f64> = (0..size).map(|j| n[j * size + j].sqrt()).collect();
+        if !d.iter().all(|d| *d > 0.0 && d.is_finite()) {
+            return None;
+        }
+        let mut l = vec![0.0; size * size];
+        for j in 0..size {
+            for i in 0..=j {
+                let (done, rest) = l.split_at_mut(j * size);
+                let row_i = if i == j { &rest[..i] } else { &done[i * size..][..i] };
+                let sum: f64 =
+                    n[j * size + i] / (d[j] * d[i]) - rest[..i].iter().zip(row_i).map(|(a, b)| a * b).sum::<f64>();
+                rest[i] = match i == j {
+                    false => sum / done[i * size + i],
+                    true if sum > LEAST_PIVOT => sum.sqrt(),
+                    true => f64::INFINITY,
+                };
+            }
+        }
+        Some(Self { size, l, d })
+    }
+
+    /// `N⁻¹ a`
+    pub(super) fn solve(&self, mut a: Vec<f64>) -> Vec<f64> {
+        let Self { size, l, d } = self;
+        for j in 0..*size {
+            let before: f64 = l[j * size..][..j].iter().zip(&a).map(|(l, a)| l * a).sum();
+            a[j] = (a[j] / d[j] - before) / l[j * size + j];
+        }
+        for j in (0..*size).rev() {
+            let after: f64 = (j + 1..*size).map(|i| l[i * size + j] * a[i]).sum();
+            a[j] = (a[j] - after) / l[j * size + j];
+        }
+        a.iter_mut().zip(d).for_each(|(a, d)| *a /= d);
+        a
+    }
+}

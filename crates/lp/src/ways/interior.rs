@@ -1,0 +1,673 @@
+//! The interior point behind both programs over ways: `O(n (A + g²))` per iteration for `n` users, `A` ways and `g` goods.
+//!
+//! # The programs, their pairs, their path
+//!
+//! Goods are the resources and the limits; `G_a` is what way `a` takes of each: one unit of its resource, and its draw of every limit above that. With
+//! slacks `v` of the floors, `c` of the caps and `s` of the goods:
+//!
+//! ```text
+//! minimise Σ κ x   (or maximise Σ π log v, with f = 0)      pairs, with products to become
+//! w_l·x_l − v_l = f_l              λ_l                      (x, r)  0       r_la = κ_la + G_la·q + μ_l − λ_l w_la
+//! Σ_a x_la + c_l = d_l             μ_l                      (c, μ)  0       (s, q)  0
+//! Σ_la G_la x_la + s = m           q                        (v, λ)  0, or π_l
+//! ```
+//!
+//! So the market is the floors' program without floors whose last pair is to have the product `π` instead of 0. Products of user `l` go to 0 in
+//! proportion to its `weight`, those of goods in proportion to the sum of weights. The start is feasible on the dual side and stays so; the primal rows are
+//! asked of the new values, so whatever is missing shrinks with every step.
+//!
+//! # One Newton step
+//!
+//! A pair with target ξ moves by `dx = ξ/r − x − θ dr`, `θ = x/r` (the corrector takes `dx·dr` of the predictor off ξ). A user's cap is a good of its own,
+//! of price `μ`; with it among the goods, `V = Σ θw² + θ_v`, `ψ = Σ θ w G`, `a = f + ξ_v/λ − Σ w ξ/r`:
+//!
+//! ```text
+//! dλ = (a + ψ·dq)/V         N dq = A        N = Σ_l (Σ_a θ G Gᵀ − ψψᵀ/V) + diag(s/q)        A = Σ_l (Σ_a G ξ/r + ψ a/V) + ξ_s/q − m
+//! ```
+//!
+//! Near the optimum most users use one way `b` only, `θ_b` is many decades above everything else, and what is left of that difference is lost. With
+//! `h_a = G_a − (w_a/w_b) G_b`, which has a handful of entries and is 0 for `b`, and `ψ' = Σ θ w h`, `S = Σ θw²`, the same is
+//!
+//! ```text
+//! Σ_a θ h hᵀ − ψ'ψ'ᵀ/V + (θ_v/V) ((ψ' G_bᵀ + G_b ψ'ᵀ)/w_b + G_b G_bᵀ S/w_b²)
+//! ```
+//!
+//! in which nothing large is subtracted. For the same reason `b`'s own step comes from the user's row, not from `θ_b dr`.
+
+use super::cholesky::Cholesky;
+use super::{Limit, Ways};
+
+/// The largest fraction of the step to the boundary that is taken, for the market and for floors.
+const SHARES: [f64; 2] = [0.995, 0.9];
+/// For floors the corrector aims at this fraction of the gap, or less.
+const BOLD: f64 = 0.3;
+/// A shorter step is a stall.
+const LEAST_STEP: f64 = 1e-8;
+/// A corrector with a shorter step is computed again, without the second-order term...
+const SHORT: f64 = 0.1;
+/// ...aimed at this fraction of the gap: a centring step.
+const HUMBLE: f64 = 0.5;
+/// In the market a product `v λ` stays within this factor of its π.
+const NEAR: f64 = 4.0;
+/// Relative to what a row asks for: less may be missing at the end.
+const MISSING: f64 = 1e-10;
+
+/// What is asked of users.
+#[derive(Clone, Copy)]
+pub(super) enum Aim<'a> {
+    /// Largest `Σ π log u`.
+    Market,
+    /// Least draw with these utilities.
+    Floors(&'a [f64]),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct User {
+    weight: f64,
+    floor: f64,
+    /// d, infinite for none.
+    cap: f64,
+    /// What rates were divided by.
+    unit: f64,
+    v: f64,
+    lambda: f64,
+    c: f64,
+    mu: f64,
+    dv: f64,
+    d_lambda: f64,
+    dc: f64,
+    d_mu: f64,
+    /// θ_v, 1/V, and a.
+    theta_v: f64,
+    inverse_big_v: f64,
+    a: f64,
+    /// N and A of its own good, the cap.
+    n_cap: f64,
+    a_cap: f64,
+    /// The way with the largest θw².
+    pivot: usize,
+}
+
+/// One way of one user. Absent where w = 0.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    w: f64,
+    p: f64,
+    cost: f64,
+    x: f64,
+    r: f64,
+    dx: f64,
+    dr: f64,
+    theta: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Good {
+    most: f64,
+    s: f64,
+    q: f64,
+    ds: f64,
+    dq: f64,
+}
+
+/// What a step aims at: products of `tau` times their weights, and whether the predictor's bend is taken off.
+#[derive(Clone, Copy)]
+struct Target {
+    tau: f64,
+    bend: f64,
+}
+
+/// An iterate, and memory for its steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Iterate {
+    market: bool,
+    /// Ways that take part; the good of the resource of each, and the limits above it.
+    ways: Vec<usize>,
+    resource: Vec<usize>,
+    above: Vec<Vec<usize>>,
+    users: Vec<User>,
+    cells: Vec<Cell>,
+    goods: Vec<Good>,
+    /// Users × goods: N between a user's cap and the goods.
+    cap_rows: Vec<f64>,
+    /// Σ weight, and what costs were divided by.
+    total: f64,
+    cost_unit: f64,
+}
+
+/// A way's vector over the goods: its resource, its limits, and the user's cap behind the last good.
+#[derive(Clone, Copy)]
+struct Take<'a> {
+    resource: usize,
+    limits: &'a [usize],
+    p: f64,
+}
+
+impl Take<'_> {
+    fn each(&self, mut with: impl FnMut(usize, f64)) {
+        with(self.resource, 1.0);
+        self.limits.iter().for_each(|&t| with(t, self.p));
+    }
+
+    /// `G·q`
+    fn at(&self, prices: &[f64]) -> f64 {
+        prices[self.resource] + self.p * self.limits.iter().map(|&t| prices[t]).sum::<f64>()
+    }
+}
+
+impl User {
+    /// Sets every θ, `θ_v`, `1/V` and the pivot; returns S.
+    fn weigh(&mut self, cells: &mut [Cell]) -> f64 {
+        let (mut s, mut largest) = (0.0, -1.0);
+        for (a, cell) in cells.iter_mut().enumerate() {
+            cell.theta = if cell.w > 0.0 { cell.x / cell.r } else { 0.0 };
+            let size = cell.theta * cell.w * cell.w;
+            s += size;
+            if size > largest {
+                (largest, self.pivot) = (size, a);
+            }
+        }
+        self.theta_v = self.v / self.lambda;
+        self.inverse_big_v = 1.0 / (s + self.theta_v);
+        s
+    }
+}
+
+/// N as it is added up, user by user. Behind the goods comes the user's own, its cap.
+struct Normal {
+    g: usize,
+    /// The lower half, row by row.
+    n: Vec<f64>,
+    /// The row of the user's own good, and its ψ'.
+    own: Vec<f64>,
+    psi: Vec<f64>,
+    /// Scratch: a vector that is 0 almost everywhere.
+    entries: Vec<(usize, f64)>,
+}
+
+impl Normal {
+    fn new(g: usize) -> Self {
+        Self { g, n: vec![0.0; g * g], own: vec![0.0; g + 1], psi: vec![0.0; g + 1], entries: Vec::with_capacity(8) }
+    }
+
+    /// `Σ_a θ h hᵀ − ψ'ψ'ᵀ/V` of a user.
+    fn add_ways<'a>(&mut self, user: &User, cells: &[Cell], take: impl Fn(usize) -> Take<'a>) {
+        let Self { g, n, own, psi, entries } = self;
+        let (g, b, capped) = (*g, user.pivot, user.cap.is_finite());
+        own.fill(0.0);
+        psi.fill(0.0);
+        for (a, cell) in cells.iter().enumerate().filter(|(a, cell)| *a != b && cell.w > 0.0) {
+            let part = cell.w / cells[b].w;
+            entries.clear();
+            let mut add = |good: usize, value: f64| match entries.iter_mut().find(|entry| entry.0 == good) {
+                Some(entry) => entry.1 += value,
+                None => entries.push((good, value)),
+            };
+            take(a).each(&mut add);
+            take(b).each(|good, value| add(good, -part * value));
+            if capped {
+                add(g, 1.0 - part);
+            }
+            for &(i, h) in entries.iter() {
+                psi[i] += cell.theta * cell.w * h;
+                for &(j, k) in entries.iter() {
+                    match i {
+                        _ if i == g => own[j] += cell.theta * h * k,
+                        _ if j <= i => n[i * g + j] += cell.theta * h * k,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        for i in 0..g {
+            for j in 0..=i {
+                n[i * g + j] -= psi[i] * psi[j] * user.inverse_big_v;
+            }
+        }
+        (0..=g).for_each(|j| own[j] -= psi[g] * psi[j] * user.inverse_big_v);
+    }
+
+    /// The terms with `G_b`.
+    fn add_pivot(&mut self, user: &User, s: f64, w_b: f64, take: Take<'_>) {
+        let Self { g, n, own, psi, entries } = self;
+        let g = *g;
+        entries.clear();
+        take.each(|good, value| entries.push((good, value)));
+        if user.cap.is_finite() {
+            entries.push((g, 1.0));
+        }
+        let slack = user.theta_v * user.inverse_big_v;
+        let square = slack * s / (w_b * w_b);
+        let mut add = |i: usize, j: usize, value: f64| match (i.max(j), i.min(j)) {
+            (i, j) if i < g => n[i * g + j] += value,
+            (_, j) => own[j] += value,
+        };
+        for &(i, x) in entries.iter() {
+            for (j, &y) in psi.iter().enumerate().filter(|(_, y)| **y != 0.0) {
+                // Both ψ'Gᵀ and Gψ'ᵀ: an entry off the diagonal is met once from either side.
+                add(i, j, slack / w_b * x * y * if i == j { 2.0 } else { 1.0 });
+            }
+            for &(j, y) in entries.iter().filter(|entry| entry.0 <= i) {
+                add(i, j, square * x * y);
+            }
+        }
+    }
+
+    /// Takes the user's own good out.
+    fn eliminate_cap(&mut self, user: &mut User) {
+        let Self { g, n, own, .. } = self;
+        user.n_cap = own[*g] + user.c / user.mu;
+        for i in 0..*g {
+            for j in 0..=i {
+                n[i * *g + j] -= own[i] * own[j] / user.n_cap;
+            }
+        }
+    }
+}
+
+impl Iterate {
+    /// A start with every dual row kept.
+    pub(super) fn start(&mut self, problem: &Ways<'_>, limits: &[Limit], aim: Aim<'_>) {
+        *self = Self { market: matches!(aim, Aim::Market), ..Self::default() };
+        let here: Vec<usize> = (0..problem.capacity.len()).filter(|&j| problem.capacity[j] > 0.0).collect();
+        let good_of = |j: usize| here.binary_search(&j).ok();
+        self.goods.extend(here.iter().map(|&j| Good { most: problem.capacity[j], ..Good::default() }));
+        self.goods.extend(limits.iter().map(|limit| Good { most: limit.most, ..Good::default() }));
+        for (a, &j) in problem.resource.iter().enumerate() {
+            let Some(good) = good_of(j) else { continue };
+            let above = limits.iter().enumerate().filter(|(_, limit)| limit.resources.contains(&j));
+            self.ways.push(a);
+            self.resource.push(good);
+            self.above.push(above.map(|(t, _)| here.len() + t).collect());
+        }
+        let positive = problem.draw.iter().copied().filter(|p| *p > 0.0);
+        let (sum, count) = positive.fold((0.0, 0.0), |(sum, count), p| (sum + p, count + 1.0));
+        self.cost_unit = if self.market || count == 0.0 { 1.0 } else { sum / count };
+        for l in 0..problem.users() {
+            self.add_user(problem, l, aim);
+        }
+        self.total = self.users.iter().map(|user| user.weight).sum();
+        self.cap_rows = vec![0.0; self.users.len() * self.goods.len()];
+        match aim {
+            Aim::Market => {
+                self.divide();
+                self.price();
+            }
+            Aim::Floors(_) => self.centre(),
+        }
+    }
+
+    /// For floors: duals of the size of the costs, and whatever makes every product the same part of its weight. The rows do not hold yet.
+    fn centre(&mut self) {
+        let (ways, resources) = (self.ways.len(), self.resource.iter().max().map_or(0, |j| j + 1));
+        for (j, good) in self.goods.iter_mut().enumerate() {
+            good.q = if j < resources { 1.0 } else { 0.1 / self.cost_unit };
+        }
+        let prices: Vec<f64> = self.goods.iter().map(|good| good.q).collect();
+        let mut per_floor = 0.0;
+        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)) {
+            user.mu = if user.cap.is_finite() { 0.1 } else { 0.0 };
+            user.lambda = f64::INFINITY;
+            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+                let take = Take { resource: self.resource[a], limits: &self.above[a], p: cell.p };
+                cell.r = cell.cost + take.at(&prices) + user.mu;
+                user.lambda = user.lambda.min(0.5 * cell.r / cell.w);
+            }
+            for cell in cells.iter_mut().filter(|cell| cell.w > 0.0) {
+                cell.r -= user.lambda * cell.w;
+                per_floor += user.weight * cell.w / cell.r;
+            }
+        }
+        let tau = self.total / per_floor;
+        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)) {
+            cells.iter_mut().filter(|cell| cell.w > 0.0).for_each(|cell| cell.x = tau * user.weight / cell.r);
+            user.v = tau * user.weight / user.lambda;
+            user.c = if user.cap.is_finite() { tau * user.weight / user.mu } else { user.cap };
+        }
+        for good in &mut self.goods {
+            good.s = tau * self.total / good.q;
+        }
+    }
+
+    fn add_user(&mut self, problem: &Ways<'_>, l: usize, aim: Aim<'_>) {
+        let from = l * problem.ways();
+        let unit = self.ways.iter().map(|&a| problem.w[from + a]).fold(0.0, f64::max);
+        let floor = if let Aim::Floors(floors) = aim { floors[l] / unit } else { 0.0 };
+        let weight = if self.market { problem.weight[l] } else { floor };
+        self.users.push(User { weight, floor, cap: problem.caps[l], unit, ..User::default() });
+        for &a in &self.ways {
+            let (w, p) = (problem.w[from + a] / unit, problem.draw[from + a]);
+            let cost = if self.market { 0.0 } else { p / self.cost_unit };
+            self.cells.push(if w > 0.0 { Cell { w, p, cost, ..Cell::default() } } else { Cell::default() });
+        }
+    }
+
+    /// For the market: half of every resource by weight, over its ways; less where a cap or a limit wants it.
+    fn divide(&mut self) {
+        let ways = self.ways.len();
+        let mut used = vec![0.0; self.goods.len()];
+        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)) {
+            let mut choices = vec![0.0; self.goods.len()];
+            (0..ways).filter(|&a| cells[a].w > 0.0).for_each(|a| choices[self.resource[a]] += 1.0);
+            let all: f64 = choices.iter().sum();
+            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+                let good = self.resource[a];
+                let part = 0.5 * user.weight / self.total * self.goods[good].most / choices[good];
+                cell.x = part.min(0.5 * user.cap / all);
+                used[good] += cell.x;
+                self.above[a].iter().for_each(|&t| used[t] += cell.p * cell.x);
+            }
+        }
+        let over = self.goods.iter().zip(&used).map(|(good, used)| used / (0.5 * good.most)).fold(1.0, f64::max);
+        self.cells.iter_mut().for_each(|cell| cell.x /= over);
+        for (good, used) in self.goods.iter_mut().zip(used) {
+            good.s = good.most - used / over;
+        }
+        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact(ways)) {
+            let reached: f64 = cells.iter().map(|cell| cell.w * cell.x).sum();
+            user.v = reached;
+            user.c = user.cap - cells.iter().map(|cell| cell.x).sum::<f64>();
+        }
+    }
+
+    /// Duals for which every `r` is positive.
+    fn price(&mut self) {
+        let ways = self.ways.len();
+        let goods = self.goods.len();
+        for good in &mut self.goods {
+            good.q = self.total / (good.most * goods as f64);
+        }
+        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact(ways)) {
+            user.lambda = user.weight / user.v;
+            user.mu = if user.cap.is_finite() { user.weight / user.c } else { 0.0 };
+            for (a, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+                let asked = 1.5 * (user.lambda * cell.w - user.mu - cell.cost);
+                let q = &mut self.goods[self.resource[a]].q;
+                *q = q.max(asked);
+            }
+        }
+        let prices: Vec<f64> = self.goods.iter().map(|good| good.q).collect();
+        for (user, cells) in self.users.iter().zip(self.cells.chunks_exact_mut(ways)) {
+            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+                let take = Take { resource: self.resource[a], limits: &self.above[a], p: cell.p };
+                cell.r = cell.cost + take.at(&prices) + user.mu - user.lambda * cell.w;
+            }
+        }
+    }
+
+    /// Iterates until the gap is at most `tolerance`, relative to Σπ or to the draw, and no row misses anything; or nothing moves, or the iterations are
+    /// spent. Returns how many were taken.
+    pub(super) fn run(&mut self, iterations: u32, tolerance: f64) -> u32 {
+        let pairs = self.pair_weight();
+        for iteration in 0..iterations {
+            let gap = self.gap_after([0.0, 0.0]);
+            if gap <= tolerance * self.scale() && self.missing() <= MISSING {
+                return iteration;
+            }
+            let Some(system) = Cholesky::new(self.goods.len(), &self.weigh()) else { return iteration };
+            let predictor = Target { tau: 0.0, bend: 0.0 };
+            self.move_towards(&system, predictor);
+            let shrink = (self.gap_after(self.reach()) / gap).clamp(1e-3, 1.0);
+            let aim = if self.market { shrink.powi(3) } else { shrink.powi(3).min(BOLD) };
+            let corrector = Target { tau: aim * gap / pairs, bend: 1.0 };
+            let mut step = self.move_towards(&system, corrector);
+            if step[0].min(step[1]) < SHORT {
+                step = self.move_towards(&system, Target { tau: HUMBLE * gap / pairs, bend: 0.0 });
+            }
+            let longest = step[0].max(step[1]);
+            if longest.is_nan() || longest <= LEAST_STEP {
+                return iteration;
+            }
+            self.advance(step);
+        }
+        iterations
+    }
+
+    /// What the gap is measured by.
+    fn scale(&self) -> f64 {
+        if self.market { self.total } else { self.cells.iter().map(|cell| cell.cost * cell.x).sum() }
+    }
+
+    /// Finds the steps towards a target; returns how far they may be taken, primal and dual.
+    fn move_towards(&mut self, system: &Cholesky, target: Target) -> [f64; 2] {
+        let dq = system.solve(self.right(target));
+        self.steps(&dq, target);
+        let mut step = self.reach();
+        while self.market && step[0] > LEAST_STEP && self.strays(step[0]) {
+            step = step.map(|s| 0.8 * s);
+        }
+        step
+    }
+
+    /// Whether a step takes somebody's `v λ` too far from its π: the walls do not keep it, as it does not go to 0.
+    fn strays(&self, s: f64) -> bool {
+        self.users.iter().any(|user| {
+            let product = (user.v + s * user.dv) * (user.lambda + s * user.d_lambda);
+            product < user.weight / NEAR || product > user.weight * NEAR
+        })
+    }
+
+    fn pair_weight(&self) -> f64 {
+        let users = self.users.iter().zip(self.cells.chunks_exact(self.ways.len()));
+        let of_users = users.map(|(user, cells)| {
+            let pairs = cells.iter().filter(|cell| cell.w > 0.0).count()
+                + usize::from(user.cap.is_finite())
+                + usize::from(!self.market);
+            user.weight * pairs as f64
+        });
+        of_users.sum::<f64>() + self.total * self.goods.len() as f64
+    }
+
+    /// The gap after a primal and a dual step.
+    fn gap_after(&self, [s, z]: [f64; 2]) -> f64 {
+        let mut gap = 0.0;
+        for cell in &self.cells {
+            gap += (cell.x + s * cell.dx) * (cell.r + z * cell.dr);
+        }
+        for user in &self.users {
+            if user.cap.is_finite() {
+                gap += (user.c + s * user.dc) * (user.mu + z * user.d_mu);
+            }
+            if !self.market {
+                gap += (user.v + s * user.dv) * (user.lambda + z * user.d_lambda);
+            }
+        }
+        gap + self.goods.iter().map(|at| (at.s + s * at.ds) * (at.q + z * at.dq)).sum::<f64>()
+    }
+
+    /// The most that any row misses, relative to what it asks for.
+    fn missing(&self) -> f64 {
+        let ways = self.ways.len();
+        let (mut used, mut missing) = (vec![0.0; self.goods.len()], 0.0);
+        for (user, cells) in self.users.iter().zip(self.cells.chunks_exact(ways)) {
+            let (mut reached, mut held) = (0.0, 0.0);
+            for (a, cell) in cells.iter().enumerate() {
+                reached += cell.w * cell.x;
+                held += cell.x;
+                used[self.resource[a]] += cell.x;
+                self.above[a].iter().for_each(|&t| used[t] += cell.p * cell.x);
+            }
+            missing = f64::max(missing, (reached - user.v - user.floor).abs() / user.floor.max(user.v));
+            if user.cap.is_finite() {
+                missing = f64::max(missing, (held + user.c - user.cap).abs() / user.cap);
+            }
+        }
+        for (good, used) in self.goods.iter().zip(&used) {
+            missing = f64::max(missing, (used + good.s - good.most).abs() / good.most);
+        }
+        missing
+    }
+
+    /// Eliminates every user; returns N.
+    fn weigh(&mut self) -> Vec<f64> {
+        let (ways, g) = (self.ways.len(), self.goods.len());
+        let mut normal = Normal::new(g);
+        for (l, user) in self.users.iter_mut().enumerate() {
+            let cells = &mut self.cells[l * ways..][..ways];
+            let s = user.weigh(cells);
+            let take = |a: usize| Take { resource: self.resource[a], limits: &self.above[a], p: cells[a].p };
+            normal.add_ways(user, cells, take);
+            normal.add_pivot(user, s, cells[user.pivot].w, take(user.pivot));
+            if user.cap.is_finite() {
+                normal.eliminate_cap(user);
+                self.cap_rows[l * g..][..g].copy_from_slice(&normal.own[..g]);
+            }
+        }
+        for (j, good) in self.goods.iter().enumerate() {
+            normal.n[j * g + j] += good.s / good.q;
+        }
+        normal.n
+    }
+
+    /// A, for a target; leaves every user's own.
+    fn right(&mut self, target: Target) -> Vec<f64> {
+        let (ways, g) = (self.ways.len(), self.goods.len());
+        let Target { tau, bend } = target;
+        let mut right: Vec<f64> =
+            self.goods.iter().map(|at| (tau * self.total - bend * at.ds * at.dq) / at.q - at.most).collect();
+        for (l, user) in self.users.iter_mut().enumerate() {
+            let cells = &self.cells[l * ways..][..ways];
+            let product = if self.market { user.weight } else { tau * user.weight };
+            let value_v = (product - bend * user.dv * user.d_lambda) / user.lambda;
+            user.a = user.floor + value_v;
+            let value = |cell: &Cell| (tau * user.weight - bend * cell.dx * cell.dr) / cell.r;
+            for cell in cells.iter().filter(|cell| cell.w > 0.0) {
+                user.a -= cell.w * value(cell);
+            }
+            let along = user.a * user.inverse_big_v;
+            let mut cap = 0.0;
+            for (a, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+                let sum = value(cell) + cell.theta * cell.w * along;
+                right[self.resource[a]] += sum;
+                self.above[a].iter().for_each(|&t| right[t] += cell.p * sum);
+                cap += sum;
+            }
+            if user.cap.is_finite() {
+                let value_c = (tau * user.weight - bend * user.dc * user.d_mu) / user.mu;
+                user.a_cap = cap + value_c - user.cap;
+                let own = &self.cap_rows[l * g..][..g];
+                right.iter_mut().zip(own).for_each(|(right, own)| *right -= own * user.a_cap / user.n_cap);
+            }
+        }
+        right
+    }
+
+    /// All steps, given those of the prices.
+    fn steps(&mut self, dq: &[f64], target: Target) {
+        let (ways, g) = (self.ways.len(), self.goods.len());
+        let Target { tau, bend } = target;
+        for (l, user) in self.users.iter_mut().enumerate() {
+            let cells = &mut self.cells[l * ways..][..ways];
+            let capped = user.cap.is_finite();
+            let mut d_mu = 0.0;
+            if capped {
+                let own: f64 = self.cap_rows[l * g..][..g].iter().zip(dq).map(|(own, dq)| own * dq).sum();
+                d_mu = (user.a_cap - own) / user.n_cap;
+            }
+            let along = |a: usize, cell: &Cell| {
+                Take { resource: self.resource[a], limits: &self.above[a], p: cell.p }.at(dq) + d_mu
+            };
+            let psi_dq: f64 = cells.iter().enumerate().map(|(a, cell)| cell.theta * cell.w * along(a, cell)).sum();
+            let d_lambda = (user.a + psi_dq) * user.inverse_big_v;
+            let product = if self.market { user.weight } else { tau * user.weight };
+            let new_v = (product - bend * user.dv * user.d_lambda) / user.lambda - user.theta_v * d_lambda;
+            let mut rest = user.floor + new_v;
+            let mut pivot_value = 0.0;
+            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+                let value = (tau * user.weight - bend * cell.dx * cell.dr) / cell.r;
+                if a == user.pivot {
+                    pivot_value = value;
+                    continue;
+                }
+                cell.dr = along(a, cell) - cell.w * d_lambda;
+                cell.dx = value - cell.x - cell.theta * cell.dr;
+                rest -= cell.w * (cell.x + cell.dx);
+            }
+            let pivot = &mut cells[user.pivot];
+            pivot.dx = rest / pivot.w - pivot.x;
+            pivot.dr = (pivot_value - pivot.x - pivot.dx) / pivot.theta;
+            (user.dv, user.d_lambda) = (new_v - user.v, d_lambda);
+            if capped {
+                let value = (tau * user.weight - bend * user.dc * user.d_mu) / user.mu;
+                user.dc = value - user.c - user.c / user.mu * d_mu;
+                user.d_mu = d_mu;
+            }
+        }
+        for (at, &dq) in self.goods.iter_mut().zip(dq) {
+            let value = (tau * self.total - bend * at.ds * at.dq) / at.q;
+            at.ds = value - at.s - at.s / at.q * dq;
+            at.dq = dq;
+        }
+    }
+
+    /// How long the primal and the dual step may be: all of it, or most of the way to the nearest wall. In the market they must be the same.
+    fn reach(&self) -> [f64; 2] {
+        let mut walls = [0.0, 0.0];
+        // The greatest −dx/x is one over the distance of the nearest wall; few are the greatest so far, so few divide.
+        let mut ask = |side: usize, value: f64, step: f64| {
+            if -step > walls[side] * value {
+                walls[side] = -step / value;
+            }
+        };
+        for cell in self.cells.iter().filter(|cell| cell.w > 0.0) {
+            ask(0, cell.x, cell.dx);
+            ask(1, cell.r, cell.dr);
+        }
+        for user in &self.users {
+            ask(0, user.v, user.dv);
+            ask(1, user.lambda, user.d_lambda);
+            if user.cap.is_finite() {
+                ask(0, user.c, user.dc);
+                ask(1, user.mu, user.d_mu);
+            }
+        }
+        for at in &self.goods {
+            ask(0, at.s, at.ds);
+            ask(1, at.q, at.dq);
+        }
+        let share = SHARES[usize::from(!self.market)];
+        let reach = walls.map(|wall| f64::min(1.0, share / wall));
+        if self.market { [reach[0].min(reach[1]); 2] } else { reach }
+    }
+
+    fn advance(&mut self, [s, z]: [f64; 2]) {
+        for cell in &mut self.cells {
+            cell.x += s * cell.dx;
+            cell.r += z * cell.dr;
+        }
+        for user in &mut self.users {
+            user.v += s * user.dv;
+            user.lambda += z * user.d_lambda;
+            if user.cap.is_finite() {
+                user.c += s * user.dc;
+                user.mu += z * user.d_mu;
+            }
+        }
+        for at in &mut self.goods {
+            at.s += s * at.ds;
+            at.q += z * at.dq;
+        }
+    }
+
+    /// What everybody uses, users × all ways.
+    pub(super) fn x(&self, all_ways: usize) -> Vec<f64> {
+        let mut x = vec![0.0; self.users.len() * all_ways];
+        for (row, cells) in x.chunks_exact_mut(all_ways).zip(self.cells.chunks_exact(self.ways.len())) {
+            self.ways.iter().zip(cells).for_each(|(&a, cell)| row[a] = cell.x);
+        }
+        x
+    }
+
+    /// Prices of resources (0 where there is none) and of limits, and the rents of caps, in the problem's units.
+    pub(super) fn prices(&self, capacity: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let mut goods = self.goods.iter().map(|good| good.q * self.cost_unit);
+        let resources = capacity.iter().map(|&m| if m > 0.0 { goods.next().unwrap_or(0.0) } else { 0.0 }).collect();
+        let rents = self.users.iter().map(|user| user.mu * self.cost_unit).collect();
+        (resources, goods.collect(), rents)
+    }
+
+    /// What one more unit of each user's floor costs.
+    pub(super) fn floor_prices(&self) -> Vec<f64> {
+        self.users.iter().map(|user| user.lambda * self.cost_unit / user.unit).collect()
+    }
+}

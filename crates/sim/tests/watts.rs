@@ -1,0 +1,399 @@
+//! What fairness and frugality cost each other on measured tables: Zeus' power limits, and Gavel's rates with modelled watts.
+//!
+//! `cargo test --release -p arles-sim --test watts -- --nocapture` prints the tables of docs/fair-energy.md. Divisible GPUs, unused ones off, twenty tenants with
+//! weights 1 to 3 that each run one of the measured workloads; five draws.
+
+use arles_core::allocate::{
+    Allocation, ClassId, Entitlement, Grant, Members, Power, Problem, User, UserPower, find_policy,
+};
+use arles_core::audit::Audit;
+use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const TENANTS: usize = 20;
+const DRAWS: u64 = 5;
+const KINDS: [&str; 4] = ["v100", "a40", "rtx6000", "p100"];
+
+/// Everything that is measured of one workload, by mode: rate and watts. Modes are (kind, limit), the kinds as sold first.
+struct Measured {
+    /// The kind of each mode.
+    of: Vec<usize>,
+    gpus: Vec<f64>,
+    workloads: Vec<Vec<(f64, f64)>>,
+}
+
+/// Numbers from a seed, nothing else.
+fn dice(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
+    move |sides| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % sides
+    }
+}
+
+/// Zeus' tables: what every variant that was run on all four kinds did under every limit that all were run under.
+fn zeus(folder: &Path) -> Measured {
+    type Cells = BTreeMap<u32, (f64, f64)>;
+    let mut variants: BTreeMap<String, Vec<Cells>> = BTreeMap::new();
+    for (j, kind) in KINDS.iter().enumerate() {
+        let text = std::fs::read_to_string(folder.join(format!("summary_power_{kind}.csv"))).expect("it is there");
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let [dataset, network, batch, optimizer, limit, seconds, watts] = fields[..] else { continue };
+            let number = |field: &str| field.parse::<f64>().expect("a number");
+            let key = format!("{dataset} {network} {batch} {optimizer}");
+            let cells = variants.entry(key).or_insert_with(|| vec![Cells::new(); KINDS.len()]);
+            cells[j].insert(number(limit) as u32, (1.0 / number(seconds), number(watts)));
+        }
+    }
+    variants.retain(|_, cells| cells.iter().all(|cells| !cells.is_empty()));
+    let common = |j: usize| -> Vec<u32> {
+        let first = variants.values().next().expect("some variant");
+        first[j].keys().copied().filter(|limit| variants.values().all(|v| v[j].contains_key(limit))).collect()
+    };
+    let limits: Vec<Vec<u32>> = (0..KINDS.len()).map(common).collect();
+    let full = (0..KINDS.len()).map(|j| (j, *limits[j].last().expect("some limit")));
+    let lower = (0..KINDS.len()).flat_map(|j| limits[j][..limits[j].len() - 1].iter().map(move |&limit| (j, limit)));
+    let modes: Vec<(usize, u32)> = full.chain(lower).collect();
+    let row = |cells: &Vec<Cells>| modes.iter().map(|(j, limit)| cells[*j][limit]).collect();
+    let workloads = variants.values().map(row).collect();
+    Measured { of: modes.iter().map(|(j, _)| *j).collect(), gpus: vec![5.0; 4], workloads }
+}
+
+/// Gavel's rates. Nobody measured watts: a workload's activity is drawn between 0.45 and 1, and speed goes with the root of the dynamic watts.
+fn gavel(file: &Path) -> Measured {
+    let text = std::fs::read_to_string(file).expect("it is there");
+    let table: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    const GPUS: [(&str, f64, f64); 3] = [("k80", 150.0, 30.0), ("p100", 250.0, 30.0), ("v100", 300.0, 40.0)];
+    const LIMITS: [f64; 3] = [0.75, 0.6, 0.45];
+    let rate = |kind: &str, name: &str| table[kind][name]["null"].as_f64().unwrap_or(0.0);
+    let mut roll = dice(17);
+    let mut workloads = Vec::new();
+    for name in table["v100"].as_object().expect("a table").keys().filter(|name| name.ends_with(", 1)")) {
+        if GPUS.iter().any(|(kind, ..)| rate(kind, name) <= 0.0) {
+            continue;
+        }
+        let activity = 0.45 + 0.55 * roll(1000) as f64 / 1000.0;
+        let drawn = GPUS.map(|(_, most, idle)| idle + (most - idle) * activity);
+        let mut row: Vec<(f64, f64)> = (0..3).map(|j| (rate(GPUS[j].0, name), drawn[j])).collect();
+        for (j, (kind, most, idle)) in GPUS.iter().enumerate() {
+            for limit in LIMITS.map(|part| (part * most).max(idle + 20.0)) {
+                let watts = limit.min(drawn[j]);
+                row.push((rate(kind, name) * ((watts - idle) / (drawn[j] - idle)).sqrt(), watts));
+            }
+        }
+        workloads.push(row);
+    }
+    let of = (0..3).chain((0..3).flat_map(|j| [j; 3])).collect();
+    Measured { of, gpus: vec![8.0; 3], workloads }
+}
+
+impl Measured {
+    fn problem(&self, draw: u64) -> Problem {
+        let (mut roll, k) = (dice(draw + 1), self.of.len());
+        let (mut users, mut rates, mut powers) = (Vec::new(), Vec::new(), Vec::new());
+        for i in 0..TENANTS as u32 {
+            let row = &self.workloads[roll(self.workloads.len())];
+            users.push(User {
+                class: ClassId(i),
+                tenant: TenantId(i),
+                tenant_weight: 1.0 + roll(3) as f64,
+                workload: WorkloadId(i),
+                gang: 1,
+                jobs: 1000,
+                job_weight: 1.0,
+                floor: None,
+                job: None,
+                arrived: Time::ZERO,
+                attained_gpu_seconds: 0.0,
+                steps_done: 0.0,
+                steps_left: 1e6,
+                held: None,
+            });
+            rates.extend(row.iter().map(|(rate, _)| *rate));
+            powers.push(UserPower {
+                watts: row.iter().map(|(_, watts)| *watts).collect(),
+                standard_errors: vec![0.0; k],
+                held: vec![0; k],
+                restart_seconds: 0.0,
+                by_the_clock: false,
+            });
+        }
+        let mut capacity = self.gpus.clone();
+        capacity.resize(k, 0.0);
+        let sold_as = self.of.iter().map(|&j| KindId(j as u16)).collect();
+        let problem = Problem::new(Round(1), capacity, users, rates).expect("a sound problem");
+        let problem = problem.with_modes(sold_as).expect("sound modes");
+        let power = Power { users: powers, ..Power::uniform(&problem) };
+        problem.with_power(power).expect("sound power")
+    }
+}
+
+fn ask(policy: &str, problem: &Problem, epsilon: f64, budget_watts: Option<f64>) -> Allocation {
+    let power = Power { epsilon, budget_watts, ..problem.power.clone().expect("power is known") };
+    let problem = problem.clone().with_power(power).expect("sound power");
+    (find_policy(policy).expect("in the table").make)().allocate(&problem).expect("an answer")
+}
+
+fn watts(problem: &Problem, grants: &[Grant]) -> f64 {
+    let power = problem.power.as_ref().expect("power is known");
+    let of = |grant: &Grant| match grant.members {
+        Members::One(u) => grant.gangs * power.users[u as usize].watts[grant.kind.index()],
+        Members::Two(..) => unreachable!("nobody shares here"),
+    };
+    grants.iter().map(of).sum()
+}
+
+/// `oef-coop` with every GPU in its fastest mode, as grants in those modes.
+fn at_full_power(problem: &Problem) -> Vec<Grant> {
+    let k = problem.kinds();
+    let best = |u: usize, base: usize| {
+        let modes = (0..k).filter(|&j| problem.sold_as(j) == base);
+        modes.max_by(|&a, &b| problem.rates(u)[a].total_cmp(&problem.rates(u)[b])).expect("itself at least")
+    };
+    let mut plain = problem.clone();
+    for (u, row) in plain.rates.chunks_exact_mut(k).enumerate() {
+        let told: Vec<f64> =
+            (0..k).map(|j| if problem.sold_as(j) == j { problem.rates(u)[best(u, j)] } else { 0.0 }).collect();
+        row.copy_from_slice(&told);
+    }
+    plain.power = None;
+    let answer = (find_policy("oef-coop").expect("in the table").make)().allocate(&plain).expect("an answer");
+    let in_mode = |grant: &Grant| {
+        let Members::One(u) = grant.members else { unreachable!("nobody shares here") };
+        Grant { kind: KindId(best(u as usize, grant.kind.index()) as u16), ..*grant }
+    };
+    answer.grants().iter().map(in_mode).collect()
+}
+
+fn audit(problem: &Problem, grants: &[Grant]) -> Audit {
+    let k = problem.kinds();
+    let mut x = vec![0.0; problem.users.len() * k];
+    for grant in grants {
+        let Members::One(u) = grant.members else { unreachable!("nobody shares here") };
+        x[u as usize * k + grant.kind.index()] += grant.gangs;
+    }
+    Audit::of_holdings(problem, Entitlement::Tenants, x).expect("sound holdings")
+}
+
+/// Means and extremes over the draws.
+#[derive(Default)]
+struct Column {
+    sum: f64,
+    worst_envy: f64,
+    least_sharing: f64,
+    least_kept: f64,
+}
+
+fn savings(name: &str, measured: &Measured) -> Vec<f64> {
+    println!(
+        "{name}: {} workloads, {} modes; watts saved beside oef-coop at full power",
+        measured.workloads.len(),
+        measured.of.len()
+    );
+    println!("  epsilon   saved   bound   throughput   worst envy   least of an equal share   least of its own");
+    let mut saved = Vec::new();
+    for epsilon in [0.0, 0.01, 0.02, 0.05, 0.1, 0.2] {
+        let (mut column, mut bound, mut kept) =
+            (Column { least_sharing: 9.0, least_kept: 9.0, ..Column::default() }, 0.0, 0.0);
+        for draw in 0..DRAWS {
+            let problem = measured.problem(draw);
+            let fair = at_full_power(&problem);
+            let before = audit(&problem, &fair);
+            let answer = ask("fair-energy", &problem, epsilon, None);
+            let after = audit(&problem, answer.grants());
+            let full = watts(&problem, &fair);
+            column.sum += 1.0 - watts(&problem, answer.grants()) / full;
+            bound += 1.0 + answer.certificate().expect("a bound").upper / full;
+            kept += after.utilities().iter().sum::<f64>() / before.utilities().iter().sum::<f64>();
+            column.worst_envy = column.worst_envy.max(after.worst_envy().expect("several").ratio - 1.0);
+            column.least_sharing = column.least_sharing.min(after.least_sharing().expect("several").1);
+            let own = after.utilities().iter().zip(before.utilities()).map(|(a, b)| a / b);
+            column.least_kept = own.fold(column.least_kept, f64::min);
+            assert!(
+                after.worst_envy().expect("several").ratio <= (1.0 + 1e-5) / (1.0 - epsilon),
+                "draw {draw} at {epsilon}: {:?} {:?}",
+                after.worst_envy(),
+                after.least_sharing()
+            );
+            assert!(
+                after.least_sharing().expect("several").1 >= 1.0 - 1e-5,
+                "draw {draw} at {epsilon}: {:?} {:?}",
+                after.worst_envy(),
+                after.least_sharing()
+            );
+        }
+        let mean = |sum: f64| 100.0 * sum / DRAWS as f64;
+        println!(
+            "  {:>5.0} %  {:>5.1} %  {:>5.1} %   {:>8.3}     {:>8.3}      {:>12.3}              {:>8.3}",
+            100.0 * epsilon,
+            mean(column.sum),
+            mean(bound),
+            kept / DRAWS as f64,
+            column.worst_envy,
+            column.least_sharing,
+            column.least_kept
+        );
+        saved.push(column.sum / DRAWS as f64);
+    }
+    saved
+}
+
+/// What is kept of the speed under a part of the full draw: (fair-power, one uniform limit, caps job by job on oef-coop's GPUs, GPUs switched off).
+fn budgets(name: &str, measured: &Measured) -> Vec<[f64; 4]> {
+    println!("{name}: speed kept under a power budget, and the worst envy of it");
+    println!("  budget   off     uniform limit   job by job (least of its own)   fair-power");
+    let mut rows = Vec::new();
+    for part in [0.9, 0.8, 0.7, 0.6, 0.5] {
+        let (mut kept, mut envy, mut starved) = ([0.0; 4], [0.0f64; 4], 9.0f64);
+        for draw in 0..DRAWS {
+            let problem = measured.problem(draw);
+            let fair = at_full_power(&problem);
+            let before = audit(&problem, &fair);
+            let budget = part * watts(&problem, &fair);
+            let market = ask("fair-power", &problem, 0.0, Some(budget));
+            let ways = [
+                market.grants().to_vec(),
+                uniform(&problem, budget),
+                job_by_job(&problem, &fair, budget),
+                switched_off(&problem, budget),
+            ];
+            for (at, grants) in ways.iter().enumerate() {
+                assert!(watts(&problem, grants) <= budget * (1.0 + 1e-6), "way {at} of draw {draw}");
+                let after = audit(&problem, grants);
+                kept[at] +=
+                    after.utilities().iter().sum::<f64>() / before.utilities().iter().sum::<f64>() / DRAWS as f64;
+                envy[at] = envy[at].max(after.worst_envy().expect("several").ratio - 1.0);
+                if at == 2 {
+                    let own = after.utilities().iter().zip(before.utilities()).map(|(a, b)| a / b);
+                    starved = own.fold(starved, f64::min);
+                }
+            }
+        }
+        println!(
+            "  {:>4.0} %   {:.3}      {:.3}             {:.3} ({:.2})              {:.3}",
+            100.0 * part,
+            kept[3],
+            kept[1],
+            kept[2],
+            starved,
+            kept[0]
+        );
+        rows.push(kept);
+    }
+    rows
+}
+
+/// The largest part of their power at which `oef-coop` on GPUs limited to it fits the budget.
+fn uniform(problem: &Problem, budget: f64) -> Vec<Grant> {
+    let power = problem.power.as_ref().expect("power is known");
+    let most = |base: usize| power.users.iter().map(|user| user.watts[base]).fold(0.0, f64::max);
+    let limited = |part: f64| {
+        let mut limited = problem.clone();
+        let k = problem.kinds();
+        for (u, row) in limited.rates.chunks_exact_mut(k).enumerate() {
+            for j in 0..k {
+                let base = problem.sold_as(j);
+                let modes = (0..k).filter(|&i| problem.sold_as(i) == base);
+                let slowest = modes.map(|i| power.users[u].watts[i]).fold(f64::INFINITY, f64::min);
+                if power.users[u].watts[j] > (part * most(base)).max(slowest) {
+                    row[j] = 0.0;
+                }
+            }
+        }
+        at_full_power(&limited)
+    };
+    let fits = |part: f64| watts(problem, &limited(part)) <= budget;
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..20 {
+        let middle = (low + high) / 2.0;
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    let grants = limited(low);
+    let draws = watts(problem, &grants);
+    // What the least limit still draws too much is switched off.
+    grants.into_iter().map(|grant| Grant { gangs: grant.gangs * (budget / draws).min(1.0), ..grant }).collect()
+}
+
+/// Everybody keeps its GPUs; modes, or none, where a watt costs least speed.
+fn job_by_job(problem: &Problem, fair: &[Grant], budget: f64) -> Vec<Grant> {
+    let (k, w) = (problem.kinds(), problem.speedups());
+    let power = problem.power.as_ref().expect("power is known");
+    let at = |price: f64| -> Vec<Grant> {
+        let pick = |grant: &Grant| {
+            let Members::One(u) = grant.members else { unreachable!("nobody shares here") };
+            let (u, base) = (u as usize, problem.sold_as(grant.kind.index()));
+            let full = w[u * k + base]
+                / (0..k).filter(|&j| problem.sold_as(j) == base).map(|j| problem.rates(u)[j]).fold(0.0, f64::max);
+            let gain = |j: usize| problem.rates(u)[j] * full - price * power.users[u].watts[j];
+            let modes = (0..k).filter(|&j| problem.sold_as(j) == base && gain(j) > 0.0);
+            let best = modes.max_by(|&a, &b| gain(a).total_cmp(&gain(b)))?;
+            Some(Grant { kind: KindId(best as u16), ..*grant })
+        };
+        fair.iter().filter_map(pick).collect()
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    while watts(problem, &at(high)) > budget {
+        high *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if watts(problem, &at(middle)) > budget { low = middle } else { high = middle }
+    }
+    // Between the two prices: as much of the dearer plan as fits.
+    let (over, under) = (at(low), at(high));
+    let (a, b) = (watts(problem, &over), watts(problem, &under));
+    let part = if a > b { ((budget - b) / (a - b)).clamp(0.0, 1.0) } else { 0.0 };
+    let scaled = |grants: Vec<Grant>, part: f64| grants.into_iter().map(move |g| Grant { gangs: g.gangs * part, ..g });
+    scaled(over, part).chain(scaled(under, 1.0 - part)).collect()
+}
+
+/// `oef-coop` on fewer GPUs: of the kind that gives least speed for a watt first.
+fn switched_off(problem: &Problem, budget: f64) -> Vec<Grant> {
+    let (k, w) = (problem.kinds(), problem.speedups());
+    let power = problem.power.as_ref().expect("power is known");
+    let worth = |j: usize| (0..TENANTS).map(|u| w[u * k + j] / power.users[u].watts[j]).sum::<f64>();
+    let mut kinds: Vec<usize> = (0..k).filter(|&j| problem.sold_as(j) == j).collect();
+    kinds.sort_by(|&a, &b| worth(a).total_cmp(&worth(b)));
+    let mut left = problem.clone();
+    for j in kinds {
+        let mut low = left.clone();
+        low.capacity[j] = 0.0;
+        if watts(problem, &at_full_power(&low)) > budget {
+            left = low;
+            continue;
+        }
+        let (mut none, mut all) = (0.0, left.capacity[j]);
+        for _ in 0..25 {
+            let middle = (none + all) / 2.0;
+            let mut tried = left.clone();
+            tried.capacity[j] = middle;
+            if watts(problem, &at_full_power(&tried)) > budget { all = middle } else { none = middle }
+        }
+        left.capacity[j] = none;
+        break;
+    }
+    at_full_power(&left)
+}
+
+#[test]
+fn zeus_savings_and_budgets() {
+    let Some(folder) = arles_testing::shared("data/zeus") else { return };
+    let measured = zeus(&folder);
+    let saved = savings("Zeus", &measured);
+    assert!(saved.windows(2).all(|pair| pair[0] <= pair[1] + 1e-6), "{saved:?}");
+    assert!(saved[3] > 0.15, "5 % of speed saves {:.3} of the watts", saved[3]);
+    let kept = budgets("Zeus", &measured);
+    assert!(kept.iter().all(|[market, uniform, _, off]| market >= uniform && market >= off), "{kept:?}");
+}
+
+#[test]
+fn gavel_savings() {
+    let Some(file) = arles_testing::shared("data/gavel/simulation_throughputs.json") else { return };
+    let measured = gavel(&file);
+    let saved = savings("Gavel, modelled watts", &measured);
+    assert!(saved.windows(2).all(|pair| pair[0] <= pair[1] + 1e-6), "{saved:?}");
+}
