@@ -12,6 +12,7 @@ pub mod drive;
 pub mod engine;
 pub mod estimate;
 pub mod fingerprint;
+pub mod fleet;
 pub mod frontier;
 mod host;
 pub mod ids;
