@@ -8,12 +8,12 @@ use arles_core::scheduler::{GangEvent, GangState};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, Program, Script, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
 use arles_engine::intake::Arrival;
-use arles_engine::slurm::{Canary, Watch, tools};
+use arles_engine::slurm::{Canary, Watch, share_weights, tools};
 use arles_engine::{Nominal, Slurm, SlurmOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use support::{RealSlurm, slurm_or_skip};
+use support::{RealSlurm, database_or_skip, slurm_or_skip};
 
 /// A step a unit, by the clock: counts on from where it was, and writes down how far it is.
 const TRAINING: &str = r#"#!/bin/sh
@@ -402,4 +402,38 @@ fn a_watch_sees_every_job_and_touches_none() {
     let [run] = jobs[3].runs.as_slice() else { panic!("it ran once: {:?}", jobs[3]) };
     assert!((2..20).contains(&(run.ended.expect("it is over") - run.started)), "{run:?}");
     assert!(jobs[1].runs.is_empty() && jobs[2].account == "vision");
+}
+
+/// A tree of accounts in a real slurmdbd, on a MariaDB of its own.
+#[test]
+fn weights_of_accounts_come_from_slurms_database() {
+    if !database_or_skip("fair shares in Slurm's database") {
+        return;
+    }
+    let slurm = RealSlurm::start_with(&["n0:a100:2"], &[("ARLES_SLURM_DATABASE", "1")]);
+    let weights = || share_weights(Some(slurm.conf())).expect("it answers");
+    assert!(weights().is_empty(), "nobody has an account yet");
+    for words in
+        ["science fairshare=3", "control fairshare=1", "vision parent=science fairshare=2", "language parent=science"]
+    {
+        let words: Vec<&str> = ["sacctmgr", "-i", "add", "account"].into_iter().chain(words.split(' ')).collect();
+        slurm.text(&words);
+    }
+    slurm.text(&["sacctmgr", "-i", "add", "user", "root", "account=vision"]);
+    let expected = [("control", 0.75), ("language", 0.75), ("science", 2.25), ("vision", 1.5)];
+    let named =
+        |expected: &[(&str, f64)]| expected.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect();
+    assert_eq!(weights(), named(&expected));
+    slurm.text(&["sacctmgr", "-i", "modify", "account", "vision", "set", "fairshare=1"]);
+    let expected = [("control", 0.75), ("language", 1.125), ("science", 2.25), ("vision", 1.125)];
+    assert_eq!(weights(), named(&expected), "an operator changed a share");
+
+    // The account is the tenant.
+    sbatch(&slurm, &["--hold", "--gres=gpu:1", "-A", "vision", "--comment", "arles"]);
+    let nodes = [("n0".to_owned(), arles_core::KindId(0), 2)];
+    let kinds = vec![Library::builtin().kind("a100").expect("in the library").clone()];
+    let mut engine = slurm.engine(Cluster::new(kinds, nodes).expect("a cluster"));
+    engine.lead(&Mandate { journal: "shares".into(), ..Mandate::default() }).expect("it obeys");
+    engine.sync_jobs(now(), &[]).expect("it answers");
+    assert_eq!(engine.intake().seen().arrivals[0].tenant, "vision");
 }
