@@ -7,6 +7,8 @@
 local partitions = {}      -- only these, by name, as {gpu = true}; empty for all
 local accounts = {}        -- only these accounts, as {vision = true}; empty for all
 local opt_out = "noarles"  -- a job with this word in its comment is left to Slurm
+local shards_per_gpu = 0   -- where arles puts two jobs on one GPU (shards = true in its section [slurm]): the shards of each GPU. A job for one GPU
+                           -- then asks for so many shards, since Slurm cannot turn a request for a GPU into one for shards later on
 
 local function chosen(set, name)
   return next(set) == nil or (name ~= nil and set[name] == true)
@@ -38,7 +40,20 @@ end
 
 local function wants_gpus(job)
   local text = (job.tres_per_node or "") .. "," .. (job.tres_per_job or "") .. "," .. (job.gres or "")
-  return string.find(text, "gpu", 1, true) ~= nil
+  return string.find(text, "gpu", 1, true) ~= nil or string.find(text, "shard", 1, true) ~= nil
+end
+
+-- Asks for all shards of a GPU instead of for one GPU. The type that the job names becomes a word for arles, since types of shards cannot be changed either.
+local function ask_for_shards(job)
+  local text = job.tres_per_node or ""
+  if text == "" then text = job.tres_per_job or "" elseif (job.tres_per_job or "") ~= "" then return "" end     -- --gpus=1
+  local kind = string.match(text, "^gres[:/]gpu:([%a][%w_%-]*):1$") or string.match(text, "^gres[:/]gpu:([%a][%w_%-]*)$")
+  local one = kind ~= nil or string.match(text, "^gres[:/]gpu:1$") or string.match(text, "^gres[:/]gpu$")
+  local nodes = job.min_nodes or 1
+  if not one or (nodes > 1 and nodes < 4294967294) then return "" end
+  job.tres_per_job = ""
+  job.tres_per_node = "gres:shard:" .. shards_per_gpu
+  return kind ~= nil and (" kinds=" .. kind) or ""
 end
 
 function slurm_job_submit(job, part_list, uid)
@@ -51,6 +66,7 @@ function slurm_job_submit(job, part_list, uid)
   local said = wishes(job.script)
   -- A job that its user wants held stays held in arles, too.
   if job.priority == 0 then said = said .. " held" end
+  if shards_per_gpu > 0 then said = said .. ask_for_shards(job) end
   job.admin_comment = "arles " .. said
   job.priority = 0
   return slurm.SUCCESS

@@ -238,13 +238,14 @@ pub(crate) fn slurm_options(settings: &Settings) -> SlurmOptions {
     }
 }
 
-/// Kinds by the types that Slurm's nodes give their GPUs. Two jobs share no GPU there.
+/// Kinds by the types that Slurm's nodes give their GPUs. Two jobs share no GPU there unless the operator wants it.
 pub(crate) fn slurm_kinds(settings: &Settings) -> KindOf {
-    let described = settings.kinds.clone();
+    let (described, shards) = (settings.kinds.clone(), settings.serve.slurm_shards);
     Box::new(move |name| {
         let own = described.iter().find(|kind| kind.name == name).cloned();
         let kind = own.or_else(|| Library::builtin().any_kind(name).ok())?;
-        Some(Kind { max_jobs: 1, ..kind })
+        let max_jobs = if shards { kind.max_jobs } else { 1 };
+        Some(Kind { max_jobs, ..kind })
     })
 }
 

@@ -12,6 +12,7 @@
 mod ledger;
 mod nodes;
 mod programs;
+mod sharing;
 
 use arles_core::engine::{Engine, EngineReport, LiveJob, OrderReply};
 use arles_core::scheduler::{Fence, GangEvent, GangReport, GangState, ObservedGang, Order, Start};
@@ -25,6 +26,7 @@ use programs::{
     a_program_that_fails_says_its_exit_code, a_start_that_is_ordered_again_after_its_end_is_not_done_again,
     a_stopped_program_goes_on_from_its_safe_steps,
 };
+use sharing::two_jobs_share_a_gpu_and_no_third_does;
 use std::sync::Arc;
 
 /// GPUs by node and the node's kind: the shape of a bed's cluster.
@@ -111,6 +113,7 @@ cases![
     syncing_jobs_forgets_and_returns_meters,
     a_job_goes_on_where_its_driver_says,
     energy_adds_up_and_counters_only_grow,
+    two_jobs_share_a_gpu_and_no_third_does,
     time_never_goes_back,
     told_twice_what_the_cluster_is_it_is_told_once,
     orders_on_a_node_that_joined_are_done,

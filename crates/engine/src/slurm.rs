@@ -7,6 +7,7 @@
 //! - **The queue is the truth.** Everything that must be known after a crash is in Slurm's own records: a job's mark says whose it is, which gang
 //!   it was released for, and on which GPUs. What a look shows decides the next step, however it came about.
 //! - **GPUs are counted, not named.** Slurm picks the devices of a node. The numbers in orders and surveys say how many are taken on a node.
+//! - **A GPU is one job's**, or two's where Slurm has cut it into shards (`slurm/shard.rs`).
 //! - **Others' jobs are never touched.** Their GPUs are shown as taken, by gangs that cannot be stopped.
 //! - **A look is for everybody.** No call is made for each job in the queue; a job costs calls when something happens to it.
 //!
@@ -24,6 +25,7 @@ mod metrics;
 pub(crate) mod program;
 mod record;
 mod rest;
+mod shard;
 mod shares;
 mod show;
 mod suit;
@@ -217,17 +219,35 @@ impl Slurm {
     fn why_not(&self, start: &Start) -> Option<String> {
         let (job, live) = (start.job.0, &self.jobs[&start.job].live);
         let submit = "submit one with 'sbatch' or 'arles submit -- COMMAND'";
-        order::nonsense(start, live, &self.cluster, submit).or_else(|| {
-            start.gpus.iter().find_map(|&gpu| {
-                let other = self.holder(gpu).filter(|other| *other != start.job)?;
-                Some(format!("{gpu} was ordered for job {job}, and job {} has it", other.0))
-            })
-        })
+        if let Some(why) = order::nonsense(start, live, &self.cluster, submit) {
+            return Some(why);
+        }
+        let kind = self.cluster.kind(start.kind);
+        for &gpu in &start.gpus {
+            let others: Vec<JobId> = self.holders(gpu).filter(|other| *other != start.job).collect();
+            let [other] = others[..] else {
+                let Some(other) = others.first() else { continue };
+                return Some(format!("{gpu} was ordered for job {job}, and job {} has it with another", other.0));
+            };
+            let partner = &self.jobs[&other].live.spec;
+            if (live.spec.gang, partner.gang) != (1, 1) || kind.max_jobs < 2 {
+                return Some(format!("{gpu} was ordered for job {job}, and job {} has it", other.0));
+            }
+            let needed = live.spec.needs.gpu_memory_gib + partner.needs.gpu_memory_gib;
+            if needed > kind.memory_gib {
+                let (other, memory) = (other.0, kind.memory_gib);
+                return Some(format!(
+                    "job {job} and job {other} need {needed} GiB of device memory together, and {gpu} has {memory} GiB"
+                ));
+            }
+        }
+        None
     }
 
-    fn holder(&self, gpu: GpuId) -> Option<JobId> {
-        let holds = |entry: &Entry| entry.gang.as_ref().is_some_and(|gang| gang.holds() && gang.gpus.contains(&gpu));
-        self.jobs.iter().find(|(_, entry)| holds(entry)).map(|(&id, _)| id)
+    fn holders(&self, gpu: GpuId) -> impl Iterator<Item = JobId> + '_ {
+        let holds =
+            move |entry: &Entry| entry.gang.as_ref().is_some_and(|gang| gang.holds() && gang.gpus.contains(&gpu));
+        self.jobs.iter().filter(move |(_, entry)| holds(entry)).map(|(&id, _)| id)
     }
 
     /// Names of nodes with how many of these GPUs each has.
@@ -269,11 +289,18 @@ impl Slurm {
         }
         let Start { fence, kind, spread, .. } = *start;
         let gpus = start.gpus.clone();
-        let gang = Gang { fence, kind, gpus, spread, phase: Phase::Wanted, counted: None, running_since: None };
+        if self.nodes.is_empty() {
+            self.nodes = self.controller.nodes()?;
+        }
+        let gang = Gang { spread, ..Gang::new(fence, kind, gpus) };
+        // One that comes with a partner is seated with it: orders of one decision arrive together, and the next look is near.
+        let alone = !self.may_be_joined(&gang);
         let entry = self.jobs.get_mut(&start.job).expect("looked at before");
         (entry.rate, entry.gang) = (0.0, Some(gang));
         entry.sent_shows();
-        self.follow(start.job)?;
+        if alone {
+            self.follow(start.job)?;
+        }
         Ok(OrderReply::Pending)
     }
 

@@ -132,6 +132,7 @@ cases![
     syncing_jobs_forgets_and_returns_meters,
     a_job_goes_on_where_its_driver_says,
     energy_adds_up_and_counters_only_grow,
+    two_jobs_share_a_gpu_and_no_third_does,
     time_never_goes_back,
     told_twice_what_the_cluster_is_it_is_told_once,
     orders_on_a_node_that_joined_are_done,

@@ -8,12 +8,12 @@ use arles_core::scheduler::{GangEvent, GangState};
 use arles_core::{Cluster, GpuId, JobId, JobSpec, Library, Program, Script, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
 use arles_engine::intake::Arrival;
-use arles_engine::slurm::{Canary, Watch, tools};
+use arles_engine::slurm::{Canary, Watch, share_weights, tools};
 use arles_engine::{Nominal, Slurm, SlurmOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use support::{RealSlurm, slurm_or_skip};
+use support::{RealSlurm, database_or_skip, slurm_or_skip};
 
 /// A step a unit, by the clock: counts on from where it was, and writes down how far it is.
 const TRAINING: &str = r#"#!/bin/sh
@@ -33,8 +33,12 @@ exit "${3:-0}"
 
 /// How long a unit of the contract is. Slurm takes up to two seconds to start a job and as long to stop one.
 const UNIT_SECONDS: f64 = 0.35;
-/// Clusters that cases are run on at once: they mostly sleep.
+/// Clusters that cases are run on at once: they mostly sleep. One of them has its GPUs cut into shards.
 const CLUSTERS: usize = 4;
+/// Shards of a GPU where there are any.
+const SHARDS: (&str, &str) = ("ARLES_SLURM_SHARDS", "4");
+/// Cases in which two jobs are put on one GPU.
+const SHARING: [&str; 2] = ["energy_adds_up_and_counters_only_grow", "two_jobs_share_a_gpu_and_no_third_does"];
 
 fn cluster() -> Cluster {
     let kinds = ["a100", "v100"].map(|k| Library::builtin().kind(k).expect("in the library").clone());
@@ -48,6 +52,7 @@ const NODES: [&str; 6] = ["n0:a100:4", "n1:a100:2", "n2:v100:2", "n3:v100:2", "c
 struct Bed<'s> {
     slurm: &'s RealSlurm,
     began: Instant,
+    shards: bool,
 }
 
 impl Testbed for Bed<'_> {
@@ -96,7 +101,7 @@ impl Testbed for Bed<'_> {
 
     /// A GPU is one job's in Slurm unless its operator set up shards.
     fn shares_gpus(&self) -> bool {
-        false
+        self.shards
     }
 
     fn exact(&self) -> bool {
@@ -111,19 +116,24 @@ fn the_contract_is_kept_with_a_real_slurm() {
     }
     let only = std::env::var("ARLES_CASE").ok();
     let chosen = |case: &&contract::Case| only.as_deref().is_none_or(|name| case.name == name);
-    let cases: Vec<_> = contract::CASES.iter().filter(chosen).collect();
-    let next = AtomicUsize::new(0);
+    let (sharing, mut others): (Vec<_>, Vec<_>) =
+        contract::CASES.iter().filter(chosen).partition(|case| SHARING.contains(&case.name));
+    // The longest one first: whoever has it last keeps everybody waiting.
+    others.sort_by_key(|case| case.name != "time_never_goes_back");
+    let (next_sharing, next_other) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let run = |cases: &[&contract::Case], next: &AtomicUsize, shards: bool| {
+        let slurm = RealSlurm::start_with(&NODES, if shards { &[SHARDS] } else { &[] });
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let began = Instant::now();
+            case.run(&mut Bed { slurm: &slurm, began, shards });
+            println!("{} took {:.1} s", case.name, began.elapsed().as_secs_f64());
+            slurm.cancel_everything();
+        }
+    };
     std::thread::scope(|scope| {
-        for _ in 0..CLUSTERS {
-            scope.spawn(|| {
-                let slurm = RealSlurm::start(&NODES);
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let began = Instant::now();
-                    case.run(&mut Bed { slurm: &slurm, began });
-                    println!("{} took {:.1} s", case.name, began.elapsed().as_secs_f64());
-                    slurm.cancel_everything();
-                }
-            });
+        scope.spawn(|| run(&sharing, &next_sharing, true));
+        for _ in 1..CLUSTERS {
+            scope.spawn(|| run(&others, &next_other, false));
         }
     });
 }
@@ -402,4 +412,106 @@ fn a_watch_sees_every_job_and_touches_none() {
     let [run] = jobs[3].runs.as_slice() else { panic!("it ran once: {:?}", jobs[3]) };
     assert!((2..20).contains(&(run.ended.expect("it is over") - run.started)), "{run:?}");
     assert!(jobs[1].runs.is_empty() && jobs[2].account == "vision");
+}
+
+/// A tree of accounts in a real slurmdbd, on a MariaDB of its own.
+#[test]
+fn weights_of_accounts_come_from_slurms_database() {
+    if !database_or_skip("fair shares in Slurm's database") {
+        return;
+    }
+    let slurm = RealSlurm::start_with(&["n0:a100:2"], &[("ARLES_SLURM_DATABASE", "1")]);
+    let weights = || share_weights(Some(slurm.conf())).expect("it answers");
+    assert!(weights().is_empty(), "nobody has an account yet");
+    for words in
+        ["science fairshare=3", "control fairshare=1", "vision parent=science fairshare=2", "language parent=science"]
+    {
+        let words: Vec<&str> = ["sacctmgr", "-i", "add", "account"].into_iter().chain(words.split(' ')).collect();
+        slurm.text(&words);
+    }
+    slurm.text(&["sacctmgr", "-i", "add", "user", "root", "account=vision"]);
+    let expected = [("control", 0.75), ("language", 0.75), ("science", 2.25), ("vision", 1.5)];
+    let named =
+        |expected: &[(&str, f64)]| expected.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect();
+    assert_eq!(weights(), named(&expected));
+    slurm.text(&["sacctmgr", "-i", "modify", "account", "vision", "set", "fairshare=1"]);
+    let expected = [("control", 0.75), ("language", 1.125), ("science", 2.25), ("vision", 1.125)];
+    assert_eq!(weights(), named(&expected), "an operator changed a share");
+
+    // The account is the tenant.
+    sbatch(&slurm, &["--hold", "--gres=gpu:1", "-A", "vision", "--comment", "arles"]);
+    let nodes = [("n0".to_owned(), arles_core::KindId(0), 2)];
+    let kinds = vec![Library::builtin().kind("a100").expect("in the library").clone()];
+    let mut engine = slurm.engine(Cluster::new(kinds, nodes).expect("a cluster"));
+    engine.lead(&Mandate { journal: "shares".into(), ..Mandate::default() }).expect("it obeys");
+    engine.sync_jobs(now(), &[]).expect("it answers");
+    assert_eq!(engine.intake().seen().arrivals[0].tenant, "vision");
+}
+
+/// Shards that jobs have, by device of a node.
+fn shards_of(slurm: &RealSlurm, job: &str) -> Option<(u32, u32)> {
+    let text = slurm.text(&["scontrol", "show", "job", "-d", job]);
+    let running = text.contains("JobState=RUNNING");
+    let (shards, rest) = text.split("GRES=shard:").last().filter(|_| running)?.split_once("(IDX:")?;
+    Some((rest.split(')').next()?.parse().ok()?, shards.parse().ok()?))
+}
+
+/// Two on one GPU, one with a GPU of its own, and one whose partner has left: nobody gets more than there is, and nobody another's place.
+#[test]
+fn jobs_of_sbatch_share_gpus_through_shards() {
+    if !slurm_or_skip("two jobs on one GPU of a real Slurm") {
+        return;
+    }
+    let slurm = RealSlurm::start_with(&NODES, &[SHARDS]);
+    let foreign = [0, 1].map(|_| sbatch(&slurm, &["--gres=shard:1", "-w", "n1"]));
+    let names: Vec<String> =
+        (0..5).map(|_| sbatch(&slurm, &["--hold", "--gres=shard:1", "--comment", "arles"])).collect();
+    let whole = sbatch(&slurm, &["--hold", "--gres=gpu:1", "--comment", "arles"]);
+    let mut engine = led(&slurm);
+    engine.sync_jobs(now(), &[]).expect("it answers");
+    let arrivals = engine.intake().seen().arrivals;
+    assert_eq!(arrivals.iter().map(|job| job.gang).collect::<Vec<_>>(), [1; 6]);
+    assert!(arrivals[..5].iter().all(|job| job.wishes.wrong.is_empty()));
+    assert_eq!(arrivals[5].kinds, ["p100"], "a kind that arles does not share, for job {whole}");
+    for (arrival, id) in arrivals[..5].iter().zip(1..) {
+        engine.add_job(now(), &taken(arrival, id)).expect("it answers");
+    }
+    let places = |engine: &mut Slurm, what: &str, expected: &[(usize, u32)]| {
+        until(engine, what, |engine| {
+            engine.poll(now()).expect("it answers");
+            let found: Vec<_> = expected.iter().map(|(at, _)| shards_of(&slurm, &names[*at])).collect();
+            let found: Vec<(u32, u32)> = found.into_iter().collect::<Option<_>>()?;
+            expected.iter().zip(&found).all(|((_, shards), seen)| *shards == seen.1).then_some(found)
+        })
+    };
+    // Alone it has all shards of a device; then another joins it, and both have half.
+    engine.apply(now(), &start(1, 1, &[0], 60.0)).expect("it answers");
+    places(&mut engine, "it has a GPU", &[(0, 4)]);
+    engine.apply(now(), &start(2, 2, &[0], 60.0)).expect("it answers");
+    engine.apply(now(), &start(3, 3, &[1], 60.0)).expect("it answers");
+    let found = places(&mut engine, "two share, and one is alone", &[(0, 2), (1, 2), (2, 4)]);
+    assert_eq!(found[0].0, found[1].0);
+    assert_ne!(found[0].0, found[2].0);
+    let seen = engine.survey(now(), now()).expect("it answers").survey;
+    let on = |gpu: u32| seen.gangs.iter().filter(|gang| gang.gpus.contains(&GpuId(gpu))).count();
+    assert_eq!((on(0), on(1), on(2), on(4) + on(5)), (2, 1, 0, 1), "two strangers on one GPU take one: {seen:?}");
+
+    // One leaves, and two others are put together on the same node: they must not land beside the one that is left.
+    engine.apply(now(), &stop(2, 2)).expect("it answers");
+    assert!(matches!(
+        until(&mut engine, "it stops", |engine| {
+            let news = engine.poll(now()).expect("it answers");
+            news.into_iter().find(|report| report.job == JobId(2) && report.event != GangEvent::Started)
+        })
+        .event,
+        GangEvent::Stopped(_)
+    ));
+    engine.apply(now(), &start(4, 4, &[2], 60.0)).expect("it answers");
+    engine.apply(now(), &start(5, 5, &[2], 60.0)).expect("it answers");
+    let found = places(&mut engine, "two more share", &[(0, 4), (2, 4), (3, 2), (4, 2)]);
+    assert_eq!(found[2].0, found[3].0);
+    assert_eq!(found.iter().map(|place| place.0).collect::<std::collections::BTreeSet<_>>().len(), 3);
+    assert_eq!(field(&slurm, &names[2], "Restarts"), "0", "it was never in anybody's way");
+    assert_eq!((field(&slurm, &names[3], "Restarts"), field(&slurm, &names[4], "Restarts")), ("0".into(), "0".into()));
+    assert!(foreign.iter().all(|job| field(&slurm, job, "JobState") == "RUNNING"));
 }

@@ -349,6 +349,8 @@ settings! {
         => slurm_job_mapping: Option<PathBuf> = path;
     /// Give tenants the shares that their accounts have in Slurm's database, where it has one. 'arles tenants set' counts until the share is changed there
     "slurm.shares" = "true", FILE_ONLY => slurm_shares: bool = truth;
+    /// Put two single-GPU jobs on one GPU where the policy wants it, on kinds of which all nodes have shards (gres/shard); 'arles slurm doctor' says what else that needs
+    "slurm.shards" = "false", FILE_ONLY => slurm_shards: bool = truth;
     /// Kubeconfig of --engine kubernetes; empty: KUBECONFIG, the service account of this pod, or ~/.kube/config
     "kubernetes.kubeconfig" = "", flag("kubeconfig", "FILE", "Kubernetes", SERVE | KUBERNETES)
         => kubeconfig: Option<PathBuf> = path;

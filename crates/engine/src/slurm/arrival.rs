@@ -4,6 +4,7 @@ use super::mark::read_wishes;
 use super::record::{JobRecord, NodeRecord};
 use super::suit;
 use crate::intake::Arrival;
+use std::collections::BTreeSet;
 
 /// A job of this name, if it asks for GPUs.
 pub(super) fn arrival(slurm: &str, record: &JobRecord) -> Option<Arrival> {
@@ -27,8 +28,13 @@ pub(super) fn arrival(slurm: &str, record: &JobRecord) -> Option<Arrival> {
     })
 }
 
-/// The same, held to the nodes that suit it. A job that none suits says so.
-pub(super) fn among(mut arrival: Arrival, record: &JobRecord, nodes: &[NodeRecord]) -> Arrival {
+/// The same, held to the nodes that suit it. A job that none suits says so. `shared`: types of GPUs that arles puts two jobs on.
+pub(super) fn among(
+    mut arrival: Arrival,
+    record: &JobRecord,
+    nodes: &[NodeRecord],
+    shared: &BTreeSet<String>,
+) -> Arrival {
     match suit::types(record, nodes) {
         Ok(types) if !types.is_empty() && arrival.kinds.is_empty() => arrival.kinds = types,
         Ok(types) if !types.is_empty() && !arrival.kinds.iter().any(|kind| types.contains(kind)) => {
@@ -38,7 +44,25 @@ pub(super) fn among(mut arrival: Arrival, record: &JobRecord, nodes: &[NodeRecor
         Ok(_) => {}
         Err(why) => arrival.wishes.wrong.push(why),
     }
+    if arrival.gang == 1 && record.shards() == 0 && !shared.is_empty() {
+        keep_unshared(&mut arrival, nodes, shared);
+    }
     arrival
+}
+
+/// A single job that asks for a GPU cannot be one of two, and nobody who divides GPUs knows that: it is for kinds that are not shared.
+fn keep_unshared(arrival: &mut Arrival, nodes: &[NodeRecord], shared: &BTreeSet<String>) {
+    if arrival.kinds.is_empty() {
+        let types: BTreeSet<String> = nodes.iter().filter_map(|node| node.gpus()?.0).collect();
+        arrival.kinds = types.into_iter().collect();
+    }
+    arrival.kinds.retain(|kind| !shared.contains(kind));
+    if arrival.kinds.is_empty() {
+        let shards = nodes.iter().map(NodeRecord::shards_per_gpu).max().unwrap_or(2);
+        arrival.wishes.wrong.push(format!(
+            "arles shares the GPUs of this cluster, and a job that asks for gpu:1 cannot share one; submit it with --gres=shard:{shards}"
+        ));
+    }
 }
 
 /// The number in Slurm and the time of submission in a job's external name.

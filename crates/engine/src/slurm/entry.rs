@@ -7,14 +7,17 @@ use super::record::JobRecord;
 use arles_core::engine::{JobMeter, LiveJob};
 use arles_core::meter::Charge;
 use arles_core::scheduler::{Fence, GangEvent, GangReport};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A command that takes effect slowly is not repeated before this.
 const REPEAT: Duration = Duration::from_secs(10);
 
-/// A node refuses whatever was issued within the second in which it ended a job's last run ("Job credential revoked"), and the job would fail. Clocks
-/// may differ by another second.
-const REVOKED: Duration = Duration::from_secs(2);
+/// A node refuses what was issued up to the second in which slurmctld told it to end a job's last run ("Job credential revoked"), and the job would fail:
+/// so it starts a second later. This machine's clock may be another second behind slurmctld's.
+const REVOKED_SECONDS: u64 = 2;
+
+/// A job that takes longer than this to end may have been told a second time, just before.
+const TOLD_ONCE: Duration = Duration::from_secs(3);
 
 /// A job, live or remembered.
 pub(super) struct Entry {
@@ -35,8 +38,9 @@ pub(super) struct Entry {
     pub(super) let_go: bool,
     /// Nodes that failed under its last gang: a late word about that one could end the next one there.
     pub(super) lost_nodes: Vec<String>,
-    /// Since when it is known to have left the nodes of its last gang, and which those are.
-    pub(super) vacated: Option<(Instant, Vec<String>)>,
+    /// When the nodes of its last gang were told to end it, in Unix seconds, and which those are; known once it has left them.
+    pub(super) vacated: Option<(u64, Vec<String>)>,
+    requeued: Option<(Instant, u64)>,
     /// Why it was not started where it was last ordered.
     pub(super) put_off: Option<String>,
     last_sent: Option<Instant>,
@@ -58,6 +62,7 @@ impl Entry {
             let_go: false,
             lost_nodes: Vec::new(),
             vacated: None,
+            requeued: None,
             put_off: None,
             last_sent: None,
             live,
@@ -104,15 +109,27 @@ impl Entry {
         self.last_sent = None;
     }
 
+    /// Slurm was told to requeue it.
+    pub(super) fn was_requeued(&mut self) {
+        self.requeued = Some((Instant::now(), unix_seconds()));
+    }
+
+    /// It has left these nodes.
+    pub(super) fn has_vacated(&mut self, nodes: Vec<String>) {
+        let told = self.requeued.take().filter(|(at, _)| at.elapsed() <= TOLD_ONCE);
+        self.vacated = Some((told.map_or_else(unix_seconds, |(_, second)| second), nodes));
+    }
+
     /// Seconds, whole ones, that a requeued job must not be started for on these nodes.
     pub(super) fn revoked_seconds(&self, nodes: &[&str]) -> u64 {
-        let left = match &self.vacated {
-            Some((_, before)) if !nodes.iter().any(|node| before.iter().any(|name| name == node)) => Duration::ZERO,
-            Some((since, _)) => REVOKED.saturating_sub(since.elapsed()),
+        let now = unix_seconds();
+        let told = match &self.vacated {
+            Some((_, before)) if !nodes.iter().any(|node| before.iter().any(|name| name == node)) => return 0,
+            Some((told, _)) => *told,
             // An earlier daemon ended its last run, perhaps a moment ago.
-            None => REVOKED,
+            None => now,
         };
-        left.as_secs_f64().ceil() as u64
+        (told + REVOKED_SECONDS).saturating_sub(now).min(REVOKED_SECONDS)
     }
 
     pub(super) fn running(&self) -> Option<&Gang> {
@@ -140,11 +157,40 @@ impl Entry {
     /// Whether something of it is under way, so that Slurm should be looked at soon.
     pub(super) fn is_changing(&self) -> bool {
         let phase = self.gang.as_ref().map(|gang| &gang.phase);
-        matches!(phase, Some(Phase::Wanted | Phase::Released | Phase::Stopping))
+        matches!(phase, Some(Phase::Wanted | Phase::Released | Phase::Reseating | Phase::Stopping))
     }
+}
+
+/// The clock of this machine.
+pub(super) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Number in Slurm and time of submission, of a job that came from there.
 fn native(live: &LiveJob) -> Option<(&str, u64)> {
     parse_external(live.spec.program.as_ref()?.external.as_deref()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arles_core::JobSpec;
+
+    #[test]
+    fn only_nodes_that_were_just_told_to_end_a_job_must_wait() {
+        let mut entry = Entry::new(LiveJob { spec: JobSpec::default(), steps_done: 0.0 });
+        assert_eq!(entry.revoked_seconds(&["a"]), 2, "nobody knows who ended it");
+        entry.was_requeued();
+        entry.has_vacated(vec!["a".into(), "b".into()]);
+        assert!((1..=2).contains(&entry.revoked_seconds(&["b", "c"])));
+        assert_eq!(entry.revoked_seconds(&["c"]), 0);
+        // It took a second to save: that second counts.
+        entry.vacated = Some((unix_seconds() - 1, vec!["a".into()]));
+        assert!(entry.revoked_seconds(&["a"]) <= 1);
+        entry.vacated = Some((unix_seconds() - 2, vec!["a".into()]));
+        assert_eq!(entry.revoked_seconds(&["a"]), 0);
+        // A clock that was put back makes nobody wait for long.
+        entry.vacated = Some((unix_seconds() + 1000, vec!["a".into()]));
+        assert_eq!(entry.revoked_seconds(&["a"]), 2);
+    }
 }

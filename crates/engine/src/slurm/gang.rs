@@ -2,7 +2,7 @@
 
 use super::record::Stage;
 use arles_core::scheduler::{Fence, GangState};
-use arles_core::{GpuId, KindId, Spread, Time};
+use arles_core::{GpuId, JobId, KindId, Spread, Time};
 use std::time::SystemTime;
 
 /// A gang that was ordered.
@@ -16,9 +16,24 @@ pub(super) struct Gang {
     pub(super) counted: Option<(f64, SystemTime)>,
     /// Since when it has run.
     pub(super) running_since: Option<Time>,
+    /// Shards that its job was released with; 0 for whole GPUs.
+    pub(super) shards: u32,
+    /// The other job on its GPU while the next rate is measured.
+    pub(super) beside: Option<JobId>,
+    /// Whether its start was reported.
+    pub(super) told: bool,
+    /// How often it had to be put together with its partner again.
+    pub(super) reseatings: u8,
 }
 
 impl Gang {
+    /// One that was just ordered.
+    pub(super) fn new(fence: Fence, kind: KindId, gpus: Vec<GpuId>) -> Self {
+        let (spread, phase) = (Spread::Packed, Phase::Wanted);
+        let (counted, running_since, beside) = (None, None, None);
+        Self { fence, kind, gpus, spread, phase, counted, running_since, shards: 0, beside, told: false, reseatings: 0 }
+    }
+
     /// Whether it is on its GPUs, as far as is known.
     pub(super) fn runs(&self) -> bool {
         self.running_since.is_some() && !matches!(self.phase, Phase::Over(..))
@@ -39,6 +54,8 @@ pub(super) enum Phase {
     Released,
     /// It runs.
     Running,
+    /// It runs or has just left, and starts again where it is with another part of its GPU (`shard.rs`).
+    Reseating,
     /// It must go: its job is to be back in the queue, held.
     Stopping,
     /// It ended by itself. Kept until it is ordered to stop.
@@ -76,9 +93,9 @@ pub(super) fn next_step(phase: &Phase, stage: Option<Stage>) -> Step {
     use Stage::{Cancelled, Completed, Completing, Failed, Held, Queued, Running};
     match (phase, stage) {
         (Phase::Over(..), _) => Step::Wait,
-        (Phase::Wanted, Some(Held | Queued)) => Step::Release,
+        (Phase::Wanted | Phase::Reseating, Some(Held | Queued)) => Step::Release,
         // It runs by somebody else's word, or its last gang is not gone yet.
-        (Phase::Wanted, Some(Running)) => Step::Requeue,
+        (Phase::Wanted | Phase::Reseating, Some(Running)) => Step::Requeue,
         (Phase::Wanted, None | Some(Cancelled | Completed | Failed)) => Step::Resubmit,
         (Phase::Released, Some(Running)) => Step::Started,
         (Phase::Released, Some(Queued)) => Step::Wait,
@@ -105,8 +122,10 @@ mod tests {
 
     #[test]
     fn no_gang_is_released_while_its_job_has_gpus() {
-        for stage in [Stage::Running, Stage::Completing] {
-            assert_ne!(next_step(&Phase::Wanted, Some(stage)), Step::Release);
+        for phase in [Phase::Wanted, Phase::Reseating] {
+            for stage in [Stage::Running, Stage::Completing] {
+                assert_ne!(next_step(&phase, Some(stage)), Step::Release);
+            }
         }
     }
 
@@ -120,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_finished_is_never_told_as_stopped() {
-        for phase in [Phase::Released, Phase::Running, Phase::Stopping] {
+        for phase in [Phase::Released, Phase::Running, Phase::Reseating, Phase::Stopping] {
             assert_eq!(next_step(&phase, Some(Stage::Completed)), Step::Finished);
         }
     }

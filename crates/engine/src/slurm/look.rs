@@ -2,17 +2,18 @@
 
 use super::arrival::{among, arrival, parse_external};
 use super::controller::CommandError;
-use super::entry::Entry;
+use super::entry::{Entry, unix_seconds};
 use super::gang::{Gang, Phase, Step, next_step};
 use super::mark::{self, Claim, Mark, MarkedGang};
 use super::record::{JobRecord, NodeRecord, Stage};
+use super::shard::{self, Berth};
 use super::{Slurm, program, suit};
 use crate::intake::{Arrival, Seen};
 use arles_core::engine::EngineError;
 use arles_core::scheduler::{Fence, GangEvent, GangReport, GangState};
-use arles_core::{JobId, Spread, Time};
+use arles_core::{JobId, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Shortest pause between two looks while something is under way.
 const HURRY: Duration = Duration::from_millis(250);
@@ -47,10 +48,6 @@ impl Queue {
     pub(super) fn find(&self, name: &str) -> Option<&JobRecord> {
         self.by_name.get(name).map(|&at| &self.records[at])
     }
-}
-
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Slurm {
@@ -134,7 +131,8 @@ impl Slurm {
         };
         let kind = self.cluster.kind_of(gpus[0]);
         entry.fence = fence;
-        entry.gang = Some(Gang { fence, kind, gpus, spread: Spread::Packed, phase, counted: None, running_since });
+        let (shards, told) = (record.shards(), phase != Phase::Released);
+        entry.gang = Some(Gang { phase, running_since, shards, told, ..Gang::new(fence, kind, gpus) });
     }
 
     /// Does what follows from the last look, for all jobs, and says what Slurm's users want.
@@ -210,7 +208,10 @@ impl Slurm {
         let ending = || record.map_or(("it is not in Slurm's queue any more".to_owned(), None), JobRecord::ending);
         match step {
             Step::Wait | Step::Cancelled => Ok(()),
-            Step::Release => self.release(id, record),
+            Step::Release => {
+                self.note_reseated(id);
+                self.release(id, record)
+            }
             Step::Resubmit => self.submit_again(id),
             Step::Hold => {
                 self.tolerate(|controller| controller.hold(&name))?;
@@ -220,34 +221,26 @@ impl Slurm {
                 }
                 Ok(())
             }
-            Step::Requeue => match self.jobs.get_mut(&id).is_some_and(Entry::may_send) {
-                true => self.tolerate(|controller| controller.requeue_held(&name)),
-                false => Ok(()),
-            },
+            Step::Requeue if self.jobs.get_mut(&id).is_some_and(Entry::may_send) => {
+                self.tolerate(|controller| controller.requeue_held(&name))?;
+                self.jobs.get_mut(&id).into_iter().for_each(Entry::was_requeued);
+                Ok(())
+            }
+            Step::Requeue => Ok(()),
             Step::Started => {
                 let entry = self.jobs.get_mut(&id).expect("it has a gang");
                 entry.lost_nodes.clear();
                 entry.put_off = None;
                 let gang = entry.gang.as_mut().expect("it has one");
                 gang.phase = Phase::Running;
-                self.news.push(GangReport::new(id, gang.fence, GangEvent::Started));
+                if !std::mem::replace(&mut gang.told, true) {
+                    self.news.push(GangReport::new(id, gang.fence, GangEvent::Started));
+                }
                 self.shown.insert(id);
+                self.check_berth(id);
                 Ok(())
             }
-            Step::Stopped => {
-                let nodes = self.nodes_of(id);
-                if let Some(entry) = self.jobs.get_mut(&id) {
-                    entry.vacated = Some((Instant::now(), nodes));
-                }
-                self.end(id, GangEvent::Stopped(self.jobs[&id].steps), None);
-                if let Some(entry) = self.jobs.get_mut(&id) {
-                    entry.sent_shows();
-                }
-                match record {
-                    Some(record) => self.tend_waiting(id, record),
-                    None => Ok(()),
-                }
-            }
+            Step::Stopped => self.has_stopped(id, record),
             Step::Finished => {
                 self.end(id, GangEvent::Finished, Some(0));
                 Ok(())
@@ -262,6 +255,20 @@ impl Slurm {
                 Ok(())
             }
             Step::Vanished => Ok(()),
+        }
+    }
+
+    /// A gang has gone, and its job waits.
+    fn has_stopped(&mut self, id: JobId, record: Option<&JobRecord>) -> Result<(), EngineError> {
+        let nodes = self.nodes_of(id);
+        self.end(id, GangEvent::Stopped(self.jobs[&id].steps), None);
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            entry.has_vacated(nodes);
+            entry.sent_shows();
+        }
+        match record {
+            Some(record) => self.tend_waiting(id, record),
+            None => Ok(()),
         }
     }
 
@@ -283,6 +290,15 @@ impl Slurm {
     fn nodes_of(&self, id: JobId) -> Vec<String> {
         let gpus = self.jobs[&id].gang.as_ref().map_or(&[][..], |gang| &gang.gpus);
         self.shares_by_node(gpus).into_iter().map(|(node, _)| node).collect()
+    }
+
+    /// A job that is to start again where it was has left its node by now.
+    fn note_reseated(&mut self, id: JobId) {
+        let nodes = self.nodes_of(id);
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        if entry.gang.as_ref().is_some_and(|gang| gang.phase == Phase::Reseating) && entry.vacated.is_none() {
+            entry.has_vacated(nodes);
+        }
     }
 
     fn lose_nodes(&mut self, id: JobId) {
@@ -326,11 +342,20 @@ impl Slurm {
 
     /// Pins a job to its nodes and releases it.
     fn release(&mut self, id: JobId, record: Option<&JobRecord>) -> Result<(), EngineError> {
+        let berth = match self.berth(id) {
+            Ok(Berth::NotYet) => return Ok(()),
+            Ok(berth) => berth,
+            Err(why) => return self.put_off(id, why),
+        };
         let entry = &self.jobs[&id];
         let Some(gang) = &entry.gang else { return Ok(()) };
         let name = entry.slurm.clone().unwrap_or_default();
+        let asked = record.and_then(JobRecord::wanted).map(|wish| wish.sharded);
+        if asked.is_some_and(|sharded| !entry.is_native() && sharded != matches!(berth, Berth::Shards(_))) {
+            return self.submit_otherwise(id, &name);
+        }
         let shares = self.shares_by_node(&gang.gpus);
-        let changes = match self.changes(entry, gang, &shares, record) {
+        let changes = match self.changes(entry, gang, (&shares, berth), record) {
             Ok(changes) => changes,
             Err(why) => return self.put_off(id, why),
         };
@@ -344,8 +369,9 @@ impl Slurm {
         let done = self.controller.update(&name, &changes).and_then(|()| self.controller.release(&name));
         match done {
             Ok(()) => {
-                let gang = self.jobs.get_mut(&id).and_then(|entry| entry.gang.as_mut());
-                gang.expect("it was there").phase = Phase::Released;
+                let gang = self.jobs.get_mut(&id).and_then(|entry| entry.gang.as_mut()).expect("it was there");
+                gang.phase = Phase::Released;
+                gang.shards = if let Berth::Shards(count) = berth { count } else { 0 };
                 Ok(())
             }
             Err(CommandError::Unreachable(why)) => Err(EngineError(why)),
@@ -362,7 +388,7 @@ impl Slurm {
         &self,
         entry: &Entry,
         gang: &Gang,
-        shares: &[(String, u32)],
+        (shares, berth): (&[(String, u32)], Berth),
         record: Option<&JobRecord>,
     ) -> Result<Vec<String>, String> {
         let names: Vec<&str> = shares.iter().map(|(node, _)| node.as_str()).collect();
@@ -394,8 +420,12 @@ impl Slurm {
             if wish.nodes != nodes {
                 changes.push(format!("NumNodes={nodes}-{nodes}"));
             }
-            if wish.per_node != per_node {
-                changes.push(format!("Gres=gpu:{per_node}"));
+            match berth {
+                Berth::Shards(count) if record.is_some_and(|record| record.shards() != count) => {
+                    changes.push(format!("Gres={}", shard::request(wish.kind.as_deref(), count)));
+                }
+                Berth::Gpus if wish.per_node != per_node => changes.push(format!("Gres=gpu:{per_node}")),
+                _ => {}
             }
         }
         if restarts > 0 && !names.iter().any(|name| entry.lost_nodes.iter().any(|lost| lost == name)) {
@@ -424,9 +454,19 @@ impl Slurm {
             // If it is, whoever takes requests hears of it. It is no failure of the job's.
             return self.put_off(id, "Slurm says that its job is over, or does not know it".into());
         }
+        let berth = match self.berth(id) {
+            Ok(Berth::NotYet) => return Ok(()),
+            Ok(berth) => berth,
+            Err(why) => return self.put_off(id, why),
+        };
+        let entry = &self.jobs[&id];
         let gpus = entry.gang.as_ref().map_or(&[][..], |gang| &gang.gpus);
         let shares = self.shares_by_node(gpus);
-        let shape = (shares.len() as u32, shares.first().map_or(1, |(_, count)| *count));
+        let gres = match berth {
+            Berth::Shards(count) => shard::request(None, count),
+            _ => format!("gpu:{}", shares.first().map_or(1, |(_, count)| *count)),
+        };
+        let shape = (shares.len() as u32, gres.as_str());
         let batch = program::batch(&self.options.folder, &self.options.logs, entry, &self.journal, shape);
         let (options, script) = match batch {
             Ok(batch) => batch,
@@ -451,6 +491,16 @@ impl Slurm {
                 Ok(())
             }
         }
+    }
+
+    /// A program that waits as a job for GPUs and must ask for shards, or the other way round: Slurm cannot turn one into the other.
+    fn submit_otherwise(&mut self, id: JobId, name: &str) -> Result<(), EngineError> {
+        self.tolerate(|controller| controller.cancel(name))?;
+        self.cancelled.insert(name.to_owned());
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            entry.slurm = None;
+        }
+        self.submit_again(id)
     }
 
     /// A job was given back to Slurm: whatever it does from here on is not arles' business.
@@ -594,7 +644,8 @@ impl Slurm {
                 most => most.saturating_sub(self.live_tasks(record.array_job_id)),
             };
             let arrivals = names.take(room).filter_map(|name| arrival(&name, record));
-            found.extend(arrivals.map(|found| among(found, record, &self.nodes)));
+            let shared = self.shared_types();
+            found.extend(arrivals.map(|found| among(found, record, &self.nodes, &shared)));
         }
         found
     }

@@ -29,15 +29,15 @@ pub(crate) fn steps(root: &Path, job: JobId) -> Option<(f64, SystemTime)> {
     (steps.is_finite() && steps >= 0.0).then_some((steps, at))
 }
 
-/// Options of sbatch and the script that it is given, for so many nodes with so many GPUs each.
+/// Options of sbatch and the script that it is given, for so many nodes and what is asked for on each.
 pub(super) fn batch(
     root: &Path,
     logs: &Path,
     entry: &Entry,
     journal: &str,
-    shape: (u32, u32),
+    shape: (u32, &str),
 ) -> io::Result<(Vec<String>, String)> {
-    let ((nodes, per_node), spec, nothing) = (shape, &entry.live.spec, Program::default());
+    let ((nodes, gres), spec, nothing) = (shape, &entry.live.spec, Program::default());
     let program = spec.program.as_deref().unwrap_or(&nothing);
     let folder = folder(root, spec.id);
     fs::create_dir_all(&folder)?;
@@ -53,7 +53,7 @@ pub(super) fn batch(
         format!("--job-name={WORD}-{}", spec.id.0),
         format!("--comment={}", mark.write()),
         format!("--nodes={nodes}"),
-        format!("--gres=gpu:{per_node}"),
+        format!("--gres={gres}"),
         "--requeue".into(),
         "--open-mode=append".into(),
         "--export=PATH,HOME,USER,LANG".into(),

@@ -152,20 +152,30 @@ impl JobRecord {
     pub(crate) fn wanted(&self) -> Option<GpuWish> {
         let nodes = self.node_count.max(1) as u32;
         if let Some((kind, count)) = gres(&self.tres_per_node, "gpu") {
-            return Some(GpuWish { per_node: count, nodes, kind });
+            return Some(GpuWish { per_node: count, nodes, kind, sharded: false });
+        }
+        // Shards are of one GPU of a node, so however many there are, they are one.
+        if let Some((kind, _)) = gres(&self.tres_per_node, "shard") {
+            return Some(GpuWish { per_node: 1, nodes, kind, sharded: true });
         }
         let (kind, count) = gres(&self.tres_per_job, "gpu")?;
-        Some(GpuWish { per_node: count / nodes, nodes, kind }).filter(|_| count.is_multiple_of(nodes))
+        let wish = GpuWish { per_node: count / nodes, nodes, kind, sharded: false };
+        Some(wish).filter(|_| count.is_multiple_of(nodes))
     }
 
-    /// GPUs that it holds: a node's name and how many there. Slots of shared GPUs count as one GPU for each device.
-    pub(crate) fn held_gpus(&self) -> Vec<(String, u32)> {
-        let nodes = hosts(&self.nodes);
-        let count = |text: &String| {
-            let used = gres(text, "gpu").map_or(0, |(_, count)| count);
-            used.max(u32::from(text.contains("shard:")))
+    /// Shards that it asks for on each node; 0 if it asks for none.
+    pub(crate) fn shards(&self) -> u32 {
+        gres(&self.tres_per_node, "shard").map_or(0, |(_, count)| count)
+    }
+
+    /// What it holds: nodes with how many GPUs there, and with the device that it has shards of.
+    pub(crate) fn held_gpus(&self) -> Vec<(String, HeldGpus)> {
+        let held = |text: &String| match gres(text, "gpu") {
+            Some((_, count)) => Some(HeldGpus::Whole(count)).filter(|_| count > 0),
+            None => gres(text, "shard").and_then(|_| indices(text).first().copied()).map(HeldGpus::Shards),
         };
-        nodes.into_iter().zip(self.gres_detail.iter().map(count)).filter(|(_, count)| *count > 0).collect()
+        let nodes = hosts(&self.nodes).into_iter().zip(self.gres_detail.iter().map(held));
+        nodes.filter_map(|(node, held)| Some((node, held?))).collect()
     }
 
     /// How it ended, in words and as the code that it left, if it left one.
@@ -186,6 +196,16 @@ pub(crate) struct GpuWish {
     pub(crate) per_node: u32,
     pub(crate) nodes: u32,
     pub(crate) kind: Option<String>,
+    /// Whether it asks for shards, so that it can be one of two.
+    pub(crate) sharded: bool,
+}
+
+/// What a job has on a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HeldGpus {
+    Whole(u32),
+    /// Shards of the device of this number.
+    Shards(u32),
 }
 
 /// A node of Slurm's.
@@ -235,6 +255,13 @@ impl NodeRecord {
     /// Type and number of its GPUs; the first type, where it has several.
     pub(crate) fn gpus(&self) -> Option<(Option<String>, u32)> {
         gres(&self.gres, "gpu").filter(|(_, count)| *count > 0)
+    }
+
+    /// Shards that each of its GPUs is cut into; 0 where they are not, or not evenly.
+    pub(crate) fn shards_per_gpu(&self) -> u32 {
+        let (gpus, shards) = (self.gpus().map_or(0, |(_, count)| count), gres(&self.gres, "shard"));
+        let shards = shards.map_or(0, |(_, count)| count);
+        if gpus > 0 && shards.is_multiple_of(gpus) { shards / gpus } else { 0 }
     }
 }
 
@@ -388,7 +415,10 @@ mod tests {
         );
         for record in [old, new] {
             assert_eq!((record.slurm_name().as_str(), record.stage(), record.submit_time), ("7", Stage::Held, 9));
-            assert_eq!(record.wanted(), Some(GpuWish { per_node: 2, nodes: 2, kind: Some("v100".into()) }));
+            assert_eq!(
+                record.wanted(),
+                Some(GpuWish { per_node: 2, nodes: 2, kind: Some("v100".into()), sharded: false })
+            );
             assert_eq!(record.ending(), ("exit code 3".to_owned(), Some(3)));
         }
     }
@@ -429,6 +459,10 @@ mod tests {
         let plain = node(r#"{"name": "a", "state": "mixed", "state_flags": [], "gres": "gpu:a100:2,shard:4"}"#);
         assert!(plain.up() && plain.drained().is_none());
         assert_eq!(plain.gpus(), Some((Some("a100".into()), 2)));
+        assert_eq!(plain.shards_per_gpu(), 2);
+        let typed = node(r#"{"name": "a", "gres": "gpu:a100:4(S:0-1),shard:a100:16(S:0-1)"}"#);
+        assert_eq!(typed.shards_per_gpu(), 4);
+        assert_eq!(node(r#"{"name": "a", "gres": "gpu:a100:4"}"#).shards_per_gpu(), 0);
         let drained = node(r#"{"name": "a", "state": ["IDLE", "DRAIN"], "reason": "fan"}"#);
         assert!(drained.up());
         assert_eq!(drained.drained().as_deref(), Some("Slurm says drain: fan"));

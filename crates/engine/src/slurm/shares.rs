@@ -6,16 +6,18 @@
 use super::controller::Controller;
 use arles_core::engine::EngineError;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// An account: its parent's name, and its share among the children of that.
 type Accounts = BTreeMap<String, (String, f64)>;
 
-/// Weights of all accounts that Slurm's database has of this cluster; nothing where there is no database.
+/// Weights of all accounts that Slurm's database has of this cluster; nothing where there is no database. `conf`: Slurm's configuration, where it is
+/// not in its usual place.
 ///
 /// # Errors
 /// When there is one and it does not answer.
-pub fn share_weights() -> Result<BTreeMap<String, f64>, EngineError> {
-    let controller = Controller::new(None, None);
+pub fn share_weights(conf: Option<PathBuf>) -> Result<BTreeMap<String, f64>, EngineError> {
+    let controller = Controller::new(None, conf);
     let configuration = String::from_utf8_lossy(&controller.run(&["scontrol", "show", "config"])?).into_owned();
     let value = |name: &str| {
         let lines = configuration.lines().filter_map(|line| line.split_once('='));

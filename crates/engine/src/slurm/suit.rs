@@ -1,4 +1,4 @@
-//! Which nodes Slurm would let a job run on: its partition, `--constraint` and `--exclude`.
+//! Which nodes Slurm would let a job run on: its partition, `--constraint`, `--exclude` and shards.
 //!
 //! A job is pinned to nodes by arles, and Slurm still holds it to what it asked for: pinned to a node without the features that it wants it would wait for
 //! ever. So kinds and nodes are looked at before. What arles has no say in is left to Slurm altogether: jobs that name their nodes or a reservation, and
@@ -22,7 +22,8 @@ pub(super) fn why_left_to_slurm(record: &JobRecord) -> Option<&'static str> {
 pub(super) fn suits(record: &JobRecord, node: &NodeRecord) -> bool {
     let listed = |list: &str| list.split(',').any(|name| node.partitions.iter().any(|own| own == name));
     let partition = record.partition.is_empty() || node.partitions.is_empty() || listed(&record.partition);
-    partition && matches(&record.features, node) && !hosts(&record.excluded_nodes).contains(&node.name)
+    let shards = record.shards() == 0 || node.shards_per_gpu() > 0;
+    partition && shards && matches(&record.features, node) && !hosts(&record.excluded_nodes).contains(&node.name)
 }
 
 /// Types of the GPUs on which a job may run; nothing if that is all of them. A type is among them if all of its nodes suit; those of which only

@@ -7,15 +7,28 @@ use super::rest::Rest;
 use super::{KindOf, SlurmOptions};
 use arles_core::NodeSpec;
 use arles_core::engine::EngineError;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// A node as arles counts it; nothing for one without GPUs of a known kind.
-pub(super) fn node_spec(node: &NodeRecord, kind_of: &KindOf) -> Option<NodeSpec> {
+fn node_spec(node: &NodeRecord, kind_of: &KindOf) -> Option<NodeSpec> {
     let (kind, gpus) = node.gpus()?;
     let kind = kind_of(&kind?)?;
     let memory_gib = (node.real_memory > 0).then_some(node.real_memory as f64 / 1024.0);
     let cpus = u32::try_from(node.cpus).ok().filter(|cpus| *cpus > 0);
     Some(NodeSpec { name: node.name.clone(), kind, gpus, cpus: cpus.map(f64::from), memory_gib, rack: None })
+}
+
+/// Nodes as arles counts them. A kind is shared by two jobs only if all of its nodes have shards for that.
+pub(super) fn node_specs(records: &[NodeRecord], kind_of: &KindOf) -> Vec<NodeSpec> {
+    let specs = records.iter().filter_map(|node| Some((node_spec(node, kind_of)?, node.shards_per_gpu() >= 2)));
+    let mut specs: Vec<(NodeSpec, bool)> = specs.collect();
+    let whole: BTreeSet<String> =
+        specs.iter().filter(|(_, shards)| !shards).map(|(node, _)| node.kind.name.clone()).collect();
+    for (node, _) in specs.iter_mut().filter(|(node, _)| whole.contains(&node.kind.name)) {
+        node.kind.max_jobs = 1;
+    }
+    specs.into_iter().map(|(node, _)| node).collect()
 }
 
 /// The nodes with GPUs that Slurm has, and names with types of those whose kind is not known.
@@ -24,6 +37,8 @@ pub struct FoundNodes {
     pub nodes: Vec<NodeSpec>,
     /// Nodes whose GPUs have no type, or one that is not known, with that type.
     pub unknown: Vec<(String, String)>,
+    /// Shards of each GPU, by node; 0 where there are none.
+    pub shards: Vec<(String, u32)>,
 }
 
 /// Asks Slurm for its nodes.
@@ -37,12 +52,13 @@ pub fn find_nodes(
 ) -> Result<FoundNodes, EngineError> {
     let (user, token) = token.unzip();
     let rest = rest.map(|address| Rest::new(address, user, token)).transpose()?;
-    let mut found = FoundNodes { nodes: Vec::new(), unknown: Vec::new() };
-    for node in Controller::new(rest, None).nodes()? {
+    let records = Controller::new(rest, None).nodes()?;
+    let mut found = FoundNodes { nodes: node_specs(&records, kind_of), unknown: Vec::new(), shards: Vec::new() };
+    for node in records {
         let Some((kind, _)) = node.gpus() else { continue };
-        match node_spec(&node, kind_of) {
-            Some(spec) => found.nodes.push(spec),
-            None => found.unknown.push((node.name, kind.unwrap_or_else(|| "no type".into()))),
+        match found.nodes.iter().any(|known| known.name == node.name) {
+            true => found.shards.push((node.name.clone(), node.shards_per_gpu())),
+            false => found.unknown.push((node.name, kind.unwrap_or_else(|| "no type".into()))),
         }
     }
     Ok(found)

@@ -14,12 +14,22 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Whether Slurm's daemons are installed and can be started; says so if not.
 pub(crate) fn slurm_or_skip(what: &str) -> bool {
+    programs_or_skip(what, &["slurmctld", "slurmd", "slurmrestd", "munged", "sbatch"])
+}
+
+/// The same for a Slurm with a database.
+pub(crate) fn database_or_skip(what: &str) -> bool {
+    programs_or_skip(
+        what,
+        &["slurmctld", "slurmd", "slurmrestd", "munged", "sbatch", "slurmdbd", "sacctmgr", "mariadbd"],
+    )
+}
+
+fn programs_or_skip(what: &str, programs: &[&str]) -> bool {
     let there =
         |program: &str| Command::new("sh").args(["-c", &format!("PATH=$PATH:/usr/sbin command -v {program}")]).output();
-    let missing: Vec<&str> = ["slurmctld", "slurmd", "slurmrestd", "munged", "sbatch"]
-        .into_iter()
-        .filter(|program| !there(program).is_ok_and(|output| output.status.success()))
-        .collect();
+    let lacks = |program: &&&str| !there(program).is_ok_and(|output| output.status.success());
+    let missing: Vec<&str> = programs.iter().filter(lacks).copied().collect();
     if missing.is_empty() && rustix::process::getuid().is_root() {
         return true;
     }

@@ -79,7 +79,7 @@ impl Shares {
             return;
         }
         self.asked = Some(Instant::now());
-        let weights = match tokio::task::spawn_blocking(share_weights).await {
+        let weights = match tokio::task::spawn_blocking(|| share_weights(None)).await {
             Ok(Ok(weights)) => weights,
             Ok(Err(error)) => {
                 let text = error.to_string();

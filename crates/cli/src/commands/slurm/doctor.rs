@@ -46,11 +46,11 @@ impl Doctor {
                     (Some(_), Ok(version)) => finding("slurmrestd", State::Ok, format!("answers, API {version}")),
                     (Some(_), Err(error)) => finding("slurmrestd", State::Wrong, format!("{error}; squeue --json is used instead")),
                 });
-                found.extend(of_nodes(tools::find_nodes(
-                    options.rest.as_deref(),
-                    options.token,
-                    &slurm_kinds(&settings),
-                )));
+                let nodes = tools::find_nodes(options.rest.as_deref(), options.token, &slurm_kinds(&settings));
+                if let Ok(nodes) = &nodes {
+                    found.push(of_shards(value, nodes, settings.serve.slurm_shards));
+                }
+                found.extend(of_nodes(nodes));
             }
         }
         findings::print(out, self.output.output, &found)
@@ -141,6 +141,41 @@ fn rights(slurm_user: &str) -> Finding {
 fn rustix_uid() -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").ok().map(|meta| meta.uid())
+}
+
+/// Whether two jobs can be put on one GPU, where that is wanted.
+fn of_shards<'v>(value: impl Fn(&str) -> &'v str, nodes: &tools::FoundNodes, wanted: bool) -> Finding {
+    let shard = |state, text: String| finding("shards", state, text);
+    let without: Vec<&str> =
+        nodes.shards.iter().filter(|(_, count)| *count < 2).map(|(node, _)| node.as_str()).collect();
+    let some = without.len() < nodes.shards.len();
+    if !wanted {
+        let text = match some {
+            true => {
+                "there are some; every job has its GPU to itself. For two jobs on one GPU set shards = true in section [slurm]"
+            }
+            false => "there are none: every job has its GPU to itself",
+        };
+        return shard(State::Ok, text.into());
+    }
+    if value("SelectTypeParameters").contains("LL_SHARED_GRES") {
+        let text = "SelectTypeParameters has LL_SHARED_GRES, which spreads shards over GPUs: two jobs could not be put on one; remove it";
+        return shard(State::Wrong, text.into());
+    }
+    if !some {
+        let text = "shards = true in section [slurm], and no node has two or more to a GPU: set GresTypes=gpu,shard, add shard:COUNT to each \
+                    node's Gres and 'Name=shard Count=COUNT File=...' with the files of its GPUs to gres.conf";
+        return shard(State::Wrong, text.into());
+    }
+    if !without.is_empty() {
+        let text = format!("not on {}: kinds with such nodes are not shared by two jobs", without.join(", "));
+        return shard(State::Advice, text);
+    }
+    let lua = match value("JobSubmitPlugins").contains("lua") {
+        true => "set shards_per_gpu in job_submit.lua, so that single-GPU jobs ask for them",
+        false => "single-GPU jobs must ask for them (--gres=shard:COUNT): job_submit.lua can do that for them",
+    };
+    shard(State::Ok, format!("two jobs may share a GPU; {lua}"))
 }
 
 fn of_nodes(nodes: Result<tools::FoundNodes, arles_core::engine::EngineError>) -> Vec<Finding> {
