@@ -277,6 +277,31 @@ fn problems() -> impl Strategy<Value = Owned> {
     )
 }
 
+/// As many users as there are places, each with the numbers of one of a few: alike users look at each other too.
+fn crowds() -> impl Strategy<Value = Owned> {
+    (problems(), 2..20usize, any::<u64>()).prop_map(|(few, n, seed)| {
+        let (ways, profiles) = (few.resource.len(), few.weight.len());
+        let chosen: Vec<usize> = (0..n).map(|l| (seed.rotate_left(7 * l as u32) % profiles as u64) as usize).collect();
+        let rows = |all: &[f64]| chosen.iter().flat_map(|&l| all[l * ways..][..ways].to_vec()).collect();
+        let weight = (0..n).map(|l| 1.0 + (seed.rotate_right(11 * l as u32) % 3) as f64).collect();
+        Owned { w: rows(&few.w), draw: rows(&few.draw), weight, caps: vec![FREE; n], ..few }
+    })
+}
+
+/// The most that somebody would gain by taking another's place, as a factor.
+fn worst_envy(problem: &Owned, x: &[f64]) -> f64 {
+    let (n, ways, u) = (problem.weight.len(), problem.resource.len(), problem.utilities(x));
+    let mut worst = 0.0f64;
+    for l in 0..n {
+        let best = problem.ways().best_rates(l);
+        for i in (0..n).filter(|&i| i != l) {
+            let worth: f64 = (0..ways).map(|a| best[problem.resource[a]] * x[i * ways + a]).sum();
+            worst = worst.max(worth / problem.weight[i] / (u[l] / problem.weight[l]));
+        }
+    }
+    worst
+}
+
 /// Equal division in everybody's best ways, as floors.
 fn equal_division(problem: &Owned) -> Vec<f64> {
     let all: f64 = problem.weight.iter().sum();
@@ -315,7 +340,7 @@ fn by_clarabel(problem: &Owned, floors: &[f64], part: Option<f64>) -> Option<f64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Floors and floors without envy, against the general solver; nested as they must be.
     #[test]
@@ -335,6 +360,24 @@ proptest! {
         let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
         prop_assert!(f.bound.lower <= fe.draw * (1.0 + 1e-9) && fe.draw <= thrifty * (1.0 + 1e-7));
         prop_assert!((fe.draw - fe.least).abs() <= 1e-6 * fe.draw);
+        if let Some(best) = by_clarabel(&problem, &floors, Some(1.0 - epsilon)) {
+            prop_assert!((fe.draw - best).abs() <= 1e-5 * best, "{} against {best}", fe.draw);
+        }
+    }
+
+    /// Alike users, some under weights of their own: no row is broken, and the general solver finds no less.
+    #[test]
+    fn nobody_envies_somebody_alike(problem in crowds(), epsilon in 0.0..0.3f64) {
+        let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
+        let all: f64 = problem.weight.iter().sum();
+        let units: Vec<f64> =
+            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let (known, thrifty) = problem.thrifty(&units, &floors);
+        let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
+        let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
+        let envy = worst_envy(&problem, &fe.x);
+        prop_assert!(envy * (1.0 - epsilon) <= 1.0 + 1e-7, "{envy} at epsilon {epsilon}");
+        prop_assert!(fe.draw <= thrifty * (1.0 + 1e-7));
         if let Some(best) = by_clarabel(&problem, &floors, Some(1.0 - epsilon)) {
             prop_assert!((fe.draw - best).abs() <= 1e-5 * best, "{} against {best}", fe.draw);
         }
