@@ -129,7 +129,7 @@ impl Scheduler {
                 continue;
             }
             let Some(i) = least_owed(&items) else { break };
-            self.stop(&mut items, i);
+            self.leave_out(&mut items, i);
         }
         let watts = sum(&items);
         if above(watts) {
@@ -140,7 +140,7 @@ impl Scheduler {
     }
 
     /// A gang is not run. Whoever was with it on its GPU has it alone from now on: it draws more than its half was, and may be run under a limit.
-    fn stop(&self, items: &mut [Item], i: usize) {
+    fn leave_out(&self, items: &mut [Item], i: usize) {
         (items[i].runs, items[i].watts) = (false, 0.0);
         if let Some(other) = items[i].partner.take() {
             let Item { slot, kind, spread, .. } = items[other];

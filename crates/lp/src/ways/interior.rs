@@ -43,7 +43,7 @@ const SHARES: [f64; 2] = [0.995, 0.9];
 const BOLD: f64 = 0.3;
 /// A shorter step is a stall.
 const LEAST_STEP: f64 = 1e-8;
-/// A corrector with a shorter step is computed again, without the second-order term...
+/// A corrector with a shorter step, or one that goes the wrong way, is computed again, without the second-order term...
 const SHORT: f64 = 0.1;
 /// ...aimed at this fraction of the gap: a centring step.
 const HUMBLE: f64 = 0.5;
@@ -411,7 +411,8 @@ impl Iterate {
             let aim = if self.market { shrink.powi(3) } else { shrink.powi(3).min(BOLD) };
             let corrector = Target { tau: aim * gap / pairs, bend: 1.0 };
             let mut step = self.move_towards(&system, corrector);
-            if step[0].min(step[1]) < SHORT {
+            // In the market the second-order term can overshoot, there and back, for ever: a step that widens the gap is none.
+            if step[0].min(step[1]) < SHORT || (self.market && self.gap_after(step) > gap) {
                 step = self.move_towards(&system, Target { tau: HUMBLE * gap / pairs, bend: 0.0 });
             }
             let longest = step[0].max(step[1]);
