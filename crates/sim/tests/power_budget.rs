@@ -75,9 +75,7 @@ fn a_budget_that_falls_and_returns_is_kept() {
                 after / 3600.0,
                 before / 3600.0
             );
-            // What two jobs on one GPU draw is known less exactly.
-            let slack = if find_policy(policy).expect("in the table").pairs { 1.03 } else { 1.0001 };
-            assert!(kept.low <= budget * slack, "{policy}: {} W of {budget} W", kept.low);
+            assert!(kept.low <= budget * (1.0 + 1e-9), "{policy}: {} W of {budget} W", kept.low);
             assert_eq!(done, all, "{policy}: everybody ends");
         }
     }

@@ -32,6 +32,8 @@ struct Item {
     speed: f64,
     /// What it is in now, if it runs already.
     held: Option<KindId>,
+    /// The other gang on its GPU, as an index of the list.
+    partner: Option<usize>,
     /// What its class is owed, in rounds; more by a turn if it runs already.
     credit: f64,
 }
@@ -43,6 +45,29 @@ impl Item {
         let cost = less.map(|(at, mode)| (at, (self.speed - mode.1).max(0.0) / (self.watts - mode.2)));
         cost.min_by(|a, b| a.1.total_cmp(&b.1))
     }
+}
+
+/// Runs one gang under the limit that costs least speed for a watt; false if no gang can draw less.
+fn lower(items: &mut [Item]) -> bool {
+    let steps = items.iter().enumerate().filter_map(|(i, item)| item.step().map(|(at, cost)| (cost, i, at)));
+    // Of equals, whoever is there already: nobody is told to change places.
+    let there = |i: usize, at: usize| items[i].held != Some(items[i].modes[at].0);
+    let cheaper = |a: &(f64, usize, usize), b: &(f64, usize, usize)| {
+        a.0.total_cmp(&b.0).then(there(a.1, a.2).cmp(&there(b.1, b.2))).then(a.1.cmp(&b.1))
+    };
+    let Some((_, i, at)) = steps.min_by(cheaper) else { return false };
+    let item = &mut items[i];
+    (item.kind, item.speed, item.watts) = item.modes[at];
+    true
+}
+
+/// Who is stopped next: of those whose class is owed least, whoever draws most.
+fn least_owed(items: &[Item]) -> Option<usize> {
+    let order = |&a: &usize, &b: &usize| {
+        let (a, b) = (&items[a], &items[b]);
+        a.credit.total_cmp(&b.credit).then(b.watts.total_cmp(&a.watts))
+    };
+    (0..items.len()).filter(|&i| items[i].runs).min_by(order)
 }
 
 impl Scheduler {
@@ -94,42 +119,38 @@ impl Scheduler {
         let Some(budget) = self.power_budget else { return (plan, Vec::new()) };
         let mut items = self.items(&plan, placer, view);
         let fixed = self.fixed_watts(view);
-        let mut watts = fixed + items.iter().map(|item| item.watts).sum::<f64>();
+        let sum = |items: &[Item]| fixed + items.iter().map(|item| item.watts).sum::<f64>();
         let above = |watts: f64| watts > budget * (1.0 + SLACK) + SLACK;
-        if !above(watts) {
+        if !above(sum(&items)) {
             return (plan, Vec::new());
         }
-        while above(watts) {
-            let steps = items.iter().enumerate().filter_map(|(i, item)| item.step().map(|(at, cost)| (cost, i, at)));
-            // Of equals, whoever is there already: nobody is told to change places.
-            let there = |i: usize, at: usize| items[i].held != Some(items[i].modes[at].0);
-            let cheaper = |a: &(f64, usize, usize), b: &(f64, usize, usize)| {
-                a.0.total_cmp(&b.0).then(there(a.1, a.2).cmp(&there(b.1, b.2))).then(a.1.cmp(&b.1))
-            };
-            let Some((_, i, at)) = steps.min_by(cheaper) else { break };
-            let item = &mut items[i];
-            let (kind, speed, drawn) = item.modes[at];
-            watts -= item.watts - drawn;
-            (item.kind, item.speed, item.watts) = (kind, speed, drawn);
-        }
-        let mut order: Vec<usize> = (0..items.len()).collect();
-        let key = |i: usize| (items[i].credit, -items[i].watts);
-        order.sort_by(|&a, &b| {
-            let ((credit_a, watts_a), (credit_b, watts_b)) = (key(a), key(b));
-            credit_a.total_cmp(&credit_b).then(watts_a.total_cmp(&watts_b)).then(a.cmp(&b))
-        });
-        for i in order {
-            if !above(watts) {
-                break;
+        while above(sum(&items)) {
+            if lower(&mut items) {
+                continue;
             }
-            watts -= items[i].watts;
-            (items[i].runs, items[i].watts) = (false, 0.0);
+            let Some(i) = least_owed(&items) else { break };
+            self.leave_out(&mut items, i);
         }
+        let watts = sum(&items);
         if above(watts) {
             let why = self.why_over(fixed, view);
             out.push(Output::Note(Event::OverBudget { watts, budget, why }));
         }
         self.replanned(items)
+    }
+
+    /// A gang is not run. Whoever was with it on its GPU has it alone from now on: it draws more than its half was, and may be run under a limit.
+    fn leave_out(&self, items: &mut [Item], i: usize) {
+        (items[i].runs, items[i].watts) = (false, 0.0);
+        if let Some(other) = items[i].partner.take() {
+            let Item { slot, kind, spread, .. } = items[other];
+            let alone = &mut items[other];
+            alone.partner = None;
+            if alone.runs {
+                alone.watts = self.added_watts(slot, kind, None);
+                alone.modes = self.modes_of(slot, kind, spread);
+            }
+        }
     }
 
     /// The plan that the items are now.
@@ -155,20 +176,22 @@ impl Scheduler {
         });
         let seats = plan.seats.iter().map(|seat| (seat.job, seat.kind, seat.gpus.clone(), seat.spread));
         let all: Vec<_> = kept.chain(seats).collect();
-        let mut on: Vec<Vec<Slot>> = vec![Vec::new(); view.cluster.gpus()];
-        for (slot, _, gpus, _) in &all {
-            gpus.iter().for_each(|gpu| on[gpu.index()].push(*slot));
+        let mut on: Vec<Vec<usize>> = vec![Vec::new(); view.cluster.gpus()];
+        for (i, (_, _, gpus, _)) in all.iter().enumerate() {
+            gpus.iter().for_each(|gpu| on[gpu.index()].push(i));
         }
-        let item = |(slot, kind, gpus, spread): (Slot, KindId, Vec<GpuId>, Spread)| {
+        let slots: Vec<Slot> = all.iter().map(|gang| gang.0).collect();
+        let item = |(i, (slot, kind, gpus, spread)): (usize, (Slot, KindId, Vec<GpuId>, Spread))| {
             let held = self.jobs.get(slot).phase.held().filter(|gang| gang.gpus == gpus).map(|gang| gang.kind);
             let owed: f64 = placer.standing(self.jobs.get(slot).class).iter().map(|s| s.credit).sum();
-            let partner = gpus.iter().find_map(|gpu| on[gpu.index()].iter().copied().find(|&other| other != slot));
+            let partner = gpus.iter().find_map(|gpu| on[gpu.index()].iter().copied().find(|&other| other != i));
             let modes = if partner.is_some() { Vec::new() } else { self.modes_of(slot, kind, spread) };
             Item {
-                watts: self.added_watts(slot, kind, partner),
+                watts: self.added_watts(slot, kind, partner.map(|other| slots[other])),
                 speed: self.speed(slot, kind, spread),
                 credit: owed + if held.is_some() { TURN_ROUNDS } else { 0.0 },
                 held,
+                partner,
                 slot,
                 planned: kind,
                 kind,
@@ -178,7 +201,7 @@ impl Scheduler {
                 modes,
             }
         };
-        all.into_iter().map(item).collect()
+        all.into_iter().enumerate().map(item).collect()
     }
 
     /// What a job does on a kind, over its best, times its GPUs.

@@ -13,8 +13,10 @@
 //! The caller knows a point that keeps all rows ([`super::thrift`] within a division without envy): a row that this point breaks, by rounding, is asked no more of
 //! anybody than of it. So there always is a solution.
 //!
-//! Users with the same rates, draws, floors and caps per weight are one user: their average is a solution whenever they are. Rows are added when they are
-//! violated ([`crate::simplex`]); pairs too, by their prices, in a few turns.
+//! Users with the same rates, draws, floors, caps and weights are one user: their average is a solution whenever they are. Such a user has a row against
+//! itself: its members look at each other, so what it holds may be worth `u_g/κ` to it at most. (Weights must be the same: of two with `κ < 1` the lighter one
+//! may run its units at their best, and the heavier one hold more than `u/κ` is worth.) Rows are added when they are violated ([`crate::simplex`]); pairs too, by
+//! their prices, in a few turns.
 
 use super::Ways;
 use crate::distinct::DistinctRows;
@@ -102,16 +104,18 @@ pub fn least_draw_without_envy(problem: &Ways<'_>, asked: &Envious<'_>, budget: 
 
 /// Users that are alike, as one.
 struct Merged {
-    /// Of each user, whom it belongs to; of each group, its first user and the sum of weights.
+    /// Of each user, whom it belongs to; of each group, its first user, how many there are and the sum of weights.
     group: Vec<usize>,
     first: Vec<usize>,
+    members: Vec<u32>,
     weight: Vec<f64>,
 }
 
 impl Merged {
     fn new(problem: &Ways<'_>, asked: &Envious<'_>) -> Self {
         let (n, ways) = (problem.users(), problem.ways());
-        let mut merged = Self { group: Vec::with_capacity(n), first: Vec::new(), weight: Vec::new() };
+        let mut merged =
+            Self { group: Vec::with_capacity(n), first: Vec::new(), members: Vec::new(), weight: Vec::new() };
         // Who may share a unit is somebody of its own.
         let mut shares = vec![false; n];
         asked.together.iter().for_each(|pair| [pair.first, pair.second].iter().for_each(|&l| shares[l] = true));
@@ -121,18 +125,25 @@ impl Merged {
             let weight = problem.weight[l];
             let mut row = problem.w[l * ways..][..ways].to_vec();
             row.extend_from_slice(&problem.draw[l * ways..][..ways]);
-            row.extend([asked.floors[l] / weight, problem.caps[l] / weight]);
+            row.extend([weight, asked.floors[l], problem.caps[l]]);
             row.push(asked.rents.get(l).copied().unwrap_or(0.0));
             row.push(if shares[l] { (l + 1) as f64 } else { 0.0 });
             let (group, new) = table.insert(&mut rows, &row);
             if new {
                 merged.first.push(l);
+                merged.members.push(0);
                 merged.weight.push(0.0);
             }
             merged.group.push(group as usize);
+            merged.members[group as usize] += 1;
             merged.weight[group as usize] += weight;
         }
         merged
+    }
+
+    /// Whether somebody of group `g` looks at somebody of group `h`: at its own only if it is not alone there.
+    fn looks_at(&self, g: usize, h: usize) -> bool {
+        g != h || self.members[g] > 1
     }
 }
 
@@ -265,7 +276,7 @@ impl<'a> Lines<'a> {
             let own: f64 =
                 self.utility[g].iter().map(|&(column, w)| w * v[column as usize]).sum::<f64>() / self.merged.weight[g];
             let mut worst: Vec<(f64, usize)> = Vec::new();
-            for h in (0..groups).filter(|&h| h != g) {
+            for h in (0..groups).filter(|&h| self.merged.looks_at(g, h)) {
                 let worth: f64 = values.iter().zip(&held[h * k..][..k]).map(|(a, x)| a * x).sum();
                 let asked = self.asked.part * (worth + self.rent_of(g)) - self.allowance(g, h);
                 if asked > own * (1.0 + ENVY) && !self.envy.iter().any(|row| (row.0, row.1) == (g, h)) {

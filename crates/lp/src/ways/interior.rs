@@ -18,7 +18,8 @@
 //!
 //! # One Newton step
 //!
-//! A pair with target ξ moves by `dx = ξ/r − x − θ dr`, `θ = x/r` (the corrector takes `dx·dr` of the predictor off ξ). A user's cap is a good of its own,
+//! A pair with target ξ moves by `dx = ξ/r − x − θ dr`, `θ = x/r` (the corrector takes `dx·dr` of the predictor off ξ, and where its step is short a
+//! second one moves the ξ of products that lie far from all others: Gondzio's). A user's cap is a good of its own,
 //! of price `μ`; with it among the goods, `V = Σ θw² + θ_v`, `ψ = Σ θ w G`, `a = f + ξ_v/λ − Σ w ξ/r`:
 //!
 //! ```text
@@ -39,11 +40,14 @@ use super::{Limit, Ways};
 
 /// The largest fraction of the step to the boundary that is taken, for the market and for floors.
 const SHARES: [f64; 2] = [0.995, 0.9];
-/// For floors the corrector aims at this fraction of the gap, or less.
-const BOLD: f64 = 0.3;
+/// A corrector with a shorter step is corrected once more: products that would come to lie outside of this range around their aim, after a step that is longer by
+/// this much, are brought back into it.
+const LONG: f64 = 0.9;
+const RANGE: [f64; 2] = [0.1, 10.0];
+const FURTHER: f64 = 0.3;
 /// A shorter step is a stall.
 const LEAST_STEP: f64 = 1e-8;
-/// A corrector with a shorter step is computed again, without the second-order term...
+/// A corrector with a shorter step, or one that goes the wrong way, is computed again, without the second-order term...
 const SHORT: f64 = 0.1;
 /// ...aimed at this fraction of the gap: a centring step.
 const HUMBLE: f64 = 0.5;
@@ -77,6 +81,8 @@ struct User {
     d_lambda: f64,
     dc: f64,
     d_mu: f64,
+    bend_v: f64,
+    bend_c: f64,
     /// θ_v, 1/V, and a.
     theta_v: f64,
     inverse_big_v: f64,
@@ -93,12 +99,13 @@ struct User {
 struct Cell {
     w: f64,
     p: f64,
-    cost: f64,
     x: f64,
     r: f64,
     dx: f64,
     dr: f64,
     theta: f64,
+    /// What is added to the product that the pair is to have.
+    bend: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,12 +115,6 @@ struct Good {
     q: f64,
     ds: f64,
     dq: f64,
-}
-
-/// What a step aims at: products of `tau` times their weights, and whether the predictor's bend is taken off.
-#[derive(Clone, Copy)]
-struct Target {
-    tau: f64,
     bend: f64,
 }
 
@@ -133,6 +134,7 @@ pub(super) struct Iterate {
     /// Σ weight, and what costs were divided by.
     total: f64,
     cost_unit: f64,
+    cost_per_draw: f64,
 }
 
 /// A way's vector over the goods: its resource, its limits, and the user's cap behind the last good.
@@ -283,6 +285,7 @@ impl Iterate {
         let positive = problem.draw.iter().copied().filter(|p| *p > 0.0);
         let (sum, count) = positive.fold((0.0, 0.0), |(sum, count), p| (sum + p, count + 1.0));
         self.cost_unit = if self.market || count == 0.0 { 1.0 } else { sum / count };
+        self.cost_per_draw = if self.market { 0.0 } else { 1.0 / self.cost_unit };
         for l in 0..problem.users() {
             self.add_user(problem, l, aim);
         }
@@ -310,7 +313,7 @@ impl Iterate {
             user.lambda = f64::INFINITY;
             for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
                 let take = Take { resource: self.resource[a], limits: &self.above[a], p: cell.p };
-                cell.r = cell.cost + take.at(&prices) + user.mu;
+                cell.r = self.cost_per_draw * cell.p + take.at(&prices) + user.mu;
                 user.lambda = user.lambda.min(0.5 * cell.r / cell.w);
             }
             for cell in cells.iter_mut().filter(|cell| cell.w > 0.0) {
@@ -337,8 +340,7 @@ impl Iterate {
         self.users.push(User { weight, floor, cap: problem.caps[l], unit, ..User::default() });
         for &a in &self.ways {
             let (w, p) = (problem.w[from + a] / unit, problem.draw[from + a]);
-            let cost = if self.market { 0.0 } else { p / self.cost_unit };
-            self.cells.push(if w > 0.0 { Cell { w, p, cost, ..Cell::default() } } else { Cell::default() });
+            self.cells.push(if w > 0.0 { Cell { w, p, ..Cell::default() } } else { Cell::default() });
         }
     }
 
@@ -381,7 +383,7 @@ impl Iterate {
             user.lambda = user.weight / user.v;
             user.mu = if user.cap.is_finite() { user.weight / user.c } else { 0.0 };
             for (a, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.w > 0.0) {
-                let asked = 1.5 * (user.lambda * cell.w - user.mu - cell.cost);
+                let asked = 1.5 * (user.lambda * cell.w - user.mu - self.cost_per_draw * cell.p);
                 let q = &mut self.goods[self.resource[a]].q;
                 *q = q.max(asked);
             }
@@ -390,7 +392,7 @@ impl Iterate {
         for (user, cells) in self.users.iter().zip(self.cells.chunks_exact_mut(ways)) {
             for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
                 let take = Take { resource: self.resource[a], limits: &self.above[a], p: cell.p };
-                cell.r = cell.cost + take.at(&prices) + user.mu - user.lambda * cell.w;
+                cell.r = self.cost_per_draw * cell.p + take.at(&prices) + user.mu - user.lambda * cell.w;
             }
         }
     }
@@ -405,14 +407,20 @@ impl Iterate {
                 return iteration;
             }
             let Some(system) = Cholesky::new(self.goods.len(), &self.weigh()) else { return iteration };
-            let predictor = Target { tau: 0.0, bend: 0.0 };
-            self.move_towards(&system, predictor);
+            self.unbend();
+            self.move_towards(&system, 0.0);
             let shrink = (self.gap_after(self.reach()) / gap).clamp(1e-3, 1.0);
-            let aim = if self.market { shrink.powi(3) } else { shrink.powi(3).min(BOLD) };
-            let corrector = Target { tau: aim * gap / pairs, bend: 1.0 };
-            let mut step = self.move_towards(&system, corrector);
-            if step[0].min(step[1]) < SHORT {
-                step = self.move_towards(&system, Target { tau: HUMBLE * gap / pairs, bend: 0.0 });
+            let tau = shrink.powi(3) * gap / pairs;
+            self.bend();
+            let mut step = self.move_towards(&system, tau);
+            if !self.market && step[0].min(step[1]) < LONG {
+                self.recentre(step, tau);
+                step = self.move_towards(&system, tau);
+            }
+            // In the market the second-order term can overshoot, there and back, for ever: a step that widens the gap is none.
+            if step[0].min(step[1]) < SHORT || (self.market && self.gap_after(step) > gap) {
+                self.unbend();
+                step = self.move_towards(&system, HUMBLE * gap / pairs);
             }
             let longest = step[0].max(step[1]);
             if longest.is_nan() || longest <= LEAST_STEP {
@@ -425,13 +433,57 @@ impl Iterate {
 
     /// What the gap is measured by.
     fn scale(&self) -> f64 {
-        if self.market { self.total } else { self.cells.iter().map(|cell| cell.cost * cell.x).sum() }
+        if self.market {
+            self.total
+        } else {
+            self.cost_per_draw * self.cells.iter().map(|cell| cell.p * cell.x).sum::<f64>()
+        }
+    }
+
+    /// Products go straight to what they are to be.
+    fn unbend(&mut self) {
+        self.cells.iter_mut().for_each(|cell| cell.bend = 0.0);
+        self.users.iter_mut().for_each(|user| (user.bend_v, user.bend_c) = (0.0, 0.0));
+        self.goods.iter_mut().for_each(|good| good.bend = 0.0);
+    }
+
+    /// Takes off what the last steps would add to products.
+    fn bend(&mut self) {
+        self.cells.iter_mut().for_each(|cell| cell.bend = -cell.dx * cell.dr);
+        for user in &mut self.users {
+            (user.bend_v, user.bend_c) = (-user.dv * user.d_lambda, -user.dc * user.d_mu);
+        }
+        self.goods.iter_mut().for_each(|good| good.bend = -good.ds * good.dq);
+    }
+
+    /// Brings products that would be far from all others after a somewhat longer step back among them.
+    fn recentre(&mut self, step: [f64; 2], tau: f64) {
+        let [s, z] = step.map(|step| (step + FURTHER).min(1.0));
+        let towards = |x: f64, r: f64, weight: f64| {
+            let (product, [least, most]) = (x * r, RANGE.map(|part| part * tau * weight));
+            (product.clamp(least, most) - product).max(-most)
+        };
+        let (ways, market) = (self.ways.len(), self.market);
+        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)) {
+            for cell in cells.iter_mut().filter(|cell| cell.w > 0.0) {
+                cell.bend += towards(cell.x + s * cell.dx, cell.r + z * cell.dr, user.weight);
+            }
+            if user.cap.is_finite() {
+                user.bend_c += towards(user.c + s * user.dc, user.mu + z * user.d_mu, user.weight);
+            }
+            if !market {
+                user.bend_v += towards(user.v + s * user.dv, user.lambda + z * user.d_lambda, user.weight);
+            }
+        }
+        for good in &mut self.goods {
+            good.bend += towards(good.s + s * good.ds, good.q + z * good.dq, self.total);
+        }
     }
 
     /// Finds the steps towards a target; returns how far they may be taken, primal and dual.
-    fn move_towards(&mut self, system: &Cholesky, target: Target) -> [f64; 2] {
-        let dq = system.solve(self.right(target));
-        self.steps(&dq, target);
+    fn move_towards(&mut self, system: &Cholesky, tau: f64) -> [f64; 2] {
+        let dq = system.solve(self.right(tau));
+        self.steps(&dq, tau);
         let mut step = self.reach();
         while self.market && step[0] > LEAST_STEP && self.strays(step[0]) {
             step = step.map(|s| 0.8 * s);
@@ -520,17 +572,15 @@ impl Iterate {
     }
 
     /// A, for a target; leaves every user's own.
-    fn right(&mut self, target: Target) -> Vec<f64> {
+    fn right(&mut self, tau: f64) -> Vec<f64> {
         let (ways, g) = (self.ways.len(), self.goods.len());
-        let Target { tau, bend } = target;
-        let mut right: Vec<f64> =
-            self.goods.iter().map(|at| (tau * self.total - bend * at.ds * at.dq) / at.q - at.most).collect();
+        let mut right: Vec<f64> = self.goods.iter().map(|at| (tau * self.total + at.bend) / at.q - at.most).collect();
         for (l, user) in self.users.iter_mut().enumerate() {
             let cells = &self.cells[l * ways..][..ways];
             let product = if self.market { user.weight } else { tau * user.weight };
-            let value_v = (product - bend * user.dv * user.d_lambda) / user.lambda;
+            let value_v = (product + user.bend_v) / user.lambda;
             user.a = user.floor + value_v;
-            let value = |cell: &Cell| (tau * user.weight - bend * cell.dx * cell.dr) / cell.r;
+            let value = |cell: &Cell| (tau * user.weight + cell.bend) / cell.r;
             for cell in cells.iter().filter(|cell| cell.w > 0.0) {
                 user.a -= cell.w * value(cell);
             }
@@ -543,7 +593,7 @@ impl Iterate {
                 cap += sum;
             }
             if user.cap.is_finite() {
-                let value_c = (tau * user.weight - bend * user.dc * user.d_mu) / user.mu;
+                let value_c = (tau * user.weight + user.bend_c) / user.mu;
                 user.a_cap = cap + value_c - user.cap;
                 let own = &self.cap_rows[l * g..][..g];
                 right.iter_mut().zip(own).for_each(|(right, own)| *right -= own * user.a_cap / user.n_cap);
@@ -553,9 +603,8 @@ impl Iterate {
     }
 
     /// All steps, given those of the prices.
-    fn steps(&mut self, dq: &[f64], target: Target) {
+    fn steps(&mut self, dq: &[f64], tau: f64) {
         let (ways, g) = (self.ways.len(), self.goods.len());
-        let Target { tau, bend } = target;
         for (l, user) in self.users.iter_mut().enumerate() {
             let cells = &mut self.cells[l * ways..][..ways];
             let capped = user.cap.is_finite();
@@ -570,11 +619,11 @@ impl Iterate {
             let psi_dq: f64 = cells.iter().enumerate().map(|(a, cell)| cell.theta * cell.w * along(a, cell)).sum();
             let d_lambda = (user.a + psi_dq) * user.inverse_big_v;
             let product = if self.market { user.weight } else { tau * user.weight };
-            let new_v = (product - bend * user.dv * user.d_lambda) / user.lambda - user.theta_v * d_lambda;
+            let new_v = (product + user.bend_v) / user.lambda - user.theta_v * d_lambda;
             let mut rest = user.floor + new_v;
             let mut pivot_value = 0.0;
             for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
-                let value = (tau * user.weight - bend * cell.dx * cell.dr) / cell.r;
+                let value = (tau * user.weight + cell.bend) / cell.r;
                 if a == user.pivot {
                     pivot_value = value;
                     continue;
@@ -588,13 +637,13 @@ impl Iterate {
             pivot.dr = (pivot_value - pivot.x - pivot.dx) / pivot.theta;
             (user.dv, user.d_lambda) = (new_v - user.v, d_lambda);
             if capped {
-                let value = (tau * user.weight - bend * user.dc * user.d_mu) / user.mu;
+                let value = (tau * user.weight + user.bend_c) / user.mu;
                 user.dc = value - user.c - user.c / user.mu * d_mu;
                 user.d_mu = d_mu;
             }
         }
         for (at, &dq) in self.goods.iter_mut().zip(dq) {
-            let value = (tau * self.total - bend * at.ds * at.dq) / at.q;
+            let value = (tau * self.total + at.bend) / at.q;
             at.ds = value - at.s - at.s / at.q * dq;
             at.dq = dq;
         }
