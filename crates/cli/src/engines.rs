@@ -271,6 +271,7 @@ fn kubernetes(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
             grace_seconds: serve.grace_seconds,
         },
         kind_of: Some(product_kinds(from.settings)),
+        lease_seconds: serve.kubernetes_lease_seconds,
         boot: arles_daemon::clock::wall().0,
     };
     let engine = Kubernetes::new(from.setup.cluster.clone(), options, Box::new(Nominal))?;
@@ -284,7 +285,7 @@ pub(crate) fn product_kinds(settings: &Settings) -> KindOf {
     Box::new(move |product| {
         let is_it = |kind: &&Kind| kind.name == product || kind.aliases.iter().any(|alias| alias == product);
         let own = described.iter().find(is_it).cloned();
-        let kind = own.or_else(|| Library::builtin().kind(product).ok().cloned())?;
+        let kind = own.or_else(|| Library::builtin().any_kind(product).ok())?;
         Some(Kind { max_jobs: 1, ..kind })
     })
 }

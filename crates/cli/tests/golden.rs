@@ -91,7 +91,9 @@ fn help_texts() {
             check(&format!("help-{system}-{command}.txt"), &shown);
         }
     }
-    check("help-slurm-shadow.txt", &stdout(&folder, "slurm shadow --help", ""));
+    for system in ["slurm", "kubernetes"] {
+        check(&format!("help-{system}-shadow.txt"), &stdout(&folder, &format!("{system} shadow --help"), ""));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Users give pods to arles in one of two ways, and both may be used side by side. *Behind the gate* (Kubernetes 1.27 and later): pods carry the scheduling gate
 //! `arles/admission`; arles pins them to their nodes and takes the gate away, and the default scheduler binds them. *By the scheduler's name* (any version):
 //! pods say `schedulerName: arles`, and arles binds them itself, after it has checked what it must (`kubernetes/fit.rs`). Programs that were submitted to
-//! arles become pods of its own (`kubernetes/program.rs`).
+//! arles become pods of its own (`kubernetes/program.rs`). Suspended Jobs are let go on as a whole, and then their pods are behind the gate (`kubernetes/suspended.rs`).
 //!
 //! - **The API server is the truth.** Everything that must be known after a crash is on the pods: a mark that is written by the very call that gives a
 //!   pod its place says whose it is, which gang it is of, and on which GPUs. What a look shows decides the next step (`kubernetes/gang.rs`).
@@ -21,6 +21,7 @@ mod entry;
 mod fit;
 mod gang;
 mod group;
+mod lease;
 mod look;
 mod mark;
 mod mirror;
@@ -28,12 +29,15 @@ mod object;
 mod place;
 mod program;
 mod show;
+mod suspended;
 pub mod tools;
 mod view;
+mod watch;
 
 pub use client::ApiError;
 pub use mark::GATE;
 pub use program::{ProgramOptions, SharedFolder};
+pub use watch::Watch;
 
 use crate::intake::Intake;
 use crate::local::GpuMeter;
@@ -46,6 +50,7 @@ use arles_core::{Cluster, GpuId, JobId, Kind, Time};
 use client::Client;
 use entry::Entry;
 use gang::{Gang, Phase};
+use lease::Tenure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +79,8 @@ pub struct KubernetesOptions {
     pub programs: ProgramOptions,
     /// Finds kinds for nodes that Kubernetes has; without, nodes are those that the engine is told of.
     pub kind_of: Option<KindOf>,
+    /// How long a daemon that is not heard is believed to lead, by the Lease in the programs' namespace; 0 for no Lease.
+    pub lease_seconds: f64,
     /// Another number whenever counters begin anew.
     pub boot: u64,
 }
@@ -88,7 +95,11 @@ pub struct Kubernetes {
     seen_changes: u64,
     looked: Option<Instant>,
     eviction_version: &'static str,
+    /// Whether scheduling gates are kept; older servers drop them without a word.
+    has_gates: bool,
     journal: String,
+    /// Its part in the election of who acts.
+    tenure: Option<Tenure>,
     cluster: Cluster,
     account: Account,
     jobs: BTreeMap<JobId, Entry>,
@@ -111,15 +122,20 @@ impl Kubernetes {
     /// When no cluster is configured, or its API server does not answer.
     pub fn new(cluster: Cluster, options: KubernetesOptions, meter: Box<dyn GpuMeter>) -> Result<Self, EngineError> {
         let client = Client::new(Access::find(options.kubeconfig.as_deref())?)?;
+        let version = tools::version(&client)?;
         // Since 1.22; the older one was removed in 1.25.
-        let eviction_version = if tools::version(&client)? >= (1, 22) { "policy/v1" } else { "policy/v1beta1" };
+        let eviction_version = if version >= (1, 22) { "policy/v1" } else { "policy/v1beta1" };
+        let has_lease = options.lease_seconds > 0.0;
+        let tenure = has_lease.then(|| Tenure::new(&options.programs.namespace, options.lease_seconds));
         Ok(Self {
+            tenure,
             mirrors: Mirrors::follow(&client),
             client,
             view: View::default(),
             seen_changes: 0,
             looked: None,
             eviction_version,
+            has_gates: version >= (1, 27),
             journal: "none".into(),
             account: Account::new(meter, &cluster),
             cluster,
@@ -317,7 +333,14 @@ impl Engine for Kubernetes {
         if !mandate.journal.is_empty() {
             self.journal = mandate.journal.split_whitespace().collect();
         }
-        Ok(())
+        if let Some(tenure) = &self.tenure {
+            tenure.set_mandate(&Mandate { journal: self.journal.clone(), ..mandate.clone() });
+        }
+        self.obey()
+    }
+
+    fn deposed(&self) -> bool {
+        self.tenure.as_ref().is_some_and(Tenure::is_lost)
     }
 
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {

@@ -1,6 +1,7 @@
 //! `arles kubernetes`: what an operator of a Kubernetes cluster does besides `arles serve --engine kubernetes`.
 
 mod doctor;
+mod shadow;
 
 use crate::fault::{EXIT_CODES, Failed, Hinted, remark};
 use crate::output::{self, Column, OutputFlag, Table};
@@ -11,7 +12,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::io::Write;
 
-/// Check a Kubernetes cluster, give its pods back
+/// Check or watch a Kubernetes cluster, give its pods back
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Kubernetes {
@@ -22,6 +23,7 @@ pub(crate) struct Kubernetes {
 #[derive(Subcommand)]
 enum Action {
     Doctor(doctor::Doctor),
+    Shadow(shadow::Shadow),
     Release(Release),
 }
 
@@ -29,6 +31,7 @@ impl Kubernetes {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.action {
             Action::Doctor(doctor) => doctor.run(out),
+            Action::Shadow(shadow) => shadow.run(out),
             Action::Release(release) => release.run(out),
         }
     }

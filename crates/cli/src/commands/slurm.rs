@@ -1,7 +1,7 @@
 //! `arles slurm`: what an operator of a Slurm cluster does besides `arles serve --engine slurm`.
 
 mod doctor;
-mod shadow;
+pub(super) mod shadow;
 
 use super::import::Import;
 use crate::fault::{EXIT_CODES, Failed, Hinted, remark};

@@ -17,6 +17,9 @@ pub(crate) const IMPORT: u16 = 1 << 6;
 pub(crate) const SLURM: u16 = 1 << 7;
 pub(crate) const SHADOW: u16 = 1 << 8;
 pub(crate) const KUBERNETES: u16 = 1 << 9;
+pub(crate) const KUBERNETES_SHADOW: u16 = 1 << 10;
+/// Commands that watch another system's cluster.
+pub(super) const SHADOWS: u16 = SHADOW | KUBERNETES_SHADOW;
 /// Commands that run simulations.
 pub(super) const RUN: u16 = SIMULATE | COMPARE | REPRODUCE;
 
@@ -64,7 +67,7 @@ impl<const COMMAND: u16> Args for SettingFlags<COMMAND> {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("TOML file with settings; 'arles check-config --default' prints one with every default");
-        let config = (COMMAND & (RUN | SERVE | GENERATE | SLURM | SHADOW | KUBERNETES) != 0).then_some(config);
+        let config = (COMMAND & (RUN | SERVE | GENERATE | SLURM | SHADOWS | KUBERNETES) != 0).then_some(config);
         command.args(config).args(flags(COMMAND).map(|(setting, flag)| setting.arg(flag, COMMAND)))
     }
 

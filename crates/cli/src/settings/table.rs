@@ -4,7 +4,10 @@
 //! the field, the default, `arles check-config --default`, the errors about unknown keys, and the flag with its help. A row
 //! whose value is a field of [`Settings`] or [`ServeSettings`] names the field's type; the others set a part of `import` or `generate`.
 
-use super::flags::{COMPARE, Flag, GENERATE, IMPORT, KUBERNETES, REPRODUCE, RUN, SERVE, SHADOW, SLURM, WORLD};
+use super::flags::{
+    COMPARE, Flag, GENERATE, IMPORT, KUBERNETES, KUBERNETES_SHADOW, REPRODUCE, RUN, SERVE, SHADOW, SHADOWS, SLURM,
+    WORLD,
+};
 use super::parse::*;
 use super::{Setting, from_default};
 use crate::cluster::{self, Counts, Outage};
@@ -108,10 +111,10 @@ settings! {
     "simulation.restart" = "0s", flag("restart", "TIME", "Scheduling", RUN)
         => restart_seconds: f64 = seconds;
     /// Time from the order to start a job until it runs: what a real cluster takes to launch it. It has its GPUs meanwhile
-    "simulation.start" = "0s", flag("start", "TIME", "Scheduling", RUN | SHADOW)
+    "simulation.start" = "0s", flag("start", "TIME", "Scheduling", RUN | SHADOWS)
         => start_seconds: f64 = seconds;
     /// How long a stopping job keeps its GPUs to save a checkpoint
-    "simulation.checkpoint" = "0s", flag("checkpoint", "TIME", "Scheduling", RUN | SHADOW)
+    "simulation.checkpoint" = "0s", flag("checkpoint", "TIME", "Scheduling", RUN | SHADOWS)
         => checkpoint_seconds: f64 = seconds;
     /// Checkpoint interval: a job whose node fails loses the work since its last multiple
     "simulation.checkpoint-every" = "30m", flag("checkpoint-every", "TIME", "Scheduling", RUN)
@@ -171,7 +174,7 @@ settings! {
     "trace.tenants" = "", flag("tenants", "SPLIT", "Jobs", RUN | IMPORT)
         => import.tenants = |text| given(text).map(parsed).transpose();
     /// Workloads of imported jobs where the trace names none: NAME:WEIGHT, separated by commas; empty: the generator's mix
-    "trace.workloads" = "", flag("workloads", "MIX", "Jobs", RUN | IMPORT | SHADOW)
+    "trace.workloads" = "", flag("workloads", "MIX", "Jobs", RUN | IMPORT | SHADOWS)
         => import.workloads = |text| mix_or(text, ImportOptions::default().workloads);
     /// GPU kinds behind the trace's own names, such as G2=a100,G3=a10
     "trace.kind-names" = "", flag("kind-names", "NAMES", "Jobs", RUN | IMPORT)
@@ -259,7 +262,7 @@ settings! {
     "serve.world" = "", flag("world", "SOCKET", "Cluster", SERVE)
         => world: Option<PathBuf> = path;
     /// Policy of a new journal; 'arles policy NAME' switches later
-    "serve.policy" = "oef-coop", flag("policy", "NAME", "Scheduling", SERVE | SHADOW)
+    "serve.policy" = "oef-coop", flag("policy", "NAME", "Scheduling", SERVE | SHADOWS)
         => policy: &'static PolicyEntry = policy;
     /// Part of its fair speed that everybody may be asked to give up to save power, of a new journal
     "serve.epsilon" = "0.05", flag("epsilon", "RATIO", "Scheduling", SERVE)
@@ -268,13 +271,13 @@ settings! {
     "serve.tenants" = "research,vision,language", flag("tenants", "TENANTS", "Scheduling", SERVE)
         => tenants: Vec<Tenant> = tenants;
     /// Length of a scheduling round
-    "serve.round" = "60s", flag("round", "TIME", "Scheduling", SERVE | SHADOW)
+    "serve.round" = "60s", flag("round", "TIME", "Scheduling", SERVE | SHADOWS)
         => round_seconds: f64 = positive_seconds;
     /// Time between two surveys of the whole cluster
     "serve.survey" = "120s", flag("survey", "TIME", "Scheduling", SERVE | SLURM)
         => survey_seconds: f64 = positive_seconds;
     /// Time lost at every restart of a job, unless its submission says otherwise
-    "serve.restart" = "30s", flag("restart", "TIME", "Scheduling", SERVE | SHADOW)
+    "serve.restart" = "30s", flag("restart", "TIME", "Scheduling", SERVE | SHADOWS)
         => restart_seconds: f64 = seconds;
     /// Grace period that training code gets to save a checkpoint
     "serve.grace" = "30s", FILE_ONLY => grace_seconds: f64 = seconds;
@@ -352,13 +355,13 @@ settings! {
     /// Put two single-GPU jobs on one GPU where the policy wants it, on kinds of which all nodes have shards (gres/shard); 'arles slurm doctor' says what else that needs
     "slurm.shards" = "false", FILE_ONLY => slurm_shards: bool = truth;
     /// Kubeconfig of --engine kubernetes; empty: KUBECONFIG, the service account of this pod, or ~/.kube/config
-    "kubernetes.kubeconfig" = "", flag("kubeconfig", "FILE", "Kubernetes", SERVE | KUBERNETES)
+    "kubernetes.kubeconfig" = "", flag("kubeconfig", "FILE", "Kubernetes", SERVE | KUBERNETES | KUBERNETES_SHADOW)
         => kubeconfig: Option<PathBuf> = path;
     /// Pods that name this scheduler are bound by arles itself. Pods behind the gate arles/admission are taken in any case
     "kubernetes.scheduler-name" = "arles", flag("scheduler-name", "NAME", "Kubernetes", SERVE | KUBERNETES)
         => kubernetes_scheduler: String = |text| Ok(text.to_owned());
     /// Namespaces whose pods arles takes, separated by commas; all if none is named
-    "kubernetes.namespaces" = "", flag("namespaces", "NAMES", "Kubernetes", SERVE)
+    "kubernetes.namespaces" = "", flag("namespaces", "NAMES", "Kubernetes", SERVE | KUBERNETES_SHADOW)
         => kubernetes_namespaces: Vec<String> = names;
     /// Namespace in which arles makes pods for programs of 'arles submit'
     "kubernetes.namespace" = "arles", flag("namespace", "NAME", "Kubernetes", SERVE | KUBERNETES)
@@ -370,6 +373,8 @@ settings! {
     /// Time after which a gang whose pods do not all run is given back
     "kubernetes.gang-timeout" = "5m", flag("gang-timeout", "TIME", "Kubernetes", SERVE)
         => kubernetes_gang_seconds: f64 = positive_seconds;
+    /// How long a daemon that is not heard is believed to lead, by the Lease arles in that namespace; 0 to do without. Daemons of one state folder do not wait for it
+    "kubernetes.lease" = "15s", FILE_ONLY => kubernetes_lease_seconds: f64 = seconds;
 
     /// Largest file of a job's output, with --engine local; another is begun when it is full. 'arles logs' shows them
     "output.file-size" = "16M", FILE_ONLY => output_file_bytes: u64 = |text| bytes(text, 4096);

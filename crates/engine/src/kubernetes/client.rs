@@ -87,6 +87,10 @@ impl Call {
         Self { method: Method::POST, path: path.into(), form: "application/json", body: Some(body) }
     }
 
+    pub(super) fn put(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::PUT, path: path.into(), form: "application/json", body: Some(body) }
+    }
+
     pub(super) fn delete(path: impl Into<String>, body: Value) -> Self {
         Self { method: Method::DELETE, path: path.into(), form: "application/json", body: Some(body) }
     }

@@ -3,7 +3,7 @@
 //! Checked are GPUs, CPUs, memory, the number of pods, taints, node selectors and required node affinity. Not checked are volumes, host ports, and affinity
 //! between pods: pods with such wishes belong to the gate, behind which the default scheduler checks everything.
 
-use super::object::{Container, GPU_RESOURCES, Node, Pod, Requirement, Taint, Term, Toleration};
+use super::object::{Container, NODE_FIELD, Node, Pod, Requirement, Taint, Term, Toleration, is_gpu};
 use std::collections::BTreeMap;
 
 /// Resources, counted.
@@ -36,7 +36,7 @@ impl Room {
     fn of_words(words: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| words.get(name).and_then(|text| quantity(text)).unwrap_or(0.0);
         Self {
-            gpus: GPU_RESOURCES.iter().map(|name| number(name)).sum(),
+            gpus: words.keys().filter(|name| is_gpu(name)).map(|name| number(name)).sum(),
             cpus: number("cpu"),
             memory_bytes: number("memory"),
             pods: number("pods"),
@@ -117,6 +117,12 @@ pub(super) fn forbidden(pod: &Pod, node: &Node) -> Option<String> {
     if !node.is_ready() {
         return Some(format!("{name} is not ready"));
     }
+    if let Some(other) = pod.gpu_resources().into_iter().find(|asked| node.gpu_resource() != Some(*asked)) {
+        return Some(format!(
+            "it asks for {other}, and {name} has {}",
+            node.gpu_resource().unwrap_or("none of one sort")
+        ));
+    }
     let hard = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
     let refusing = |taint: &&Taint| !pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint));
     if let Some(taint) = node.spec.taints.iter().filter(hard).find(refusing) {
@@ -140,7 +146,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 fn matches_term(term: &Term, node: &Node) -> bool {
     let empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
     let name = |requirement: &Requirement| {
-        requirement.key == "metadata.name" && matches_value(requirement, Some(&node.metadata.name))
+        requirement.key == NODE_FIELD && matches_value(requirement, Some(&node.metadata.name))
     };
     let label = |requirement: &Requirement| matches_value(requirement, node.metadata.labels.get(&requirement.key));
     !empty && term.match_expressions.iter().all(label) && term.match_fields.iter().all(name)
@@ -220,6 +226,27 @@ mod tests {
         ] {
             assert_eq!(forbidden(&pod(&spec), &node(&json!({}))).is_none(), allowed, "{spec}");
         }
+    }
+
+    #[test]
+    fn slices_are_not_whole_gpus() {
+        let with = |resource: &str| {
+            let mut node = node(&json!({}));
+            node.status.allocatable.insert(resource.to_owned(), "2".to_owned());
+            node
+        };
+        let asks = |resource: &str| pod(&json!({"containers": [{"resources": {"limits": {resource: "1"}}}]}));
+        let sorts = ["nvidia.com/gpu", "nvidia.com/mig-3g.71gb", "nvidia.com/mig-1g.18gb", "amd.com/gpu"];
+        for asked in sorts {
+            assert_eq!(Room::of_pod(&asks(asked)).gpus, 1.0, "{asked}");
+            for there in sorts {
+                assert_eq!(forbidden(&asks(asked), &with(there)).is_none(), asked == there, "{asked} on {there}");
+            }
+        }
+        let mut cut = with("nvidia.com/mig-3g.71gb");
+        assert_eq!(cut.product().as_deref(), Some("A-MIG-3g.71gb"));
+        cut.status.allocatable.insert("nvidia.com/mig-1g.18gb".into(), "1".into());
+        assert_eq!(cut.product(), None, "slices of several sorts on one node are not taken");
     }
 
     #[test]

@@ -60,14 +60,21 @@ impl GroupKey {
         }
     }
 
+    /// The group of all pods of a Job.
+    pub(super) fn of_job(job: &Job) -> Self {
+        let Meta { namespace, name, uid, .. } = &job.metadata;
+        Self { sort: Sort::Job, namespace: namespace.clone(), name: name.clone(), uid: uid.clone() }
+    }
+
     /// Its name with the number of GPUs that it asked for: a group that asks for another number is another job.
     pub(super) fn external(&self, gpus: u32) -> String {
         format!("kubernetes:{self}#{gpus}")
     }
 
-    /// Reads what [`GroupKey::external`] wrote.
+    /// Reads what [`GroupKey::external`] wrote, with or without the number of a life after the first.
     pub(super) fn parse_external(name: &str) -> Option<(Self, u32)> {
         let (name, gpus) = name.strip_prefix("kubernetes:")?.rsplit_once('#')?;
+        let gpus = gpus.split_once('~').map_or(gpus, |(gpus, _)| gpus);
         let (name, uid) = name.rsplit_once('@')?;
         let mut words = name.splitn(3, '/');
         let (word, namespace, name) = (words.next()?, words.next()?, words.next()?);
@@ -122,7 +129,8 @@ impl Group {
 
     /// GPUs of all its pods, if it is whole. Pods of one Job are alike.
     pub(super) fn gpus(&self) -> Option<u32> {
-        let each: Vec<f64> = self.pods.iter().filter(|pod| !pod.is_over()).map(|pod| Room::of_pod(pod).gpus).collect();
+        let live = self.pods.iter().filter(|pod| !pod.is_over());
+        let each: Vec<f64> = live.chain(&self.unmade()).map(|pod| Room::of_pod(pod).gpus).collect();
         let size = self.size() as usize;
         let total = match (each.len(), self.key.sort) {
             (0, _) => return None,
@@ -131,6 +139,19 @@ impl Group {
             _ => each.iter().sum(),
         };
         Some(total as u32)
+    }
+
+    /// The pods that a suspended Job would have.
+    fn unmade(&self) -> Vec<Arc<Pod>> {
+        let job = self.job.as_ref().filter(|job| self.pods.is_empty() && job.waits_as_a_whole());
+        job.map_or_else(Vec::new, |job| vec![Arc::new(job.sample()); job.size() as usize])
+    }
+
+    /// The resources that its pods ask GPUs as.
+    pub(super) fn gpu_resources(&self) -> BTreeSet<String> {
+        let unmade = self.unmade();
+        let pods = self.pods.iter().chain(&unmade);
+        pods.flat_map(|pod| pod.gpu_resources().into_iter().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
     /// What its pods come to. `is_lost` says whose node is lost: a pod that was told to go there is gone, as far as anybody can know.
@@ -186,12 +207,15 @@ impl Group {
 
     /// The job that it is, if it is whole and waits to be taken.
     pub(super) fn arrival(&self, tenant: &str, scheduler_name: &str) -> Option<Arrival> {
-        let waiting: Vec<&Arc<Pod>> = self.waiting(scheduler_name).collect();
+        let unmade = self.unmade();
+        let waiting: Vec<&Arc<Pod>> = self.waiting(scheduler_name).chain(&unmade).collect();
         let size = self.size();
-        let settled = |pod: &&Arc<Pod>| {
-            [mark::REFUSED, mark::RELEASED].iter().any(|key| pod.metadata.annotations.contains_key(*key))
-        };
-        if waiting.is_empty() || waiting.len() < size as usize || waiting.iter().any(settled) {
+        let is_settled =
+            |meta: &Meta| [mark::REFUSED, mark::RELEASED].iter().any(|key| meta.annotations.contains_key(*key));
+        let settled = |pod: &&Arc<Pod>| is_settled(&pod.metadata);
+        let is_over = |job: &Job| ["Complete", "Failed"].iter().any(|kind| job.condition(kind).is_some());
+        let is_job_settled = self.job.as_ref().is_some_and(|job| is_settled(&job.metadata) || is_over(job));
+        if waiting.len() < size.max(1) as usize || is_job_settled || waiting.iter().any(settled) {
             return None;
         }
         if self.pods.iter().any(|pod| pod.is_placed(scheduler_name)) {
@@ -238,7 +262,8 @@ impl Group {
 
     /// What it says of itself: for pods that were taken before.
     pub(super) fn is_released(&self) -> bool {
-        self.pods.iter().any(|pod| pod.metadata.annotations.contains_key(mark::RELEASED))
+        let metas = self.pods.iter().map(|pod| &pod.metadata).chain(self.job.iter().map(|job| &job.metadata));
+        metas.into_iter().any(|meta| meta.annotations.contains_key(mark::RELEASED))
     }
 }
 
@@ -287,7 +312,9 @@ mod tests {
     fn a_group_is_found_again_by_its_name() {
         let found = group(&[pod(None, "Pending")], None).key;
         assert_eq!(found.external(4), "kubernetes:job/team/train@u1#4");
-        assert_eq!(GroupKey::parse_external("kubernetes:job/team/train@u1#4"), Some((found, 4)));
+        for name in ["kubernetes:job/team/train@u1#4", "kubernetes:job/team/train@u1#4~2"] {
+            assert_eq!(GroupKey::parse_external(name), Some((found.clone(), 4)));
+        }
         for wrong in ["slurm:6@7", "kubernetes:job/team@u#1", "kubernetes:deployment/a/b@c#1", "kubernetes:job/a/b@c#x"]
         {
             assert_eq!(GroupKey::parse_external(wrong), None, "{wrong}");

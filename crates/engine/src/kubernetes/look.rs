@@ -1,11 +1,12 @@
 //! Looking at the cluster, and doing what follows for each job.
 
 use super::Kubernetes;
+use super::client::Call;
 use super::entry::Entry;
 use super::gang::{Gang, Phase, Step, next_step};
-use super::group::{Group, GroupKey, Stage};
+use super::group::{Group, GroupKey, Sort, Stage};
 use super::mark::{self, Mark};
-use super::object::Pod;
+use super::object::{Pod, product_as};
 use super::view::View;
 use crate::intake::{Arrival, Seen};
 use crate::slurm::program::steps;
@@ -38,6 +39,7 @@ impl Kubernetes {
     /// Looks at everything.
     pub(super) fn look(&mut self, now: Time) -> Result<(), EngineError> {
         self.count(now);
+        self.obey()?;
         self.mirrors.check(PATIENCE)?;
         let changes = self.mirrors.changes();
         if self.seen_changes != changes || self.looked.is_none() {
@@ -242,8 +244,11 @@ impl Kubernetes {
             pod.is_placed(&self.options.scheduler_name) && self.own_mark(pod).is_some_and(|mark| mark.job == id)
         };
         let left: Vec<Arc<Pod>> = group.pods.iter().filter(ours).cloned().collect();
-        if left.is_empty() || self.jobs[&id].has_ended() {
+        if self.jobs[&id].has_ended() {
             return Ok(());
+        }
+        if left.is_empty() {
+            return self.suspend(id, group);
         }
         self.evict(id, &left, "arles took its place back; the job is in arles' queue")
     }
@@ -294,7 +299,9 @@ impl Kubernetes {
         if group.is_released() {
             return Some("it was given back to Kubernetes".into());
         }
-        if let Some(now) = group.gpus().filter(|now| now != asked) {
+        // Pods whose Job was deleted are on their way out, and nobody says any more how many they should be.
+        let is_orphaned = group.key.sort == Sort::Job && group.job.is_none();
+        if let Some(now) = group.gpus().filter(|now| now != asked && !is_orphaned) {
             return Some(format!("it asked for {asked} GPUs and asks for {now} now"));
         }
         match group.stage(&self.options.scheduler_name, |_| false) {
@@ -314,7 +321,49 @@ impl Kubernetes {
         let free = self.view.groups.values().filter(|group| !bound.contains(&group.key));
         let ours = free.filter(|group| taken.is_empty() || taken.contains(&group.key.namespace));
         let scheduler = &self.options.scheduler_name;
-        ours.filter_map(|group| group.arrival(self.view.tenant(&group.key.namespace), scheduler)).collect()
+        let whole = |group: &Group| {
+            let mut arrival = group.arrival(self.view.tenant(&group.key.namespace), scheduler)?;
+            if !self.has_gates && group.pods.is_empty() {
+                let why = "it is suspended, and this Kubernetes has no scheduling gates, which came with 1.27; use schedulerName";
+                arrival.wishes.wrong.push(why.into());
+            }
+            self.narrow(group, &mut arrival);
+            Some(arrival)
+        };
+        ours.filter_map(whole).collect()
+    }
+
+    /// Where nodes have GPUs of several sorts (NVIDIA's, AMD's, slices), a job goes to those of the sort that it asks for.
+    fn narrow(&self, group: &Group, arrival: &mut Arrival) {
+        let asked: BTreeSet<String> = group.gpu_resources();
+        let products = |resource: &str| -> BTreeSet<String> {
+            let nodes = self.view.nodes.values().filter(|node| node.gpu_resource() == Some(resource));
+            nodes.filter_map(|node| node.product()).collect()
+        };
+        let there: BTreeSet<&str> = self.view.nodes.values().filter_map(|node| node.gpu_resource()).collect();
+        let mut asked_for = asked.iter();
+        let (Some(resource), None) = (asked_for.next(), asked_for.next()) else {
+            if asked.len() > 1 {
+                let sorts: Vec<String> = asked.into_iter().collect();
+                arrival
+                    .wishes
+                    .wrong
+                    .push(format!("it asks for {}, and arles gives a job one sort", sorts.join(" and ")));
+            }
+            return;
+        };
+        if !there.is_empty() && !there.contains(resource.as_str()) {
+            arrival.wishes.wrong.push(format!("it asks for {resource}, and no node has that"));
+        } else if !arrival.kinds.is_empty() {
+            arrival.kinds.iter_mut().for_each(|kind| *kind = product_as(kind, resource));
+        } else if there.len() > 1 {
+            arrival.kinds = products(resource).into_iter().collect();
+        }
+        // Slices have names of their own, which only whoever knows the kinds can tell.
+        if let Some(kind_of) = self.options.kind_of.as_ref().filter(|_| resource.contains("/mig-")) {
+            arrival.kinds =
+                arrival.kinds.iter().map(|name| kind_of(name).map_or(name.clone(), |kind| kind.name)).collect();
+        }
     }
 
     /// Writes on the pods of jobs that cannot be taken why not.
@@ -328,6 +377,10 @@ impl Kubernetes {
         for (key, why) in refused {
             let Some(group) = self.view.group(&key) else { continue };
             self.annotate(&group.pods, mark::REFUSED, &why)?;
+            if let Some(job) = group.job.as_ref().filter(|job| job.waits_as_a_whole()) {
+                let meta = serde_json::json!({"uid": job.metadata.uid, "annotations": {mark::REFUSED: why}});
+                self.tolerate(vec![Call::patch(job.path(), serde_json::json!({"metadata": meta}))])?;
+            }
             self.tell_users(&group.pods, "Refused", &format!("arles does not take it: {why}"))?;
         }
         Ok(())

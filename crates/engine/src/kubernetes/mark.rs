@@ -91,6 +91,15 @@ impl Pod {
         !self.is_over() && (self.node().is_some() || self.hold(scheduler_name).is_none())
     }
 
+    /// The node on which what it asks for is taken: its own, or the one that arles pinned it to and where the default scheduler may bind it at any moment.
+    pub(super) fn taken_node(&self, scheduler_name: &str) -> Option<&str> {
+        if self.node().is_some() {
+            return self.node().filter(|_| self.holds());
+        }
+        let may_be_bound = self.waits() && self.is_placed(scheduler_name) && Mark::read(&self.metadata).is_some();
+        self.seat().filter(|_| may_be_bound)
+    }
+
     /// What it says of itself.
     pub(super) fn wishes(&self) -> Wishes {
         let mut wishes = Wishes::default();
@@ -152,6 +161,34 @@ mod tests {
             let pod = pod(json!({"spec": spec}));
             assert_eq!((pod.hold("arles"), pod.is_placed("arles")), (hold, placed), "{spec}");
         }
+    }
+
+    #[test]
+    fn a_pod_that_was_let_go_is_on_its_node_before_it_is_bound() {
+        let mark = Mark { job: JobId(1), journal: "j".into(), fence: Fence(1), gpus: vec![GpuId(0)] };
+        let zone = json!({"key": "zone", "operator": "In", "values": ["a"]});
+        let pinned = |terms: Value| {
+            let first = pod(json!({"spec": {"affinity": {"nodeAffinity":
+                {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}}));
+            first.pinned_terms("n3")
+        };
+        let fields = json!([{"key": "metadata.name", "operator": "In", "values": ["n3"]}]);
+        for (terms, expected) in [
+            (json!([]), json!([{"matchFields": fields}])),
+            (json!([{"matchExpressions": [zone]}]), json!([{"matchExpressions": [zone], "matchFields": fields}])),
+            (
+                json!([{}, {"matchExpressions": [zone]}]),
+                json!([{}, {"matchExpressions": [zone], "matchFields": fields}]),
+            ),
+        ] {
+            assert_eq!(json!(pinned(terms)), expected);
+        }
+        let required = json!({"nodeSelectorTerms": pinned(json!([]))});
+        let mut free = pod(json!({"metadata": {"annotations": mark.annotations()},
+            "spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}}));
+        assert_eq!(free.taken_node("arles"), Some("n3"));
+        free.metadata.annotations.clear();
+        assert_eq!(free.taken_node("arles"), None, "a pod of a DaemonSet is nobody's until it is bound");
     }
 
     #[test]

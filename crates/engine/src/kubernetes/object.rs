@@ -1,11 +1,26 @@
 //! The few kinds of objects that arles reads, and the few fields of each.
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// By whom a GPU is made, as pods ask for it.
 pub(super) const GPU_RESOURCES: [&str; 2] = ["nvidia.com/gpu", "amd.com/gpu"];
+/// Slices of NVIDIA's cards, with their profile after it.
+const SLICES: &str = "nvidia.com/mig-";
+
+/// Whether a resource is one that arles gives out: GPUs, or slices of them.
+pub(super) fn is_gpu(resource: &str) -> bool {
+    GPU_RESOURCES.contains(&resource) || resource.starts_with(SLICES)
+}
+
+/// What GPUs with this label are called when they are asked for as this resource: slices have their profile in their name.
+pub(super) fn product_as(product: &str, resource: &str) -> String {
+    match resource.strip_prefix(SLICES) {
+        Some(profile) if !product.ends_with(profile) => format!("{product}-MIG-{profile}"),
+        _ => product.to_owned(),
+    }
+}
 /// Labels of nodes that name the model of their GPUs, by who makes them.
 pub(super) const PRODUCT_LABELS: [&str; 2] = ["nvidia.com/gpu.product", "amd.com/gpu.product-name"];
 
@@ -35,6 +50,7 @@ pub(super) struct Meta {
     #[serde(deserialize_with = "or_default")]
     pub(super) owner_references: Vec<Owner>,
     pub(super) deletion_timestamp: Option<String>,
+    pub(super) creation_timestamp: Option<String>,
     /// Where a list goes on.
     #[serde(rename = "continue")]
     pub(super) next: Option<String>,
@@ -135,22 +151,31 @@ pub(super) struct NodeSelector {
     pub(super) node_selector_terms: Vec<Term>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Term {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub(super) match_expressions: Vec<Requirement>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub(super) match_fields: Vec<Requirement>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct Requirement {
     pub(super) key: String,
     pub(super) operator: String,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub(super) values: Vec<String>,
+}
+
+/// The field by which a node is meant and no other, whatever its labels say.
+pub(super) const NODE_FIELD: &str = "metadata.name";
+
+impl Requirement {
+    fn node(name: &str) -> Self {
+        Self { key: NODE_FIELD.into(), operator: "In".into(), values: vec![name.to_owned()] }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -168,6 +193,7 @@ pub(super) struct PodStatus {
     pub(super) phase: String,
     pub(super) reason: String,
     pub(super) message: String,
+    pub(super) start_time: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub(super) container_statuses: Vec<ContainerStatus>,
 }
@@ -209,6 +235,35 @@ impl Pod {
 
     pub(super) fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// The node that it is on, or the one that it is pinned to.
+    pub(super) fn seat(&self) -> Option<&str> {
+        let terms =
+            || Some(&self.spec.affinity.node_affinity.required.as_ref()?.node_selector_terms.first()?.match_fields);
+        let pinned = || terms()?.iter().rev().find(|wish| wish.key == NODE_FIELD && wish.operator == "In");
+        self.node().or_else(|| pinned()?.values.first().map(String::as_str))
+    }
+
+    /// Its required terms with the wish for one node in each. They can be added to while a pod waits behind a gate, and nothing else of them can be
+    /// changed. A term that is empty matches nothing and stays so.
+    pub(super) fn pinned_terms(&self, node: &str) -> Vec<Term> {
+        let required = self.spec.affinity.node_affinity.required.as_ref();
+        let mut terms = required.map_or_else(Vec::new, |required| required.node_selector_terms.clone());
+        if terms.is_empty() {
+            return vec![Term { match_fields: vec![Requirement::node(node)], ..Term::default() }];
+        }
+        for term in terms.iter_mut().filter(|term| **term != Term::default()) {
+            term.match_fields.push(Requirement::node(node));
+        }
+        terms
+    }
+
+    /// The resources that it asks GPUs as.
+    pub(super) fn gpu_resources(&self) -> BTreeSet<&str> {
+        let all = self.spec.init_containers.iter().chain(&self.spec.containers).map(|container| &container.resources);
+        let names = all.flat_map(|resources| resources.limits.keys().chain(resources.requests.keys()));
+        names.map(String::as_str).filter(|name| is_gpu(name)).collect()
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -298,9 +353,18 @@ impl Node {
         self.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True")
     }
 
+    /// The resource that its GPUs are asked for as; none where there are no GPUs, or several sorts of them: arles counts one on each node.
+    pub(super) fn gpu_resource(&self) -> Option<&str> {
+        let some = |text: &str| super::fit::quantity(text).is_some_and(|count| count >= 1.0);
+        let mut found = self.status.allocatable.iter().filter(|(name, count)| is_gpu(name) && some(count));
+        let (name, _) = found.next()?;
+        found.next().is_none().then_some(name)
+    }
+
     /// What its GPUs are called.
-    pub(super) fn product(&self) -> Option<&str> {
-        PRODUCT_LABELS.iter().find_map(|label| self.metadata.labels.get(*label)).map(String::as_str)
+    pub(super) fn product(&self) -> Option<String> {
+        let product = PRODUCT_LABELS.iter().find_map(|label| self.metadata.labels.get(*label))?;
+        Some(product_as(product, self.gpu_resource()?))
     }
 
     /// Why its operator wants nothing new there. Taints that only keep pods without GPUs away are none of that, and those of a node that is lost
@@ -333,6 +397,17 @@ pub(super) struct Job {
 pub(super) struct JobDetails {
     pub(super) parallelism: Option<u32>,
     pub(super) completions: Option<u32>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) suspend: bool,
+    pub(super) template: Template,
+}
+
+/// What a Job's pods are made from.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Template {
+    pub(super) metadata: Meta,
+    pub(super) spec: PodSpec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -364,6 +439,10 @@ impl Job {
 
     pub(super) fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|condition| condition.kind == kind && condition.status == "True")
+    }
+
+    pub(super) fn path(&self) -> String {
+        format!("/apis/batch/v1/namespaces/{}/jobs/{}", self.metadata.namespace, self.metadata.name)
     }
 }
 

@@ -33,6 +33,9 @@ impl Kubernetes {
         if !self.jobs[&id].is_native() {
             return self.make_pods(id, group);
         }
+        if let Some(job) = group.job.as_ref().filter(|job| job.waits_as_a_whole()) {
+            return self.resume(id, job);
+        }
         let places = match self.places(id, group) {
             Ok(places) => places,
             Err(Obstacle::NotYet) => return Ok(()),
@@ -43,7 +46,7 @@ impl Kubernetes {
         }
         let mark = self.mark(id);
         let calls = places.iter().map(|(pod, node)| self.admission(pod, node, &mark)).collect();
-        let answers = self.client.send_all(calls);
+        let answers = self.act(calls)?;
         let (mut refusal, mut lost) = (None, None);
         for ((pod, node), answer) in places.iter().zip(answers) {
             match answer {
@@ -100,8 +103,9 @@ impl Kubernetes {
             return Err(Obstacle::NotYet);
         }
         let mut shares = self.shares_by_node(&gang.gpus);
-        for pod in group.pods.iter().filter(|pod| pod.holds()) {
-            let share = shares.iter_mut().find(|(node, _)| Some(node.as_str()) == pod.node());
+        for pod in &group.pods {
+            let Some(taken) = pod.taken_node(scheduler) else { continue };
+            let share = shares.iter_mut().find(|(node, _)| node == taken);
             if let Some((_, share)) = share {
                 *share = share.saturating_sub(Room::of_pod(pod).gpus as u32);
             }
@@ -149,12 +153,13 @@ impl Kubernetes {
         let (meta, name) = (&pod.metadata, &node.metadata.name);
         match pod.hold(&self.options.scheduler_name) {
             Some(Hold::Gate) => {
-                // Selectors of a gated pod may be added to. The default scheduler binds it there, or says why not.
-                let host = node.metadata.labels.get("kubernetes.io/hostname").unwrap_or(name);
+                // The affinity of a gated pod may be added to. The default scheduler binds it there, or says why not.
+                let required = json!({"nodeSelectorTerms": pod.pinned_terms(name)});
+                let pin = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
                 let body = json!({
                     "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": mark.annotations()},
                     "spec": {
-                        "nodeSelector": {"kubernetes.io/hostname": host},
+                        "affinity": pin,
                         "schedulingGates": [{"$patch": "delete", "name": GATE}],
                     }
                 });
@@ -212,7 +217,7 @@ impl Kubernetes {
 
     fn made(&mut self, id: JobId, calls: Vec<Call>) -> Result<(), EngineError> {
         let mut refusal = None;
-        for answer in self.client.send_all(calls) {
+        for answer in self.act(calls)? {
             match answer {
                 Ok(made) => {
                     let gang =
@@ -248,7 +253,7 @@ impl Kubernetes {
         self.delete(&own)?;
         self.tell_users(&users, "Preempted", why)?;
         let calls = users.iter().map(|pod| self.eviction(pod)).collect();
-        for (pod, answer) in users.iter().zip(self.client.send_all(calls)) {
+        for (pod, answer) in users.iter().zip(self.act(calls)?) {
             match answer {
                 Err(ApiError::Unreachable(why)) => return Err(EngineError(why)),
                 Err(ApiError::Refused { status: 429, message }) => {
@@ -292,8 +297,8 @@ impl Kubernetes {
     }
 
     /// Calls whose refusal means that things have changed since the last look: the next one shows how.
-    fn tolerate(&self, calls: Vec<Call>) -> Result<(), EngineError> {
-        for answer in self.client.send_all(calls) {
+    pub(super) fn tolerate(&self, calls: Vec<Call>) -> Result<(), EngineError> {
+        for answer in self.act(calls)? {
             if let Err(ApiError::Unreachable(why)) = answer {
                 return Err(EngineError(why));
             }

@@ -68,9 +68,9 @@ pub(super) fn manifest(
 ) -> Value {
     let nothing = Program::default();
     let (spec, program) = (&live.spec, live.spec.program.as_deref().unwrap_or(&nothing));
-    let resource = GPU_RESOURCES.iter().find(|name| rank.node.status.allocatable.contains_key(**name));
+    let resource = rank.node.gpu_resource().unwrap_or(GPU_RESOURCES[0]);
     let needs = &spec.needs;
-    let mut asked = json!({*resource.unwrap_or(&GPU_RESOURCES[0]): rank.gpus.to_string()});
+    let mut asked = json!({resource: rank.gpus.to_string()});
     if needs.cpus_per_gpu > 0.0 {
         asked["cpu"] = json!(format!("{}m", (1000.0 * needs.cpus_per_gpu * f64::from(rank.gpus)).ceil()));
     }

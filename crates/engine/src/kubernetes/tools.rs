@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(super) fn node_spec(node: &Node, kind_of: &KindOf) -> Option<NodeSpec> {
     let room = Room::of_node(node);
     let gpus = (room.gpus >= 1.0).then_some(room.gpus as u32)?;
-    let kind = kind_of(node.product()?)?;
+    let kind = kind_of(&node.product()?)?;
     let memory_gib = (room.memory_bytes > 0.0).then(|| room.memory_bytes / (1u64 << 30) as f64);
     let cpus = (room.cpus > 0.0).then_some(room.cpus);
     let rack = node.metadata.labels.get("topology.kubernetes.io/rack").cloned();
@@ -69,15 +69,18 @@ impl Cluster {
         for node in self.view("")?.nodes.values().filter(|node| Room::of_node(node).gpus >= 1.0) {
             match node_spec(node, kind_of) {
                 Some(spec) => found.nodes.push(spec),
-                None => found
-                    .unknown
-                    .push((node.metadata.name.clone(), node.product().unwrap_or("no product label").into())),
+                None => {
+                    let sorts =
+                        || if node.gpu_resource().is_some() { "no product label" } else { "GPUs of several sorts" };
+                    let product = node.product().unwrap_or_else(|| sorts().to_owned());
+                    found.unknown.push((node.metadata.name.clone(), product));
+                }
             }
         }
         Ok(found)
     }
 
-    fn view(&self, scheduler_name: &str) -> Result<View, EngineError> {
+    pub(super) fn view(&self, scheduler_name: &str) -> Result<View, EngineError> {
         self.mirrors.check(PATIENCE)?;
         Ok(View::new(&self.mirrors, scheduler_name, ""))
     }
@@ -90,9 +93,10 @@ impl Cluster {
         let mut missing = Vec::new();
         for (group, resource, subresource, verbs) in NEEDED {
             for verb in verbs.split(' ') {
-                let own = verb == "create" && resource == "pods" && subresource.is_empty() || verb == "delete";
+                let own_pod = verb == "create" && resource == "pods" && subresource.is_empty();
+                let own = own_pod || verb == "delete" || resource == "leases";
                 let namespace = if own { own_namespace } else { "" };
-                let attributes = json!({"group": group, "resource": resource, "subresource": subresource, "verb": verb, "namespace": namespace});
+                let attributes = json!({"group": group, "resource": resource, "subresource": subresource, "verb": verb, "namespace": namespace, "name": name_of(resource, verb)});
                 let body = json!({
                     "apiVersion": "authorization.k8s.io/v1",
                     "kind": "SelfSubjectAccessReview",
@@ -119,6 +123,7 @@ impl Cluster {
         let view = self.view(scheduler_name)?;
         let mut left: BTreeMap<String, Room> = view.nodes.keys().map(|name| (name.clone(), view.left(name))).collect();
         let mut done = Released::default();
+        self.release_jobs(&view, dry_run, &mut done)?;
         let pods = view.groups.values().flat_map(|group| &group.pods).filter(|pod| !pod.is_over() && !pod.is_leaving());
         for pod in pods {
             let annotations = json!({RELEASED: "true"});
@@ -164,16 +169,39 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Suspended Jobs that wait as a whole: they go on, and their pods are not gated any more.
+    fn release_jobs(&self, view: &View, dry_run: bool, done: &mut Released) -> Result<(), EngineError> {
+        let jobs = view.groups.values().filter_map(|group| group.job.as_ref()).filter(|job| job.waits_as_a_whole());
+        for job in jobs {
+            let calls = if dry_run { Vec::new() } else { job.release() };
+            // One after the other: the second needs what the first did.
+            match calls.iter().find_map(|call| self.client.send(call).err()) {
+                Some(ApiError::Unreachable(why)) => return Err(EngineError(why)),
+                Some(error) => done.failed.push((job.metadata.key(), error.to_string())),
+                None => done.waiting.push(job.metadata.key()),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Everything that arles does at the API server: group, resource, subresource, verbs. The manifests grant exactly this.
-pub const NEEDED: [(&str, &str, &str, &str); 7] = [
+pub const NEEDED: [(&str, &str, &str, &str); 8] = [
     ("", "pods", "", "list watch patch create delete"),
     ("", "pods", "binding", "create"),
     ("", "pods", "eviction", "create"),
     ("", "nodes", "", "list watch"),
     ("", "namespaces", "", "list watch"),
     ("", "events", "", "create"),
-    ("batch", "jobs", "", "list watch"),
+    ("batch", "jobs", "", "list watch patch"),
+    ("coordination.k8s.io", "leases", "", "get create update"),
 ];
+
+/// The one Lease that arles may read and change; whoever creates has no name to be allowed by.
+fn name_of(resource: &str, verb: &str) -> &'static str {
+    if resource == "leases" && verb != "create" { "arles" } else { "" }
+}
 
 /// What giving pods back came to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -75,7 +75,7 @@ impl View {
             ..Self::default()
         };
         for pod in &view.pods {
-            if let Some(node) = pod.node().filter(|_| pod.holds()) {
+            if let Some(node) = pod.taken_node(scheduler_name) {
                 let used = view.used.entry(node.to_owned()).or_default();
                 *used = used.plus(Room::of_pod(pod));
             }
@@ -90,6 +90,11 @@ impl View {
                 group.pods.push(Arc::clone(pod));
             }
         }
+        for job in view.jobs.values().filter(|job| job.waits_as_a_whole()) {
+            let key = GroupKey::of_job(job);
+            let group = || Group { key: key.clone(), pods: Vec::new(), job: Some(Arc::clone(job)) };
+            view.groups.entry(key.clone()).or_insert_with(group);
+        }
         view
     }
 
@@ -98,8 +103,12 @@ impl View {
         if let Some(group) = self.groups.get(key) {
             return Some(group.clone());
         }
-        let job = self.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job)?;
-        Some(Group { key: key.clone(), pods: Vec::new(), job: Some(Arc::clone(job)) })
+        Some(Group { key: key.clone(), pods: Vec::new(), job: Some(self.job(key)?) })
+    }
+
+    /// The Job that a group's pods are of.
+    pub(super) fn job(&self, key: &GroupKey) -> Option<Arc<Job>> {
+        self.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job).cloned()
     }
 
     /// Who a namespace belongs to.

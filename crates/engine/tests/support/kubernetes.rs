@@ -20,6 +20,19 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/kubernetes").join(name)
 }
 
+/// A cluster that is somebody else's, whose control plane is used as it is. Nodes of ours are added to it and removed again.
+fn given() -> Option<PathBuf> {
+    std::env::var_os("ARLES_TEST_KUBECONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Whether the control plane is ours to break; says so if not.
+pub(crate) fn owned_or_skip(what: &str) -> bool {
+    if given().is_some() {
+        arles_testing::skip(format_args!("{what}: the cluster of ARLES_TEST_KUBECONFIG is not ours to break"));
+    }
+    given().is_none()
+}
+
 /// Whether a control plane was built and can be started; says so if not.
 pub(crate) fn kubernetes_or_skip(what: &str) -> bool {
     let built = Command::new(script("build")).arg("--show").output();
@@ -47,7 +60,8 @@ impl RealKubernetes {
         // A busy machine may be too slow for one of its parts; then it is begun anew.
         let mut said = String::new();
         for _ in 0..3 {
-            let output = kubernetes.script("start").args(nodes).output().expect("bash is there");
+            let mut command = kubernetes.script(if given().is_some() { "attach" } else { "start" });
+            let output = command.args(given()).args(nodes).output().expect("bash is there");
             if output.status.success() {
                 return kubernetes;
             }
@@ -70,6 +84,23 @@ impl RealKubernetes {
         assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// The server's minor version, such as 20.
+    pub(crate) fn minor(&self) -> u32 {
+        let there = arles_engine::kubernetes::tools::Cluster::open(Some(&self.kubeconfig())).expect("it is there");
+        there.version().expect("it answers").1
+    }
+
+    /// Whether the server has scheduling gates; says so if not.
+    pub(crate) fn has_gates_or_skip(&self, what: &str) -> bool {
+        let minor = self.minor();
+        if minor < 27 {
+            arles_testing::skip(format_args!(
+                "{what}: Kubernetes 1.{minor} has no scheduling gates; name a recent one with ARLES_TEST_KUBECONFIG, or its programs with ARLES_KUBERNETES"
+            ));
+        }
+        minor >= 27
+    }
+
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("admin.kubeconfig")
     }
@@ -90,6 +121,7 @@ impl RealKubernetes {
                 grace_seconds: 5.0,
             },
             kind_of: None,
+            lease_seconds: 0.0,
             boot: 1,
         }
     }
@@ -122,6 +154,7 @@ impl RealKubernetes {
         if let Err(why) = self.kubectl(&["create", "namespace", name], "") {
             assert!(why.contains("already exists"), "{why}");
         }
+        self.kubectl(&["label", "--overwrite", "namespace", name, "standin=true"], "").expect("it is accepted");
         for _ in 0..200 {
             if self.kubectl(&["-n", name, "get", "serviceaccount", "default"], "").is_ok() {
                 return;

@@ -1,9 +1,10 @@
 //! Jobs that an engine finds in another system's queue: brought to the desk, like anybody's.
 //!
 //! What the engine saw last is compared with what the daemon knows, again and again, so that a restart of either loses nothing. A job's name in the
-//! other queue is its idempotency key: it is taken once, however often it is seen.
+//! other queue is its idempotency key: it is taken once, however often it is seen. One that is over here and waits there again, because Kubernetes took its word
+//! back or its user scaled it there and back, is taken under its name with the number of its life.
 
-use arles_api::{DrainRequest, JobRequest, Needs, Program, TenantRequest};
+use arles_api::{DrainRequest, JobRequest, JobState, Needs, Program, TenantRequest};
 use arles_core::JobId;
 use arles_daemon::Refusal;
 use arles_daemon::access::Caller;
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(300);
 /// Jobs that are taken in one comparison: others' requests come in between.
 const AT_ONCE: usize = 500;
+/// Times that a job of one name is taken.
+const LIVES: u32 = 100;
 /// Time between two looks at the shares of accounts: operators change them now and then.
 const SHARES_EVERY: Duration = Duration::from_secs(60);
 
@@ -29,7 +32,7 @@ fn caller(system: &str) -> Caller {
 /// Follows what the engine sees until the service ends.
 pub(super) async fn follow(desk: Desk, intake: Intake, with_shares: bool) {
     let (who, mut held, mut looks) = (caller(intake.system()), BTreeSet::new(), 0);
-    let mut put_off = BTreeMap::new();
+    let (mut put_off, mut ended) = (BTreeMap::new(), BTreeSet::new());
     let mut shares = Shares::default();
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -44,10 +47,11 @@ pub(super) async fn follow(desk: Desk, intake: Intake, with_shares: bool) {
         for (&job, why) in &seen.over {
             if desk.cancel(&who, job.0).await.is_ok() {
                 tracing::info!("job {} is cancelled: {why}", job.0);
+                ended.insert(job.0);
             }
         }
         for arrival in seen.arrivals.iter().take(AT_ONCE) {
-            take(&desk, &who, &intake, &shares, arrival).await;
+            take(&desk, &who, &intake, &shares, arrival, &ended).await;
         }
         for (job, why) in seen.put_off.iter().filter(|(job, why)| put_off.get(*job) != Some(*why)) {
             tracing::warn!("job {} was not started: {why}", job.0);
@@ -106,7 +110,9 @@ impl Shares {
     }
 }
 
-async fn take(desk: &Desk, who: &Caller, intake: &Intake, shares: &Shares, arrival: &Arrival) {
+/// Takes a job that waits there. `ended` are those that were cancelled here because of what was done there: they may come back, while what a user cancelled
+/// here stays cancelled.
+async fn take(desk: &Desk, who: &Caller, intake: &Intake, shares: &Shares, arrival: &Arrival, ended: &BTreeSet<u64>) {
     if let Some(wrong) = arrival.wishes.wrong.first() {
         return intake.refuse(arrival, wrong);
     }
@@ -115,12 +121,20 @@ async fn take(desk: &Desk, who: &Caller, intake: &Intake, shares: &Shares, arriv
     if !known && let Err(refusal) = desk.set_tenant(who, &arrival.tenant, TenantRequest { weight }).await {
         return refused(intake, arrival, &refusal);
     }
-    match desk.adopt(who, arrival.external.clone(), request(arrival, intake.system())).await {
-        Ok((job, true)) => {
-            tracing::info!("{}'s job {} is job {} of {}", intake.system(), arrival.shown, job.id, job.tenant);
+    for life in 1..=LIVES {
+        let name = if life == 1 { arrival.external.clone() } else { format!("{}~{life}", arrival.external) };
+        match desk.adopt(who, name, request(arrival, intake.system())).await {
+            Ok((job, true)) => {
+                tracing::info!("{}'s job {} is job {} of {}", intake.system(), arrival.shown, job.id, job.tenant);
+                return;
+            }
+            // Names in Slurm have the time of their submission in them: whoever comes back there has another.
+            Ok((job, false))
+                if arrival.external.starts_with("kubernetes:")
+                    && (job.state == JobState::Completed || ended.contains(&job.id)) => {}
+            Ok((_, false)) => return,
+            Err(refusal) => return refused(intake, arrival, &refusal),
         }
-        Ok((_, false)) => {}
-        Err(refusal) => refused(intake, arrival, &refusal),
     }
 }
 

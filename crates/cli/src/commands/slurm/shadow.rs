@@ -1,6 +1,6 @@
 //! `arles slurm shadow`: watches a live cluster, touches nothing, and says job by job what arles would have done.
 
-mod replay;
+pub(in crate::commands) mod replay;
 
 use crate::engines::{slurm_cluster, slurm_options};
 use crate::fault::{EXIT_CODES, Hinted, remark};
@@ -15,6 +15,27 @@ use replay::{Compared, Window};
 use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// What the other system's side of the comparison is called in tables.
+pub(in crate::commands) struct Names {
+    pub(in crate::commands) system: &'static str,
+    pub(in crate::commands) on: &'static str,
+    pub(in crate::commands) job: &'static str,
+    pub(in crate::commands) tenant: &'static str,
+    pub(in crate::commands) kinds: &'static str,
+    pub(in crate::commands) wait: &'static str,
+    pub(in crate::commands) completion: &'static str,
+}
+
+const NAMES: Names = Names {
+    system: "Slurm",
+    on: "Slurm\non",
+    job: "slurm_job",
+    tenant: "account",
+    kinds: "slurm_kinds",
+    wait: "slurm_wait_seconds",
+    completion: "slurm_completion_seconds",
+};
 
 /// Watch a Slurm cluster and report what arles would have done, and saved; touches nothing
 ///
@@ -48,9 +69,9 @@ impl Shadow {
             return Err(Hinted::new(sentence, hint).failed().into());
         }
         let compared = replay::compare(&settings, cluster, &jobs, window)?;
-        output::print(out, self.output.output, &table(&compared), &compared)?;
+        output::print(out, self.output.output, &table(&compared, &NAMES), &compared)?;
         if self.output.output == Format::Table {
-            output::paragraph(out, &compared.in_words())?;
+            output::paragraph(out, &compared.in_words(NAMES.system))?;
         }
         Ok(())
     }
@@ -91,19 +112,19 @@ impl Shadow {
     }
 }
 
-fn unix_seconds() -> u64 {
+pub(in crate::commands) fn unix_seconds() -> u64 {
     (arles_daemon::clock::wall().0 / 1_000_000) as u64
 }
 
-fn table(compared: &Compared) -> Table {
+pub(in crate::commands) fn table(compared: &Compared, names: &Names) -> Table {
     let mut table = Table::new(vec![
-        Column::left("job", "slurm_job"),
-        Column::left("account", "account"),
+        Column::left("job", names.job),
+        Column::left(names.tenant, names.tenant),
         Column::right("GPUs", "gpus"),
         Column::hidden("workload"),
-        Column::left("Slurm\non", "slurm_kinds"),
-        Column::right("\nwaits", "slurm_wait_seconds"),
-        Column::right("\ndone", "slurm_completion_seconds"),
+        Column::left(names.on, names.kinds),
+        Column::right("\nwaits", names.wait),
+        Column::right("\ndone", names.completion),
         Column::left("arles\non", "arles_kinds"),
         Column::right("\nwaits", "arles_wait_seconds"),
         Column::right("\ndone", "arles_completion_seconds"),

@@ -21,38 +21,38 @@ use std::sync::Arc;
 
 /// From when until when was watched, in Unix seconds.
 #[derive(Clone, Copy)]
-pub(super) struct Window {
-    pub(super) from: u64,
-    pub(super) until: u64,
+pub(in crate::commands) struct Window {
+    pub(in crate::commands) from: u64,
+    pub(in crate::commands) until: u64,
 }
 
 /// A job as it was under Slurm and as it would have been.
 #[derive(Serialize)]
-pub(super) struct ComparedJob {
-    pub(super) slurm_job: String,
-    pub(super) account: String,
-    pub(super) gpus: u32,
-    pub(super) workload: String,
-    pub(super) slurm_kinds: Vec<String>,
-    pub(super) slurm_wait_seconds: f64,
+pub(in crate::commands) struct ComparedJob {
+    pub(in crate::commands) slurm_job: String,
+    pub(in crate::commands) account: String,
+    pub(in crate::commands) gpus: u32,
+    pub(in crate::commands) workload: String,
+    pub(in crate::commands) slurm_kinds: Vec<String>,
+    pub(in crate::commands) slurm_wait_seconds: f64,
     /// From its submission, or the begin of the watch, to its end; nothing for one that still ran.
-    pub(super) slurm_completion_seconds: Option<f64>,
+    pub(in crate::commands) slurm_completion_seconds: Option<f64>,
     slurm_joules_estimated: f64,
-    pub(super) arles_kinds: Vec<String>,
-    pub(super) arles_wait_seconds: Option<f64>,
-    pub(super) arles_completion_seconds: Option<f64>,
-    pub(super) arles_restarts: u32,
+    pub(in crate::commands) arles_kinds: Vec<String>,
+    pub(in crate::commands) arles_wait_seconds: Option<f64>,
+    pub(in crate::commands) arles_completion_seconds: Option<f64>,
+    pub(in crate::commands) arles_restarts: u32,
     arles_joules_estimated: f64,
-    pub(super) saved_seconds: Option<f64>,
-    pub(super) saved_wh: Option<f64>,
+    pub(in crate::commands) saved_seconds: Option<f64>,
+    pub(in crate::commands) saved_wh: Option<f64>,
 }
 
 /// What the report says.
 #[derive(Serialize)]
-pub(super) struct Compared {
+pub(in crate::commands) struct Compared {
     policy: String,
     watched_seconds: u64,
-    pub(super) jobs: Vec<ComparedJob>,
+    pub(in crate::commands) jobs: Vec<ComparedJob>,
     /// Jobs that never ran while they were watched, so that nobody knows how long they are.
     never_ran: usize,
     /// Jobs on GPUs of unknown kinds, or that fit nowhere by the model.
@@ -64,7 +64,7 @@ pub(super) struct Compared {
 
 impl Compared {
     /// The sums, in sentences.
-    pub(super) fn in_words(&self) -> String {
+    pub(in crate::commands) fn in_words(&self, system: &str) -> String {
         let over: Vec<&ComparedJob> = self.jobs.iter().filter(|job| job.saved_seconds.is_some()).collect();
         let mean = |time: fn(&ComparedJob) -> Option<f64>| {
             over.iter().filter_map(|job| time(job)).sum::<f64>() / over.len().max(1) as f64
@@ -74,8 +74,8 @@ impl Compared {
         let (drawn, would_draw) = (joules(|job| job.slurm_joules_estimated), joules(|job| job.arles_joules_estimated));
         let change = |before: f64, after: f64| format!("{:+.1} %", 100.0 * (after / before.max(1e-9) - 1.0));
         let mut text = format!(
-            "{} jobs were over within {}: mean completion time {} under Slurm, {} under {} ({}). All jobs together: {} kWh, {} kWh ({}), \
-             both estimated. Nothing was changed in Slurm.",
+            "{} jobs were over within {}: mean completion time {} under {system}, {} under {} ({}). All jobs together: {} kWh, {} kWh ({}), \
+             both estimated. Nothing was changed in {system}.",
             over.len(),
             quantity::span(self.watched_seconds as f64),
             quantity::span(slurm),
@@ -111,7 +111,12 @@ struct Played<'j> {
 }
 
 /// Runs what was seen through the scheduler under the policy of the settings.
-pub(super) fn compare(settings: &Settings, cluster: Cluster, jobs: &[&WatchedJob], window: Window) -> Result<Compared> {
+pub(in crate::commands) fn compare(
+    settings: &Settings,
+    cluster: Cluster,
+    jobs: &[&WatchedJob],
+    window: Window,
+) -> Result<Compared> {
     let (workloads, chosen, workloads_drawn) = workloads(settings, jobs);
     let truth = Truth::new(cluster.kinds(), &workloads, None)?;
     let mut never_ran = 0;
@@ -126,7 +131,7 @@ pub(super) fn compare(settings: &Settings, cluster: Cluster, jobs: &[&WatchedJob
     let left_out = jobs.len() - never_ran - played.len();
     if played.is_empty() {
         return Err(anyhow!(
-            "no job that was watched ran on GPUs of a known kind; 'arles slurm doctor' looks at the nodes"
+            "no job that was watched ran on GPUs of a known kind; 'doctor' instead of 'shadow' looks at the nodes"
         ));
     }
     played.sort_by_key(|played| played.arrival);
