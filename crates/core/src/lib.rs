@@ -13,6 +13,7 @@ pub mod engine;
 pub mod estimate;
 pub mod fingerprint;
 pub mod frontier;
+pub mod hierarchy;
 mod host;
 pub mod ids;
 pub mod job;

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use tenancy::TenantState;
 
 mod admission;
+mod claims;
 mod clock;
 mod explain;
 mod messages;
@@ -431,6 +432,7 @@ impl Scheduler {
     fn tick(&mut self, out: &mut Vec<Output>) {
         self.round.0 += 1;
         let overtime = self.account();
+        self.settle_accounts();
         self.turn_month();
         self.end_overtime(&overtime, out);
         self.last_tick = self.now;
@@ -439,6 +441,7 @@ impl Scheduler {
         self.meet_deadlines(out);
         self.ask_again(out);
         self.keep_quotas(out);
+        self.weigh_history();
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
         if (self.changed || self.must_ask()) && !solver_is_late {
@@ -490,7 +493,7 @@ impl Scheduler {
     fn account(&mut self) -> Vec<Slot> {
         let mut overtime = Vec::new();
         for (slot, job) in self.jobs.iter_mut() {
-            self.tenant_states[job.spec.tenant.index()].month_gpu_seconds += job.credit(self.now);
+            self.tenant_states[job.spec.tenant.index()].used(job.credit(self.now));
             if job.is_overtime() {
                 overtime.push(slot);
             }
