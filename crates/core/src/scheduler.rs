@@ -458,11 +458,11 @@ impl Scheduler {
         }
     }
 
-    /// Whether the policy is asked although nothing has changed that it is told of. Of an energy-aware policy's GPUs the placer gives none
+    /// Whether the policy is asked although nothing has changed that it is told of. Where a policy leaves GPUs free the placer gives none
     /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
     fn must_ask(&self) -> bool {
         let waits = || self.jobs.iter().any(|(_, job)| job.queues());
-        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.energy_aware && waits())
+        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.leaves_free && waits())
     }
 
     /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
@@ -587,7 +587,7 @@ impl Scheduler {
             now: self.now,
             round_seconds: self.settings.round_seconds,
             pairs: self.policy.pairs,
-            frugal: self.policy.energy_aware,
+            frugal: self.policy.leaves_free,
             whole: self.policy.promises(Promise::Whole),
             skipped_rounds: self.skipped_rounds,
             jobs: &self.jobs,
