@@ -14,6 +14,7 @@ pub mod estimate;
 pub mod fingerprint;
 pub mod fleet;
 pub mod frontier;
+pub mod hierarchy;
 mod host;
 pub mod ids;
 pub mod job;

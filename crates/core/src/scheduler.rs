@@ -28,6 +28,7 @@ use std::sync::Arc;
 use tenancy::TenantState;
 
 mod admission;
+mod claims;
 mod clock;
 mod explain;
 mod messages;
@@ -431,6 +432,7 @@ impl Scheduler {
     fn tick(&mut self, out: &mut Vec<Output>) {
         self.round.0 += 1;
         let overtime = self.account();
+        self.settle_accounts();
         self.turn_month();
         self.end_overtime(&overtime, out);
         self.last_tick = self.now;
@@ -439,6 +441,7 @@ impl Scheduler {
         self.meet_deadlines(out);
         self.ask_again(out);
         self.keep_quotas(out);
+        self.weigh_history();
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
         if (self.changed || self.must_ask()) && !solver_is_late {
@@ -455,11 +458,11 @@ impl Scheduler {
         }
     }
 
-    /// Whether the policy is asked although nothing has changed that it is told of. Of an energy-aware policy's GPUs the placer gives none
+    /// Whether the policy is asked although nothing has changed that it is told of. Where a policy leaves GPUs free the placer gives none
     /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
     fn must_ask(&self) -> bool {
         let waits = || self.jobs.iter().any(|(_, job)| job.queues());
-        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.energy_aware && waits())
+        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.leaves_free && waits())
     }
 
     /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
@@ -490,7 +493,7 @@ impl Scheduler {
     fn account(&mut self) -> Vec<Slot> {
         let mut overtime = Vec::new();
         for (slot, job) in self.jobs.iter_mut() {
-            self.tenant_states[job.spec.tenant.index()].month_gpu_seconds += job.credit(self.now);
+            self.tenant_states[job.spec.tenant.index()].used(job.credit(self.now));
             if job.is_overtime() {
                 overtime.push(slot);
             }
@@ -584,7 +587,7 @@ impl Scheduler {
             now: self.now,
             round_seconds: self.settings.round_seconds,
             pairs: self.policy.pairs,
-            frugal: self.policy.energy_aware,
+            frugal: self.policy.leaves_free,
             whole: self.policy.promises(Promise::Whole),
             skipped_rounds: self.skipped_rounds,
             jobs: &self.jobs,

@@ -250,6 +250,7 @@ fn entry(make: fn() -> Box<dyn Policy>) -> PolicyEntry {
         every_round: false,
         ignores_speeds: false,
         energy_aware: false,
+        leaves_free: false,
         modes: false,
         objective_degree: None,
         pairs: false,

@@ -8,6 +8,8 @@ mod attained;
 mod draws;
 #[path = "conformance/fair.rs"]
 mod fair;
+#[path = "conformance/frugal.rs"]
+mod frugal;
 #[path = "conformance/liars.rs"]
 mod liars;
 #[path = "conformance/promises.rs"]

@@ -30,6 +30,8 @@ pub struct Options {
     pub script: Vec<NodeEvent>,
     /// The part of its fair speed that everybody may be asked to give up so that less is drawn.
     pub epsilon: f64,
+    /// Past use of tenants counts half after this time, if at all.
+    pub half_life_seconds: Option<f64>,
     /// What all GPUs together may draw, from when on.
     pub power_budget: Vec<BudgetEvent>,
     /// Whether to keep a record of every job, the timeline and the Gantt chart.
@@ -49,6 +51,7 @@ impl Default for Options {
             reference: None,
             script: Vec::new(),
             epsilon: EPSILON,
+            half_life_seconds: None,
             power_budget: Vec::new(),
             keep_details: true,
             drop_unfit: false,

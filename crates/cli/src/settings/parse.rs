@@ -1,7 +1,7 @@
 //! How texts become values. Each either is one or gets a sentence that says what was expected.
 
 use crate::cluster::{Counts, counts};
-use crate::quantity::{seconds, whole};
+use crate::quantity::{positive_seconds, seconds, whole};
 use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::job::check_weight;
 use arles_core::library::suggestion;
@@ -63,6 +63,11 @@ pub(super) fn epsilon(text: &str) -> Result<f64, String> {
             "'{text}' cannot be a part of anybody's speed; expected a number from 0 up to below 1, such as 0.05"
         )),
     }
+}
+
+/// When past use counts half; nothing if it does not count.
+pub(super) fn half_life(text: &str) -> Result<Option<f64>, String> {
+    given(text).map(positive_seconds).transpose()
 }
 
 /// How long a leader may be silent, in seconds.

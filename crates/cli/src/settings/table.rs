@@ -153,6 +153,9 @@ settings! {
     /// Part of its fair speed that everybody may be asked to give up to save power, for policies that weigh the two
     "simulation.epsilon" = "0.05", flag("epsilon", "RATIO", "Scheduling", RUN)
         => epsilon: f64 = epsilon;
+    /// Time after which a tenant's past use counts half, such as 7d; empty: past use does not count
+    "simulation.half-life" = "", flag("half-life", "TIME", "Scheduling", RUN)
+        => half_life_seconds: Option<f64> = half_life;
     /// Power that all GPUs together may draw: WATTS, or WATTS@TIME from a time on, separated by commas, such as 12kW,8kW@6h,none@12h; empty: no limit
     "simulation.power-budget" = "", flag("power-budget", "BUDGETS", "Cluster", RUN)
         => power_budget: Vec<BudgetEvent> = cluster::budgets;
@@ -267,6 +270,9 @@ settings! {
     /// Part of its fair speed that everybody may be asked to give up to save power, of a new journal
     "serve.epsilon" = "0.05", flag("epsilon", "RATIO", "Scheduling", SERVE)
         => epsilon: f64 = epsilon;
+    /// Time after which a tenant's past use counts half, such as 7d, of a new journal; empty: past use does not count
+    "serve.half-life" = "", flag("half-life", "TIME", "Scheduling", SERVE)
+        => half_life_seconds: Option<f64> = half_life;
     /// Tenants that share the cluster: NAME or NAME:WEIGHT, separated by commas. More can be added while it runs
     "serve.tenants" = "research,vision,language", flag("tenants", "TENANTS", "Scheduling", SERVE)
         => tenants: Vec<Tenant> = tenants;

@@ -15,6 +15,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "baseline for gogh: one job after another, each where it adds the least power among the places that best meet its floor",
     pairs: true,
     energy_aware: true,
+    leaves_free: true,
     modes: true,
     promises: &[Promise::Whole],
     make: || Box::new(EnergyGreedy),

@@ -44,6 +44,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "GOGH's integer program: weighs power against missed floors and waiting jobs; two jobs may share a GPU; tries out unmeasured kinds",
     pairs: true,
     energy_aware: true,
+    leaves_free: true,
     modes: true,
     objective_degree: None,
     promises: &[Promise::Whole],

@@ -95,8 +95,10 @@ pub struct PolicyEntry {
     pub ignores_speeds: bool,
     /// Whether it may put two jobs on one GPU.
     pub pairs: bool,
-    /// Whether it weighs power: the problem then says what everything draws, and GPUs that it leaves free stay free.
+    /// Whether it weighs power: the problem then says what everything draws.
     pub energy_aware: bool,
+    /// Whether GPUs that it leaves free stay free. Of other policies the placer gives them to whoever waits.
+    pub leaves_free: bool,
     /// Whether it may run GPUs under power limits: it is then told the rates and watts of the modes that the cluster has.
     pub modes: bool,
     /// What users are owed relative to each other, in its promises and in audits.
@@ -121,6 +123,7 @@ impl PolicyEntry {
         ignores_speeds: false,
         pairs: false,
         energy_aware: false,
+        leaves_free: false,
         modes: false,
         entitlement: Entitlement::Jobs,
         objective_degree: None,

@@ -36,6 +36,9 @@ pub struct Settings {
     /// The part of its fair speed that everybody may be asked to give up so that less is drawn: for policies that weigh the two.
     #[serde(default = "default_epsilon")]
     pub epsilon: f64,
+    /// Past use counts half after this time; it does not count at all if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_life_seconds: Option<f64>,
 }
 
 fn default_epsilon() -> f64 {
@@ -62,6 +65,7 @@ impl Settings {
             backoff_seconds: round_seconds / 2.0,
             unused_off: false,
             epsilon: EPSILON,
+            half_life_seconds: None,
         }
     }
 

@@ -50,6 +50,7 @@ impl Scheduler {
             });
             problem.rates.extend_from_slice(&class.rates);
         }
+        self.entitle(&mut problem);
         if self.policy.pairs {
             problem.pairs = self.pair_rates(&problem);
         }

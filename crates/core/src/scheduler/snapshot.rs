@@ -129,6 +129,11 @@ impl Snapshot<'_> {
         if !(0.0..1.0).contains(&epsilon) {
             return Err(format!("the snapshot's epsilon is {epsilon}; expected 0 or more, below 1"));
         }
+        if let Some(seconds) =
+            self.settings.half_life_seconds.filter(|seconds| !(seconds.is_finite() && *seconds > 0.0))
+        {
+            return Err(format!("the half-life of the snapshot is {seconds} s; expected more than 0"));
+        }
         if !(seconds > 0.0 && self.patience.is_finite()) {
             return Err(format!("rounds of the snapshot are {seconds} s long; expected more than 0"));
         }

@@ -32,6 +32,15 @@ pub(super) struct TenantState {
     joules: f64,
     #[serde(default)]
     joules_before: f64,
+    /// What it was owed and did not use, in GPU-seconds; less than 0 if it used more. See [`crate::hierarchy`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) account_gpu_seconds: f64,
+    /// GPU-seconds since accounts were last settled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) window_gpu_seconds: f64,
+    /// What its account makes of its weight: a factor less 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) history: f64,
     /// Live jobs, and GPUs that are not free because of them. Both follow from the jobs.
     #[serde(skip)]
     pub(super) live: u32,
@@ -39,15 +48,30 @@ pub(super) struct TenantState {
     pub(super) gpus: u32,
 }
 
+/// What nobody has is not written down.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
 impl TenantState {
     /// What cannot be, in a sentence.
     pub(super) fn check(&self) -> Result<(), String> {
         self.quota.check().map_err(|why| format!("the snapshot's quotas: {why}"))?;
-        let amounts = [self.month_gpu_seconds, self.joules, self.joules_before];
+        let amounts = [self.month_gpu_seconds, self.joules, self.joules_before, self.window_gpu_seconds];
+        if !(self.account_gpu_seconds.is_finite() && self.history.is_finite() && self.history > -1.0) {
+            let (account, history) = (self.account_gpu_seconds, self.history);
+            return Err(format!("a tenant of the snapshot has an account of {account} and a history of {history}"));
+        }
         match amounts.iter().find(|amount| !(amount.is_finite() && **amount >= 0.0)) {
             Some(amount) => Err(format!("a tenant of the snapshot has used {amount}; expected 0 or more")),
             None => Ok(()),
         }
+    }
+
+    /// Takes down that so much was used.
+    pub(super) fn used(&mut self, gpu_seconds: f64) {
+        self.month_gpu_seconds += gpu_seconds;
+        self.window_gpu_seconds += gpu_seconds;
     }
 
     fn gpu_hours(&self) -> f64 {
@@ -112,7 +136,7 @@ impl Scheduler {
     /// Counts a job's service until now, for itself and for its tenant.
     pub(super) fn credit(&mut self, slot: Slot) {
         let gpu_seconds = self.jobs.get_mut(slot).credit(self.now);
-        self.tenant_state(slot).month_gpu_seconds += gpu_seconds;
+        self.tenant_state(slot).used(gpu_seconds);
     }
 
     fn tenant_named(&self, name: &str, out: &mut Vec<Output>) -> Option<usize> {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const SLACK: f64 = 3e-6;
 
 /// Adds to every kind modes at these parts of its power. Rates fall by a power of the part that is another for every user and kind.
-fn with_modes(plain: &Problem, parts: &[f64]) -> Problem {
+pub(crate) fn with_modes(plain: &Problem, parts: &[f64]) -> Problem {
     let (k, modes) = (plain.kinds(), parts.len());
     let kinds = k * (1 + modes);
     let bend = |u: usize, j: usize| 0.15 + 0.7 * ((u * 7 + j * 5) % 11) as f64 / 10.0;
@@ -50,7 +50,7 @@ fn with_modes(plain: &Problem, parts: &[f64]) -> Problem {
 }
 
 /// Two on a GPU at full power draw half as much again as the first.
-fn sharing(problem: Problem) -> Problem {
+pub(crate) fn sharing(problem: Problem) -> Problem {
     let power = problem.power.clone().expect("power is known");
     let mut paired = with_pairs(problem);
     let draw = |pair: &arles_core::allocate::PairRates| {
@@ -62,17 +62,17 @@ fn sharing(problem: Problem) -> Problem {
     paired
 }
 
-fn told(mut problem: Problem, epsilon: f64, unused_off: bool, budget_watts: Option<f64>) -> Problem {
+pub(crate) fn told(mut problem: Problem, epsilon: f64, unused_off: bool, budget_watts: Option<f64>) -> Problem {
     let power = problem.power.take().expect("power is known");
     problem.with_power(Power { epsilon, unused_off, budget_watts, ..power }).expect("sound power")
 }
 
-fn ask(policy: &str, problem: &Problem) -> Allocation {
+pub(crate) fn ask(policy: &str, problem: &Problem) -> Allocation {
     (find_policy(policy).expect("in the table").make)().allocate(problem).expect("an answer")
 }
 
 /// What an allocation draws; idle GPUs too where they stay on.
-fn watts(problem: &Problem, grants: &[Grant]) -> f64 {
+pub(crate) fn watts(problem: &Problem, grants: &[Grant]) -> f64 {
     let power = problem.power.as_ref().expect("power is known");
     let (mut watts, mut free) = (0.0, problem.capacity.clone());
     for grant in grants {
@@ -94,7 +94,7 @@ fn watts(problem: &Problem, grants: &[Grant]) -> f64 {
 }
 
 /// What user `l` has of an equal division at full power.
-fn equal_division(problem: &Problem, l: usize) -> f64 {
+pub(crate) fn equal_division(problem: &Problem, l: usize) -> f64 {
     let pi = Entitlement::Tenants.weights(problem);
     let useful = |u: usize| (0..problem.kinds()).any(|j| problem.capacity[j] > 0.0 && best_speed(problem, u, j) > 0.0);
     let all: f64 = (0..pi.len()).filter(|&u| useful(u)).map(|u| pi[u]).sum();
@@ -102,14 +102,14 @@ fn equal_division(problem: &Problem, l: usize) -> f64 {
 }
 
 /// The same problem with nobody in a mode: what `oef-coop` and `ceei` are told.
-fn at_full_power(problem: &Problem, k: usize) -> Problem {
+pub(crate) fn at_full_power(problem: &Problem, k: usize) -> Problem {
     let mut full = problem.clone();
     full.rates.chunks_exact_mut(problem.kinds()).for_each(|row| row[k..].fill(0.0));
     (full.pairs, full.power) = (Vec::new(), None);
     full
 }
 
-fn keeps_its_promises(problem: &Problem, k: usize, epsilon: f64) -> Result<(), TestCaseError> {
+pub(crate) fn keeps_its_promises(problem: &Problem, k: usize, epsilon: f64) -> Result<(), TestCaseError> {
     let answer = ask("fair-energy", problem);
     let full = at_full_power(problem, k);
     let mut fair = ask("oef-coop", &full);
@@ -134,7 +134,7 @@ fn keeps_its_promises(problem: &Problem, k: usize, epsilon: f64) -> Result<(), T
 }
 
 /// Some rates of the plain problem are 0.
-fn with_zeros(mut problem: Problem) -> Problem {
+pub(crate) fn with_zeros(mut problem: Problem) -> Problem {
     let k = problem.kinds();
     for (u, row) in problem.rates.chunks_exact_mut(k).enumerate() {
         let kept = u % k;

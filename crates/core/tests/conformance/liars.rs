@@ -103,23 +103,7 @@ macro_rules! liar {
 
 /// The entry of a policy, whose name says what its objective is compared with.
 fn copy(name: &str) -> PolicyEntry {
-    let PolicyEntry { name, summary, grouping, every_round, ignores_speeds, .. } = *find_policy(name).expect("known");
-    let PolicyEntry { pairs, energy_aware, modes, entitlement, objective_degree, promises, make, .. } =
-        *find_policy(name).expect("known");
-    PolicyEntry {
-        name,
-        summary,
-        grouping,
-        every_round,
-        ignores_speeds,
-        pairs,
-        energy_aware,
-        modes,
-        entitlement,
-        objective_degree,
-        promises,
-        make,
-    }
+    PolicyEntry { ..*find_policy(name).expect("known") }
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn settings(options: &Options) -> Settings {
     settings.lease_seconds = 4.0 * settings.survey_seconds;
     settings.unused_off = options.world_options.unused_off;
     settings.epsilon = options.epsilon;
+    settings.half_life_seconds = options.half_life_seconds;
     settings
 }
 
