@@ -144,7 +144,7 @@ impl Group {
     /// The pods that a suspended Job would have.
     fn unmade(&self) -> Vec<Arc<Pod>> {
         let job = self.job.as_ref().filter(|job| self.pods.is_empty() && job.waits_as_a_whole());
-        job.map_or_else(Vec::new, |job| vec![Arc::new(job.sample()); job.size() as usize])
+        job.map_or_else(Vec::new, |job| std::iter::repeat_n(Arc::new(job.sample()), job.size() as usize).collect())
     }
 
     /// The resources that its pods ask GPUs as.

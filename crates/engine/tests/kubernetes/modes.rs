@@ -163,6 +163,21 @@ fn the_contract_is_kept_in_every_mode() {
     }
 }
 
+/// A gated Job with wishes of its own, and a suspended one.
+fn create_one_of_each(kubernetes: &RealKubernetes) {
+    let mut picky = pod_spec(1, "sleep 300", "default-scheduler");
+    let wish = json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]});
+    let required = json!({"nodeSelectorTerms": [{"matchExpressions": [wish]}]});
+    picky["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+    let mut gated = job("gated", 2, &picky, &json!({}));
+    give(Mode::Gate, &mut gated);
+    let mut whole = job("whole", 2, &pod_spec(1, "sleep 300", "default-scheduler"), &json!({}));
+    give(Mode::Suspended, &mut whole);
+    whole["metadata"]["annotations"] = json!({"arles/steps": "7"});
+    kubernetes.create(&gated);
+    kubernetes.create(&whole);
+}
+
 #[test]
 fn gated_pods_and_suspended_jobs_are_pinned_moved_and_given_back() {
     let what = "gates and suspended Jobs";
@@ -178,18 +193,7 @@ fn gated_pods_and_suspended_jobs_are_pinned_moved_and_given_back() {
         return;
     }
     kubernetes.namespace("team");
-    let mut picky = pod_spec(1, "sleep 300", "default-scheduler");
-    let wish = json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]});
-    let required = json!({"nodeSelectorTerms": [{"matchExpressions": [wish]}]});
-    picky["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
-    let mut gated = job("gated", 2, &picky, &json!({}));
-    give(Mode::Gate, &mut gated);
-    let mut whole = job("whole", 2, &pod_spec(1, "sleep 300", "default-scheduler"), &json!({}));
-    give(Mode::Suspended, &mut whole);
-    whole["metadata"]["annotations"] = json!({"arles/steps": "7"});
-    kubernetes.create(&gated);
-    kubernetes.create(&whole);
-
+    create_one_of_each(&kubernetes);
     let mut engine = led(&kubernetes);
     engine.sync_jobs(now(), &[]).expect("it answers");
     let found = arrivals(&mut engine, 2);

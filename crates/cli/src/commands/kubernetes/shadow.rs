@@ -34,8 +34,8 @@ const NAMES: Names = Names {
 /// Watch a Kubernetes cluster and report what arles would have done, and saved; touches nothing
 ///
 /// Follows all pods with GPUs for a while, given to arles or not, and puts them together to jobs as arles would. Then the same jobs are run through the
-/// scheduler on a simulated copy of the cluster, and every job is shown twice: as it was, and as it would have been. How fast a job is on other
-/// kinds, and what it draws, are estimates. Ctrl-C ends the watch early, and the report follows. It needs to list and watch pods, nodes, Jobs and namespaces.
+/// scheduler on a simulated copy of the cluster, and every job is shown twice: as it was, and as it would have been. How fast jobs are on other
+/// kinds, and what they draw, are estimates. Ctrl-C ends the watch early, and the report follows. It needs to list and watch pods, nodes, Jobs and namespaces.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Shadow {
