@@ -84,18 +84,28 @@ fn submit_alone(slurm: &RealSlurm) -> f64 {
     seconds
 }
 
-/// With the wait after a requeue (cred_expire) skipped, as arles skips it.
+/// With the wait after a requeue (cred_expire) skipped, as arles skips it. A job that comes back to its node within the same second is refused there and
+/// fails: then there is nothing to measure, and another one is tried.
 fn requeue_alone(slurm: &RealSlurm) -> f64 {
+    loop {
+        if let Some(seconds) = try_requeue(slurm) {
+            return seconds;
+        }
+    }
+}
+
+fn try_requeue(slurm: &RealSlurm) -> Option<f64> {
     let job = slurm.text(&BATCH);
     until(|| runs(slurm, &job));
     let began = Instant::now();
     slurm.text(&["scontrol", "requeue", &job]);
     until(|| slurm.text(&["squeue", "-h", "-j", &job, "-o", "%T"]) == "PENDING");
     slurm.text(&["scontrol", "update", &format!("jobid={job}"), "StartTime=now"]);
-    until(|| runs(slurm, &job));
-    let seconds = began.elapsed().as_secs_f64();
+    let state = || slurm.text(&["squeue", "-h", "-t", "all", "-j", &job, "-o", "%T"]);
+    until(|| !["PENDING", "CONFIGURING", "COMPLETING"].contains(&state().as_str()));
+    let (seconds, done) = (began.elapsed().as_secs_f64(), runs(slurm, &job));
     slurm.cancel_everything();
-    seconds
+    done.then_some(seconds)
 }
 
 /// A job of sbatch is started, stopped and started elsewhere.

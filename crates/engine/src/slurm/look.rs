@@ -618,7 +618,7 @@ impl Slurm {
         if !self.synced {
             return Vec::new();
         }
-        let now = unix_seconds();
+        let (now, shared) = (unix_seconds(), self.shared_types());
         let mut found = Vec::new();
         for record in &self.queue.records {
             let offered = match mark::claim(&record.comment, &record.admin_comment) {
@@ -644,7 +644,6 @@ impl Slurm {
                 most => most.saturating_sub(self.live_tasks(record.array_job_id)),
             };
             let arrivals = names.take(room).filter_map(|name| arrival(&name, record));
-            let shared = self.shared_types();
             found.extend(arrivals.map(|found| among(found, record, &self.nodes, &shared)));
         }
         found
