@@ -8,9 +8,11 @@ impl Bench {
     }
 
     /// What the next question says of every tenant's weight.
-    fn weights(&mut self) -> Vec<(u32, f64)> {
-        self.scheduler.changed = true;
-        self.scheduler.problem().users.iter().map(|user| (user.tenant.0, user.tenant_weight)).collect()
+    fn weights(&self) -> Vec<(u32, f64)> {
+        let users = self.scheduler.problem().users;
+        let mut weights: Vec<(u32, f64)> = users.iter().map(|user| (user.tenant.0, user.tenant_weight)).collect();
+        weights.dedup();
+        weights
     }
 
     fn take_of(&mut self, tenant: u32, ids: std::ops::Range<u64>) {
