@@ -87,7 +87,7 @@ impl Document {
             only("cost\n", "cost"),
             only("CO2\nkg", "carbon_kg"),
             Column::right("late\n%", "sla_violation_ratio"),
-            Column::right("moves\n", "migrations"),
+            Column::hidden("migrations"),
             Column::right("least\nshare", "least_sharing"),
             Column::right("worst\nenvy", "worst_envy"),
             Column::right("waste\n%", "pareto_gap_ratio"),
