@@ -1,8 +1,9 @@
 //! Clusters and outages as users write them: `v100:36,p100:36` and `v100-003@1h..2h`.
 
+use crate::moment::Moment;
 use crate::quantity;
 use arles_core::{Cluster, Kind, Library, NodeId};
-use arles_sim::scenario::{BudgetEvent, NodeEvent};
+use arles_sim::scenario::NodeEvent;
 
 /// GPUs by kind, in the order given; the kinds by the library's names.
 pub(crate) type Counts = Vec<(String, u32)>;
@@ -164,16 +165,16 @@ fn outage(text: &str) -> Result<Outage, String> {
     Ok(outage)
 }
 
-/// Reads `12kW,8kW@6h,none@12h`: what all GPUs together may draw, from when on.
-pub(crate) fn budgets(text: &str) -> Result<Vec<BudgetEvent>, String> {
+/// Reads `12kW,8kW@6h,none@12h` or `1.2MW@06:00,0.8MW@18:00`: what all GPUs together may draw, from when on.
+pub(crate) fn budgets(text: &str) -> Result<Vec<(Moment, Option<f64>)>, String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(budget).collect()
 }
 
-fn budget(text: &str) -> Result<BudgetEvent, String> {
+fn budget(text: &str) -> Result<(Moment, Option<f64>), String> {
     let (amount, from) = text.rsplit_once('@').unwrap_or((text, "0s"));
-    let at_seconds = quantity::seconds(from)?;
+    let from = Moment::read(from)?;
     let watts = if amount.trim() == "none" { None } else { Some(quantity::power(amount)?) };
-    Ok(BudgetEvent { at_seconds, watts })
+    Ok((from, watts))
 }
 
 /// The events of outages on the nodes of a cluster.

@@ -21,6 +21,10 @@ impl<'r> Document<'r> {
 
 /// One line per run, in 80 columns.
 pub(crate) fn table(runs: &[RunRecord]) -> Table {
+    let any = runs.iter().any(|run| run.summary.cost.is_some());
+    let priced = |title, name| if any { Column::right(title, name) } else { Column::hidden(name) };
+    let known =
+        |amount: Option<f64>| amount.map_or(Cell::named("-", ""), |amount| Cell::number(shown(amount, 3), amount));
     let mut table = Table::new(vec![
         Column::left("policy", "policy"),
         Column::right("mean\nJCT h", "mean_jct_seconds"),
@@ -32,6 +36,8 @@ pub(crate) fn table(runs: &[RunRecord]) -> Table {
         Column::right("idle\nkWh", "energy_idle_kwh"),
         Column::right("late\n%", "sla_violation_ratio"),
         Column::right("moves", "migrations"),
+        priced("cost\n", "cost"),
+        priced("CO2\nkg", "carbon_kg"),
         Column::hidden("energy_kwh"),
         Column::hidden("energy_unused_kwh"),
         Column::hidden("energy_restart_kwh"),
@@ -57,6 +63,8 @@ pub(crate) fn table(runs: &[RunRecord]) -> Table {
             energy(s.energy_idle_kwh),
             ratio(s.sla_violation_ratio),
             s.migrations.into(),
+            known(s.cost),
+            known(s.carbon_kg),
             energy(s.energy_kwh),
             energy(s.energy_unused_kwh),
             energy(s.energy_restart_kwh),

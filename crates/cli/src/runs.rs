@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use anyhow::{Context, Result};
 use arles_core::allocate::PolicyEntry;
 use arles_report::record::RunRecord;
-use arles_sim::scenario::{RunHooks, Scenario};
+use arles_sim::scenario::{RunHooks, RunObserver, Scenario};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,17 +28,39 @@ pub(crate) struct Task<'s> {
 
 /// Does all tasks, `threads` at a time (0: as many as there are cores).
 pub(crate) fn run_all(tasks: &[Task<'_>], threads: usize) -> Result<Vec<RunRecord>> {
+    each(tasks, threads, &|task, progress| run(task, RunHooks::default(), progress))
+}
+
+/// Does all tasks while somebody looks on: what `observer` makes for a task sees its run, and `seen` says what of it is kept.
+pub(crate) fn watch_all<O: RunObserver, T: Send>(
+    tasks: &[Task<'_>],
+    threads: usize,
+    observer: impl Fn(&'static PolicyEntry) -> O + Sync,
+    seen: impl Fn(RunRecord, O) -> T + Sync,
+) -> Result<Vec<T>> {
+    each(tasks, threads, &|task, progress| {
+        let mut watching = observer(task.policy);
+        let hooks = RunHooks { observer: Some(&mut watching), ..RunHooks::default() };
+        let record = run(task, hooks, progress)?;
+        Ok(seen(record, watching))
+    })
+}
+
+/// What is done with a task, telling how many jobs are over.
+type Work<'w, T> = &'w (dyn Fn(Task<'_>, &mut dyn FnMut(u64)) -> Result<T> + Sync);
+
+fn each<T: Send>(tasks: &[Task<'_>], threads: usize, work_on: Work<'_, T>) -> Result<Vec<T>> {
     let progress = bar(tasks);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = if threads == 0 { cores } else { threads }.min(tasks.len());
     let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<RunRecord>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let done: Vec<Mutex<Option<Result<T>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         let work = || {
             while let Some((i, task)) =
                 Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, tasks.get(i)?)))
             {
-                let result = run(*task, None, &mut |jobs| progress.at(i, jobs));
+                let result = work_on(*task, &mut |jobs| progress.at(i, jobs));
                 *done[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             }
         };
@@ -58,7 +80,7 @@ pub(crate) fn run_all(tasks: &[Task<'_>], threads: usize) -> Result<Vec<RunRecor
 /// Does one task and writes its journal.
 pub(crate) fn run_with_journal<'s>(task: Task<'s>, journal: &'s mut dyn Write) -> Result<RunRecord> {
     let progress = bar(&[task]);
-    run(task, Some(journal), &mut |jobs| progress.at(0, jobs))
+    run(task, RunHooks { journal: Some(journal), ..RunHooks::default() }, &mut |jobs| progress.at(0, jobs))
 }
 
 fn bar(tasks: &[Task<'_>]) -> Progress {
@@ -66,9 +88,9 @@ fn bar(tasks: &[Task<'_>]) -> Progress {
     Progress::new(&label, &tasks.iter().map(|task| task.jobs).collect::<Vec<_>>())
 }
 
-fn run<'s>(task: Task<'s>, journal: Option<&'s mut dyn Write>, progress: &mut dyn FnMut(u64)) -> Result<RunRecord> {
+fn run<'s>(task: Task<'s>, hooks: RunHooks<'s>, progress: &mut dyn FnMut(u64)) -> Result<RunRecord> {
     let clock = Clock::start();
-    let hooks = RunHooks { journal, observer: None, estimator: task.tutor.map(Tutor::guess) };
+    let hooks = RunHooks { estimator: task.tutor.map(Tutor::guess), ..hooks };
     let mut record = task.scenario.run(task.policy, hooks, progress).context("cannot write the journal")?;
     record.summary.wall_seconds = clock.seconds();
     Ok(record)

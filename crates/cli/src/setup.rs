@@ -3,10 +3,11 @@
 use crate::cluster;
 use crate::estimation::Tutor;
 use crate::files;
+use crate::hourly::Hourly;
 use crate::quantity::MOST_SECONDS;
 use crate::settings::Settings;
 use anyhow::{Result, anyhow};
-use arles_core::{Cluster, KindId, WorkloadId};
+use arles_core::{Cluster, KindId, Prices, WorkloadId};
 use arles_sim::measure::Noise;
 use arles_sim::rates::RateTable;
 use arles_sim::scenario::{Options, Scenario};
@@ -50,15 +51,15 @@ impl<'s> Setup<'s> {
                 outages.extend(cluster::outages(line).map_err(place)?);
             }
         }
-        let mut power_budget = settings.power_budget.clone();
+        let budgets = Hourly::of_lines(settings.power_budget.clone()).map_err(|e| anyhow!("--power-budget: {e}"))?;
+        let mut power_budget = budgets.of_run();
         if let Some(path) = &settings.budget_events {
-            let text = files::read(path, "a list of power budgets such as 8kW@6h, one to a line")?;
-            let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.split('#').next().unwrap_or_default()));
-            for (number, line) in lines {
-                let place = |sentence| anyhow!("{}:{number}: {sentence}", path.display());
-                power_budget.extend(cluster::budgets(line).map_err(place)?);
-            }
+            power_budget.extend(Hourly::budgets(path)?.of_run());
         }
+        let prices = match &settings.prices {
+            Some(path) => Hourly::prices(path)?.of_run().map_err(|e| anyhow!("{}: {e}", path.display()))?,
+            None => Prices::default(),
+        };
         let options = Options {
             round_seconds: settings.round_seconds,
             restart_seconds: settings.restart_seconds,
@@ -73,6 +74,7 @@ impl<'s> Setup<'s> {
             epsilon: settings.epsilon,
             half_life_seconds: settings.half_life_seconds,
             power_budget,
+            prices,
             script: cluster::script(&outages, &cluster).map_err(|e| anyhow!("--fail: {e}"))?,
             keep_details: false,
             drop_unfit: settings.drop_unfit,

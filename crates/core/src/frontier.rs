@@ -1,18 +1,21 @@
-//! The trade-off of speed against power: what `fair-energy` answers for every ε, and where more of it stops paying.
+//! The trade-off of speed against power: what `fair-energy` answers for every ε, or `fair-power` for every budget, and where more of it stops paying.
 
-use crate::allocate::{AllocateError, Entitlement, Power, Problem, ProblemError, find_policy};
+use crate::KindId;
+use crate::allocate::{AllocateError, Allocation, Entitlement, Members, Power, Problem, ProblemError, find_policy};
 use crate::audit::Audit;
 use std::fmt;
 
-/// One ε.
+/// One ε, or one budget.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
     /// The part of its fair speed that everybody may be asked to give up.
     pub epsilon: f64,
+    /// What all GPUs together may draw, where that is what is changed.
+    pub budget_watts: Option<f64>,
     /// What all GPUs draw, idle ones too where they stay on.
     pub watts: f64,
-    /// No division that keeps the promises draws less.
-    pub least_watts: f64,
+    /// No division that keeps the promises draws less, where that is known.
+    pub least_watts: Option<f64>,
     /// Everybody's speed-up, all its GPUs together, in the order of the problem's users.
     pub speeds: Vec<f64>,
     /// The strongest envy of one user of another, 1 for none; in one's own best modes.
@@ -81,14 +84,45 @@ impl Frontier {
             let least = -answer.certificate().map_or(0.0, |certificate| certificate.upper);
             Ok(Point {
                 epsilon,
+                budget_watts: None,
                 watts: idle + drawn,
-                least_watts: idle + least,
+                least_watts: Some(idle + least),
                 speeds: audit.utilities().to_vec(),
                 envy: audit.worst_envy().map_or(1.0, |envy| envy.ratio.max(1.0)),
             })
         };
         let points = std::iter::once(0.0).chain(epsilons.iter().copied().filter(|epsilon| *epsilon > 0.0));
         Ok(Self { points: points.map(point).collect::<Result<_, _>>()? })
+    }
+
+    /// The answers of equal incomes over GPUs and watts without a budget, and with each of these parts of what that draws. One policy answers all.
+    ///
+    /// # Errors
+    /// As [`Frontier::of`].
+    pub fn of_budgets(problem: &Problem, parts: &[f64]) -> Result<Self, FrontierError> {
+        let Some(power) = &problem.power else {
+            return Err(FrontierError::Problem(
+                "it is not known what anything draws; give the problem its power".into(),
+            ));
+        };
+        let policy = (find_policy("fair-power").expect("in the table").make)();
+        let point = |budget_watts: Option<f64>| -> Result<Point, FrontierError> {
+            let asked = problem.clone().with_power(Power { epsilon: 0.0, budget_watts, ..power.clone() })?;
+            let answer = policy.allocate(&asked)?;
+            let audit = Audit::of(&asked, Entitlement::Tenants, &answer);
+            Ok(Point {
+                epsilon: 0.0,
+                budget_watts,
+                watts: drawn(&asked, power, &answer),
+                least_watts: None,
+                speeds: audit.utilities().to_vec(),
+                envy: audit.worst_envy().map_or(1.0, |envy| envy.ratio.max(1.0)),
+            })
+        };
+        let full = point(None)?;
+        let budgets = parts.iter().map(|part| Some(part * full.watts)).collect::<Vec<_>>();
+        let rest = budgets.into_iter().map(point).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { points: std::iter::once(full).chain(rest).collect() })
     }
 
     /// The part of the power at ε = 0 that a point saves.
@@ -130,4 +164,32 @@ impl Frontier {
     pub fn first_saving(&self, part: f64) -> Option<&Point> {
         self.points.iter().find(|point| self.saved(point) >= part)
     }
+}
+
+/// What all GPUs draw under an answer, idle ones too where they stay on.
+fn drawn(problem: &Problem, power: &Power, answer: &Allocation) -> f64 {
+    let mut idle: Vec<f64> = problem.capacity.clone();
+    let mut watts = 0.0;
+    for grant in answer.grants() {
+        let kind: KindId = grant.kind;
+        let gpus = match grant.members {
+            Members::One(l) => {
+                let gpus = grant.gangs * f64::from(problem.users[l as usize].gang);
+                watts += gpus * power.users[l as usize].watts[kind.index()];
+                gpus
+            }
+            Members::Two(a, b) => {
+                let [a, b] = [a, b].map(|l| problem.users[l as usize].workload);
+                let of = |pair: &crate::allocate::PairRates| {
+                    pair.kind == kind && [(a, b), (b, a)].contains(&(pair.a, pair.b))
+                };
+                let pair = problem.pairs.iter().position(of).and_then(|at| power.pairs.get(at));
+                watts += grant.gangs * pair.map_or(0.0, |pair| pair.watts);
+                grant.gangs
+            }
+        };
+        idle[problem.sold_as(kind.index())] -= gpus;
+    }
+    let unused: f64 = idle.iter().zip(&power.idle_watts).map(|(gpus, watts)| gpus.max(0.0) * watts).sum();
+    watts + if power.unused_off { 0.0 } else { unused }
 }

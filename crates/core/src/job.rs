@@ -156,6 +156,9 @@ pub struct JobSpec {
     /// Jobs that must be over before it may start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Dependency>,
+    /// When it must have ended; until then it may wait for cheaper electricity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Time>,
     /// The array that it is a task of, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
@@ -183,6 +186,7 @@ impl Default for JobSpec {
             most_failures: None,
             held: false,
             after: Vec::new(),
+            before: None,
             array: None,
             program: None,
         }

@@ -25,6 +25,7 @@ pub mod meter;
 pub mod model;
 pub mod name;
 pub mod place;
+pub mod prices;
 pub mod program;
 pub mod quota;
 pub mod scheduler;
@@ -37,6 +38,7 @@ pub use ids::{GpuId, JobId, KindId, NodeId, RackId, Round, TenantId, Time, Workl
 pub use job::{ArrayTask, Dependency, JobSpec, Needs, Outcome, Tenant, Work};
 pub use kind::{BadLimit, Kind};
 pub use library::Library;
+pub use prices::{PriceBand, Prices};
 pub use program::{Program, Script};
 pub use quota::{Month, Quota};
 pub use scheduler::{Input, Output, Scheduler};

@@ -106,6 +106,9 @@ pub(crate) struct Job {
     /// Steps known to be safe.
     pub(crate) steps_done: f64,
     pub(crate) first_started: Option<Time>,
+    /// Set while it waits for cheaper electricity: when it should start instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cheaper_at: Option<Time>,
     /// Failures in a row, for the pause before the next try.
     pub(crate) failures: u32,
     pub(crate) not_before: Time,
@@ -143,7 +146,7 @@ impl Job {
 
     /// The same, whatever its tenant's quota says.
     pub(crate) fn may_run_but_for_quota(&self) -> bool {
-        !self.held && self.unmet == 0 && !self.waits_in_array
+        !self.held && self.unmet == 0 && !self.waits_in_array && self.cheaper_at.is_none()
     }
 
     /// Whether it waits for GPUs.

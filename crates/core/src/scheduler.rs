@@ -17,6 +17,7 @@ use crate::estimate::{Estimates, RateQuery, RateRow};
 use crate::host::Shapes;
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
+use crate::prices::Prices;
 use crate::quota::{Month, Quota};
 use crate::{Cluster, GpuId, JobId, JobSpec, KindId, NodeId, Round, Spread, Tenant, TenantId, Time, Work, WorkloadId};
 use admission::Array;
@@ -30,6 +31,7 @@ use tenancy::TenantState;
 mod admission;
 mod claims;
 mod clock;
+mod deferral;
 mod explain;
 mod messages;
 mod nodes;
@@ -104,6 +106,8 @@ pub struct Scheduler {
     month: Month,
     /// The most that all GPUs together may draw.
     power_budget: Option<f64>,
+    /// Electricity by the hour.
+    prices: Prices,
 
     /// Whether the problem has changed since it was last solved.
     changed: bool,
@@ -149,6 +153,7 @@ impl Scheduler {
             tenant_states: vec![TenantState::default(); tenants.len()],
             month: Month::default(),
             power_budget: None,
+            prices: Prices::default(),
             changed: false,
             outstanding: None,
             placed: true,
@@ -190,6 +195,7 @@ impl Scheduler {
             Input::RemoveTenant { name, cancel } => self.remove_tenant(name, *cancel, &mut out),
             Input::Energy(joules) => self.metered(joules),
             Input::PowerBudget(watts) => self.set_power_budget(*watts, &mut out),
+            Input::Prices(prices) => self.set_prices(prices, &mut out),
             Input::Cluster(change) => self.change_cluster(change, &mut out),
             Input::Hold(job) => self.hold(*job, &mut out),
             Input::Release(job) => self.release(*job, &mut out),
@@ -295,6 +301,7 @@ impl Scheduler {
             waits_in_array: spec.array.is_some_and(|task| task.at_most > 0),
             waits_for_quota: self.tenant_states[spec.tenant.index()].quota.binds_scheduling(),
             unmet: 0,
+            cheaper_at: None,
             exit_code: None,
             spec,
         });
@@ -440,6 +447,7 @@ impl Scheduler {
         self.expire_leases(out);
         self.meet_deadlines(out);
         self.ask_again(out);
+        self.defer();
         self.keep_quotas(out);
         self.weigh_history();
         let solver_is_late = self.outstanding.is_some();

@@ -11,7 +11,7 @@ use crate::finding::Plot;
 /// Width of a chart that has the page to itself.
 pub(super) const WIDE: f64 = 1180.0;
 /// Colours of the scale, `m0` to `m9`.
-const STEPS: usize = 10;
+pub(super) const STEPS: usize = 10;
 const RIGHT: f64 = 12.0;
 /// Between two maps.
 const GAP: f64 = 24.0;
@@ -20,7 +20,7 @@ const MOST_CELL: f64 = 36.0;
 const NUMBER: f64 = 21.0;
 const LETTERS: usize = 22;
 /// Names over the columns lean by this angle, in degrees.
-const LEAN: f64 = 55.0;
+pub(super) const LEAN: f64 = 55.0;
 
 fn step(value: f64) -> usize {
     ((value * STEPS as f64).floor().max(0.0) as usize).min(STEPS - 1)

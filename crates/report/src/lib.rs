@@ -7,10 +7,15 @@
 //!
 //! A report never computes a result: what [`Summary`](crate::record::Summary) holds is printed, not derived anew.
 
+pub mod audit;
+mod audit_page;
 mod axis;
 mod csv;
 mod downsample;
+mod envy_map;
 pub mod finding;
+pub mod frontier;
+mod frontier_page;
 mod gantt;
 mod heat_map;
 mod mean_interval;
@@ -32,7 +37,9 @@ mod trend_chart;
 
 use std::collections::BTreeMap;
 
+use crate::audit::AuditRecord;
 use crate::finding::ExperimentReport;
+use crate::frontier::FrontierRecord;
 use crate::record::{JobRecord, RunRecord};
 pub use mean_interval::MeanInterval;
 
@@ -73,6 +80,26 @@ pub fn html(head: &ReportHead, runs: &[RunRecord]) -> String {
 /// The findings of experiments as one HTML page.
 pub fn study_html(head: &ReportHead, chapters: &[ExperimentReport], policies: &[&str]) -> String {
     study_page::page(head, chapters, policies)
+}
+
+/// An audit as one HTML page.
+pub fn audit_html(head: &ReportHead, audit: &AuditRecord) -> String {
+    audit_page::page(head, audit)
+}
+
+/// Who envies whom, as a file of its own; nothing where there is no matrix.
+pub fn envy_svg(audit: &AuditRecord) -> Option<String> {
+    envy_map::figure(audit).map(|figure| figure.standalone())
+}
+
+/// A frontier as one HTML page.
+pub fn frontier_html(head: &ReportHead, frontier: &FrontierRecord) -> String {
+    frontier_page::page(head, frontier)
+}
+
+/// A frontier's curve as a file of its own.
+pub fn frontier_svg(frontier: &FrontierRecord) -> String {
+    frontier_page::figure(frontier).standalone()
 }
 
 /// Every chart of the report as a file of its own.

@@ -151,6 +151,15 @@ pub struct Summary {
     pub energy_unused_kwh: f64,
     /// Of the active part, lost to restarts.
     pub energy_restart_kwh: f64,
+    /// What the energy cost, in the money of the prices; missing without prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Kilograms of CO₂ that it emitted, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carbon_kg: Option<f64>,
+    /// Jobs that ended after their deadline, of those that had one; missing without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadlines_missed_ratio: Option<f64>,
     /// Time below a promised rate over time a promise was due.
     pub sla_violation_ratio: f64,
     /// Jobs that did all their work.

@@ -5,7 +5,7 @@ use crate::world::{SimJob, World};
 use arles_core::allocate::{Allocation, Members, Problem};
 use arles_core::meter::Charge;
 use arles_core::scheduler::Order;
-use arles_core::{Cluster, GpuId, JobId, Time, Work};
+use arles_core::{Cluster, GpuId, JobId, Prices, Time, Work};
 use arles_report::record::{
     GanttSpan, JobRecord, KindRecord, LearningSample, RunRecord, Sample, Summary, TenantRecord,
 };
@@ -46,6 +46,10 @@ pub(crate) struct RunRecorder {
     charge: Charge,
     due_seconds: f64,
     violated_seconds: f64,
+    /// What was drawn so far, and what it cost: joules, money and kilograms.
+    paid: (f64, f64, f64),
+    missed_deadlines: u64,
+    deadlines: u64,
     migrations: u64,
     mixed_gangs: u64,
     unanswered: u64,
@@ -78,6 +82,9 @@ impl RunRecorder {
             charge: Charge::default(),
             due_seconds: 0.0,
             violated_seconds: 0.0,
+            paid: (0.0, 0.0, 0.0),
+            missed_deadlines: 0,
+            deadlines: 0,
             migrations: 0,
             mixed_gangs: 0,
             unanswered: 0,
@@ -101,6 +108,16 @@ impl RunRecorder {
     /// The policy had no usable answer.
     pub(crate) fn no_allocation(&mut self) {
         self.unanswered += 1;
+    }
+
+    /// Pays for what was drawn since the last time, which no change of price lies in between.
+    pub(crate) fn pay(&mut self, from: Time, until: Time, world: &World, prices: &Prices) {
+        if prices.is_empty() || until <= from {
+            return;
+        }
+        let drawn = world.joules_at(until);
+        let (money, kg) = prices.charge(from, until, drawn - self.paid.0);
+        self.paid = (drawn, self.paid.1 + money, self.paid.2 + kg);
     }
 
     /// A new allocation is in force from now on; none grants nothing.
@@ -221,6 +238,8 @@ impl RunRecorder {
         self.migrations += u64::from(sim_job.migrations);
         self.charge.add(&sim_job.charge);
         let jct = now.since(spec.arrived);
+        self.deadlines += u64::from(spec.before.is_some());
+        self.missed_deadlines += u64::from(spec.before.is_some_and(|before| now > before));
         let tenant = &mut self.by_tenant[spec.tenant.index()];
         tenant.gpu_seconds += sim_job.gpu_seconds;
         tenant.joules += sim_job.charge.total();
@@ -287,6 +306,7 @@ impl RunRecorder {
         self.jct_seconds.sort_by(f64::total_cmp);
         let jct = &self.jct_seconds;
         let busy: f64 = world.busy_gpu_seconds().iter().sum();
+        let (priced, missed) = (self.paid.0 > 0.0, self.missed_deadlines as f64);
         let summary = Summary {
             policy: self.policy.to_owned(),
             estimator: estimator.to_owned(),
@@ -301,6 +321,9 @@ impl RunRecorder {
             energy_idle_kwh: idle,
             energy_unused_kwh: world.unused_joules().iter().sum::<f64>() / JOULES_PER_KWH,
             energy_restart_kwh: self.charge.restart_joules / JOULES_PER_KWH,
+            cost: priced.then_some(self.paid.1),
+            carbon_kg: priced.then_some(self.paid.2),
+            deadlines_missed_ratio: (self.deadlines > 0).then(|| missed / self.deadlines as f64),
             sla_violation_ratio: ratio(self.violated_seconds, self.due_seconds),
             jobs_completed: jct.len() as u64,
             rounds: self.rounds,
@@ -312,13 +335,11 @@ impl RunRecorder {
             tenants: self.tenant_records(),
             wall_seconds: 0.0,
         };
-        let mut jobs = self.jobs.unwrap_or_default();
-        jobs.sort_by(|a, b| a.arrival_seconds.total_cmp(&b.arrival_seconds).then(a.id.cmp(&b.id)));
         RunRecord {
             summary,
             kinds,
             workloads: self.workloads,
-            jobs,
+            jobs: by_arrival(self.jobs.unwrap_or_default()),
             timeline: self.timeline,
             learning: self.learning,
             nodes: world.cluster().nodes().len() as u32,
@@ -344,6 +365,11 @@ impl RunRecorder {
         };
         self.tenants.iter().zip(&self.by_tenant).map(record).collect()
     }
+}
+
+fn by_arrival(mut jobs: Vec<JobRecord>) -> Vec<JobRecord> {
+    jobs.sort_by(|a, b| a.arrival_seconds.total_cmp(&b.arrival_seconds).then(a.id.cmp(&b.id)));
+    jobs
 }
 
 /// The GPUs of the Gantt chart with their nodes' names, by GPU number.

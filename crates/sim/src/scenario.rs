@@ -9,7 +9,9 @@ use crate::trace::{Floor, Length, Trace, TraceJob};
 use crate::truth::{Deviation, Truth, TruthError};
 use crate::world::{World, WorldOptions};
 use arles_core::allocate::{Allocation, EPSILON, PolicyEntry, Problem};
-use arles_core::{Cluster, JobId, JobSpec, KindId, Library, NodeId, TenantId, Time, Work, Workload, WorkloadId};
+use arles_core::{
+    Cluster, JobId, JobSpec, KindId, Library, NodeId, Prices, TenantId, Time, Work, Workload, WorkloadId,
+};
 use arles_report::record::RunRecord;
 use std::fmt;
 use std::io::Write;
@@ -34,6 +36,8 @@ pub struct Options {
     pub half_life_seconds: Option<f64>,
     /// What all GPUs together may draw, from when on.
     pub power_budget: Vec<BudgetEvent>,
+    /// Electricity by the hour; empty where nobody counts it.
+    pub prices: Prices,
     /// Whether to keep a record of every job, the timeline and the Gantt chart.
     pub keep_details: bool,
     /// Leave out jobs that fit no kind, instead of refusing the trace.
@@ -53,6 +57,7 @@ impl Default for Options {
             epsilon: EPSILON,
             half_life_seconds: None,
             power_budget: Vec::new(),
+            prices: Prices::default(),
             keep_details: true,
             drop_unfit: false,
             deviation: Deviation::default(),
@@ -295,6 +300,7 @@ impl Scenario {
             restart_seconds: job.restart_seconds.unwrap_or(self.options.restart_seconds),
             kinds: self.allowed(job),
             arrived: Time::from_seconds(job.arrival_seconds),
+            before: job.before_seconds.map(Time::from_seconds),
             ..JobSpec::default()
         })
     }

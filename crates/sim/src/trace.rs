@@ -57,6 +57,8 @@ pub struct TraceJob {
     pub weight: f64,
     /// Seconds lost at every start after the first; `None` leaves it to the simulation's default.
     pub restart_seconds: Option<f64>,
+    /// When it must have ended; until then it may wait for cheaper electricity.
+    pub before_seconds: Option<f64>,
     /// Indices into [`Trace::kinds`] it may run on; empty means any.
     pub kinds: Vec<u16>,
 }

@@ -319,6 +319,7 @@ fn endless(testbed: &Testbed, rows: &[usize]) -> Result<Scenario, String> {
         floor: None,
         weight: 1.0,
         restart_seconds: None,
+        before_seconds: None,
         kinds: Vec::new(),
     };
     let trace = Trace {

@@ -25,6 +25,12 @@ pub struct EnergyRow {
     pub unused_joules: f64,
     /// GPU seconds held.
     pub gpu_seconds: f64,
+    /// What it cost, in the money of the prices that were known then; missing where none were, and for jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Kilograms of CO₂ that it emitted, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carbon_kg: Option<f64>,
 }
 
 /// Energy accounts over a time window.

@@ -75,6 +75,10 @@ pub struct JobRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub after: Vec<Dependency>,
+    /// Unix time by which it must have ended; until then it may wait for cheaper electricity, as far as its tenant's share allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e11))]
+    pub before: Option<f64>,
     /// Submits one job for every index of an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayRequest>,
@@ -101,6 +105,7 @@ impl Default for JobRequest {
             retries: None,
             held: false,
             after: Vec::new(),
+            before: None,
             array: None,
         }
     }

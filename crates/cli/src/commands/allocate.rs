@@ -1,6 +1,7 @@
 //! `arles allocate`: a policy as a pure function, with an audit of what it says.
 
 mod answer;
+pub(super) mod audited;
 mod explain;
 mod question;
 mod solve;
@@ -61,15 +62,7 @@ Exit codes: 0 done; 1 the work failed; 2 wrong usage or input.";
 impl Allocate {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let policy = settings::policy(&self.policy).map_err(|e| anyhow!("--policy: {e}"))?;
-        let (text, origin) = match self.file.as_str() {
-            "-" => (standard_input()?, "standard input"),
-            path => (files::read(Path::new(path), "a question as JSON or CSV, or - for stdin")?, path),
-        };
-        // What is wrong with a flag is not said of the file.
-        let from =
-            |sentence: String| if sentence.starts_with("--") { sentence } else { format!("{origin}: {sentence}") };
-        let question = Question::read(&text, spelling(origin, &text), self.gpus.as_deref())
-            .map_err(|sentence| anyhow!(from(sentence)))?;
+        let question = read_question(&self.file, self.gpus.as_deref())?;
         let explained = self.explain.as_deref().map(|users| explain::asked(users, &question)).transpose()?;
         let solved = solve::solve(policy, &question)?;
         let mut answer = Answer::new(policy, &question, &solved);
@@ -83,6 +76,17 @@ impl Allocate {
         }
         Ok(())
     }
+}
+
+/// The question of a file, or of stdin where that is `-`.
+fn read_question(file: &str, gpus: Option<&str>) -> Result<Question> {
+    let (text, origin) = match file {
+        "-" => (standard_input()?, "standard input"),
+        path => (files::read(Path::new(path), "a question as JSON or CSV, or - for stdin")?, path),
+    };
+    // What is wrong with a flag is not said of the file.
+    let from = |sentence: String| if sentence.starts_with("--") { sentence } else { format!("{origin}: {sentence}") };
+    Question::read(&text, spelling(origin, &text), gpus).map_err(|sentence| anyhow!(from(sentence)))
 }
 
 fn standard_input() -> Result<String> {

@@ -3,6 +3,9 @@
 //! Seeds are paired: every policy runs the same traces, and a ratio is taken seed by seed before it is averaged, so what
 //! the traces have in common cancels. Intervals are Student's, mean ± t·s/√n at 95 %.
 
+mod whole;
+
+use super::audit::course::Course;
 use super::simulate::{Staged, write_files};
 use crate::fault::{EXIT_CODES, Hinted};
 use crate::flags::{ResultFlags, RunFlags};
@@ -12,6 +15,7 @@ use crate::runs::{self, Task};
 use crate::settings::{COMPARE, Settings};
 use crate::setup::Setup;
 use anyhow::Result;
+use arles_core::allocate::POLICIES;
 use arles_report::MeanInterval;
 use arles_report::record::{RunRecord, Summary};
 use clap::Args;
@@ -24,6 +28,9 @@ use std::io::Write;
 pub(crate) struct Compare {
     #[command(flatten)]
     run: RunFlags<COMPARE>,
+    /// One table with all policies as rows and all metrics as columns, fairness by the audit included
+    #[arg(long, help_heading = "Scheduling")]
+    all: bool,
     #[command(flatten)]
     results: ResultFlags,
 }
@@ -77,6 +84,9 @@ struct SeededRun<'r> {
 impl Compare {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut settings = self.run.settings()?;
+        if self.all {
+            return self.run_all(settings, out);
+        }
         // The baseline is always run, and stands first.
         let baseline = settings.baseline;
         settings.policies.retain(|policy| policy.name != baseline.name);
@@ -98,6 +108,28 @@ impl Compare {
         output::print(out, self.results.output, &table(&document), &document)?;
         if self.results.output == Format::Table {
             legend(out, &document)?;
+        }
+        Ok(())
+    }
+}
+
+impl Compare {
+    /// Every policy, unless some were named, with its metrics in one line.
+    fn run_all(&self, mut settings: Settings, out: &mut dyn Write) -> Result<()> {
+        if !self.run.names_policies() {
+            settings.policies = POLICIES.iter().collect();
+        }
+        let setup = Setup::new(&settings)?;
+        let (seeds, staged) = stage(&settings, &setup, false)?;
+        staged[0].remark();
+        let tasks: Vec<Task<'_>> = staged.iter().flat_map(|staged| staged.tasks(&settings)).collect();
+        let seen =
+            runs::watch_all(&tasks, settings.threads, Course::watching, |run, course| (run.summary, course.means()))?;
+        let rows = whole::rows(&settings.policies, &seen);
+        let document = whole::Document::new(seeds, rows);
+        output::print(out, self.results.output, &document.table(), &document)?;
+        if self.results.output == Format::Table {
+            output::paragraph(out, &document.legend())?;
         }
         Ok(())
     }

@@ -84,6 +84,8 @@ fn table(account: &EnergyAccount, by: By) -> Table {
         By::Kind => Column::right("unused\nkWh", "unused_joules"),
         By::Tenant | By::Job => Column::hidden("unused_joules"),
     };
+    let known = account.rows.iter().any(|row| row.cost.is_some());
+    let priced = |title, name| if known { Column::right(title, name) } else { Column::hidden(name) };
     let mut table = Table::new(vec![
         name,
         Column::right("GPU\nhours", "gpu_seconds"),
@@ -91,6 +93,8 @@ fn table(account: &EnergyAccount, by: By) -> Table {
         Column::right("idle\nkWh", "idle_joules"),
         Column::right("restarts\nkWh", "restart_joules"),
         unused,
+        priced("cost\n", "cost"),
+        priced("CO2\nkg", "carbon_kg"),
     ]);
     for row in &account.rows {
         let name = harmless(&row.name);
@@ -102,7 +106,13 @@ fn table(account: &EnergyAccount, by: By) -> Table {
             joules(row.energy.idle_joules),
             joules(row.energy.restart_joules),
             joules(row.unused_joules),
+            known_amount(row.cost),
+            known_amount(row.carbon_kg),
         ]);
     }
     table
+}
+
+fn known_amount(amount: Option<f64>) -> Cell {
+    amount.map_or(Cell::named("-", ""), |amount| Cell::number(quantity::shown(amount, 3), amount))
 }

@@ -1,6 +1,9 @@
 //! `arles frontier`: what less power would cost whom, for a cluster and the jobs of a trace.
 
+use super::simulate::command_line;
+use crate::cluster;
 use crate::fault::EXIT_CODES;
+use crate::files::Draft;
 use crate::flags::RunFlags;
 use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{percent, shown, watts};
@@ -10,11 +13,14 @@ use anyhow::{Result, anyhow};
 use arles_core::allocate::{ClassId, Power, Problem, User, UserPower};
 use arles_core::frontier::Frontier as Curve;
 use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
+use arles_report::frontier::{FrontierPoint, FrontierRecord};
+use arles_report::{self as report, ReportHead};
 use arles_sim::trace::Trace;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Show what saving power would cost in speed, and whom
 #[derive(Args)]
@@ -22,13 +28,34 @@ use std::io::Write;
 pub(crate) struct Frontier {
     #[command(flatten)]
     run: RunFlags<SIMULATE>,
+    /// What is changed from point to point: the part that everybody may be asked to give up, or the power budget
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "epsilon", help_heading = "Results")]
+    sweep: Sweep,
+    /// Write a self-contained HTML report with the curve and its knee
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    report: Option<PathBuf>,
+    /// Write the curve as SVG
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     output: OutputFlag,
+}
+
+/// What is swept.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sweep {
+    Epsilon,
+    Budget,
 }
 
 /// Sacrifices that are tried.
 const EPSILONS: [f64; 19] =
     [0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5];
+/// Budgets that are tried, as parts of what is drawn without one.
+const BUDGETS: [f64; 20] = [
+    0.98, 0.96, 0.94, 0.92, 0.90, 0.87, 0.84, 0.81, 0.78, 0.75, 0.72, 0.69, 0.66, 0.63, 0.60, 0.56, 0.52, 0.48, 0.44,
+    0.40,
+];
 /// A tenant's workload has so many jobs that nothing but its share limits it.
 const MANY: u32 = 1_000_000;
 
@@ -36,8 +63,10 @@ const MANY: u32 = 1_000_000;
 #[derive(Serialize)]
 struct Line {
     epsilon: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_watts: Option<f64>,
     watts: f64,
-    least_watts: f64,
+    least_watts: Option<f64>,
     saved_ratio: f64,
     kept_ratio: f64,
     worst_off: String,
@@ -52,12 +81,18 @@ impl Frontier {
         let setup = Setup::new(&settings)?;
         let Loaded { trace, .. } = setup.trace(settings.seed)?;
         let (problem, names) = problem(&setup, &settings, &trace)?;
-        let curve = Curve::of(&problem, &EPSILONS)?;
+        let draft = |path: &Option<PathBuf>| path.as_deref().map(Draft::create).transpose();
+        let (page, svg) = (draft(&self.report)?, draft(&self.svg)?);
+        let curve = match self.sweep {
+            Sweep::Epsilon => Curve::of(&problem, &EPSILONS)?,
+            Sweep::Budget => Curve::of_budgets(&problem, &BUDGETS)?,
+        };
         let knee = curve.knee();
         let line = |(i, point): (usize, &arles_core::frontier::Point)| {
             let (worst, kept) = curve.worst_off(point).unwrap_or((0, 1.0));
             Line {
                 epsilon: point.epsilon,
+                budget_watts: point.budget_watts,
                 watts: point.watts,
                 least_watts: point.least_watts,
                 saved_ratio: curve.saved(point),
@@ -69,9 +104,27 @@ impl Frontier {
             }
         };
         let lines: Vec<Line> = curve.points.iter().enumerate().map(line).collect();
-        output::print(out, self.output.output, &table(&lines), &lines)?;
+        let words = words(&curve, &names, self.sweep);
+        let record = record(&lines, knee, self.sweep, &words);
+        if let Some(mut draft) = page {
+            let head = ReportHead {
+                title: "arles frontier".to_owned(),
+                cluster: cluster::in_words(&setup.cluster),
+                trace: setup.trace_in_words(&trace),
+                command: command_line(),
+                seed: settings.seed,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            };
+            draft.out().write_all(report::frontier_html(&head, &record).as_bytes())?;
+            draft.keep()?;
+        }
+        if let Some(mut draft) = svg {
+            draft.out().write_all(report::frontier_svg(&record).as_bytes())?;
+            draft.keep()?;
+        }
+        output::print(out, self.output.output, &table(&lines, self.sweep), &lines)?;
         if self.output.output == Format::Table {
-            output::paragraph(out, &words(&curve, &names))?;
+            output::paragraph(out, &words)?;
         }
         Ok(())
     }
@@ -131,9 +184,34 @@ fn problem(setup: &Setup<'_>, settings: &Settings, trace: &Trace) -> Result<(Pro
     Ok((problem.with_power(power)?, names))
 }
 
-fn table(lines: &[Line]) -> Table {
+/// The curve as it is drawn.
+fn record(lines: &[Line], knee: Option<usize>, sweep: Sweep, words: &str) -> FrontierRecord {
+    let point = |line: &Line| FrontierPoint {
+        asked: match sweep {
+            Sweep::Epsilon => format!("{} %", percent(line.epsilon)),
+            Sweep::Budget => line.budget_watts.map_or("no".to_owned(), watts),
+        },
+        watts: line.watts,
+        saved_ratio: line.saved_ratio,
+        kept_ratio: line.kept_ratio,
+        worst_off_kept_ratio: line.worst_off_kept_ratio,
+        worst_off: line.worst_off.clone(),
+    };
+    let swept = match sweep {
+        Sweep::Epsilon => "given up",
+        Sweep::Budget => "budget",
+    };
+    FrontierRecord { swept, points: lines.iter().map(point).collect(), knee, words: words.to_owned() }
+}
+
+fn table(lines: &[Line], sweep: Sweep) -> Table {
+    let (epsilon, budget) = match sweep {
+        Sweep::Epsilon => (Column::right("given up\n%", "epsilon"), Column::hidden("budget_watts")),
+        Sweep::Budget => (Column::hidden("epsilon"), Column::right("budget\n", "budget_watts")),
+    };
     let mut table = Table::new(vec![
-        Column::right("given up\n%", "epsilon"),
+        epsilon,
+        budget,
         Column::right("power\n", "watts"),
         Column::right("saved\n%", "saved_ratio"),
         Column::right("speed\n%", "kept_ratio"),
@@ -145,6 +223,7 @@ fn table(lines: &[Line]) -> Table {
     for line in lines {
         table.row(vec![
             Cell::number(percent(line.epsilon), line.epsilon),
+            Cell::number(line.budget_watts.map_or("none".to_owned(), watts), line.budget_watts.unwrap_or(f64::NAN)),
             Cell::number(watts(line.watts), line.watts),
             Cell::number(percent(line.saved_ratio), line.saved_ratio),
             Cell::number(percent(line.kept_ratio), line.kept_ratio),
@@ -158,14 +237,19 @@ fn table(lines: &[Line]) -> Table {
 }
 
 /// What the curve says.
-fn words(curve: &Curve, names: &[String]) -> String {
+fn words(curve: &Curve, names: &[String], sweep: Sweep) -> String {
     let part = |ratio: f64| format!("{} %", shown(100.0 * ratio, 2));
     let knee = match curve.knee() {
         Some(at) => {
             let point = &curve.points[at];
+            let asked = match (sweep, point.budget_watts) {
+                (Sweep::Budget, budget) => {
+                    format!("Below a budget of {}", budget.map_or("everything".to_owned(), watts))
+                }
+                (Sweep::Epsilon, _) => format!("Beyond {} given up", part(point.epsilon)),
+            };
             format!(
-                "Beyond {} given up a watt costs more speed than before; up to there {} of the power is saved.",
-                part(point.epsilon),
+                "{asked} a watt costs more speed than before; up to there {} of the power is saved.",
                 part(curve.saved(point))
             )
         }
@@ -183,7 +267,12 @@ fn words(curve: &Curve, names: &[String]) -> String {
         }
         None => {
             let most = curve.points.iter().map(|point| curve.saved(point)).fold(0.0, f64::max);
-            let hint = "nobody falls below an equal share of the GPUs at full power; power limits (--power-limits) give it more to save";
+            let hint = match sweep {
+                Sweep::Epsilon => {
+                    "nobody falls below an equal share of the GPUs at full power; power limits (--power-limits) give it more to save"
+                }
+                Sweep::Budget => "unused GPUs stay on; --unused off switches them off",
+            };
             format!("Ten per cent less power is not to be had: {} is the most, as {hint}.", part(most))
         }
     };

@@ -205,6 +205,7 @@ fn line(at: Time, output: &Output) -> Option<EventRow> {
             Event::QuotaSet { name, quota } => ("quota", name.clone(), quota.words()),
             Event::TenantRemoved { name } => ("tenant", name.clone(), "removed".to_owned()),
             Event::TenantSet { name, weight } => ("tenant", name.clone(), format!("weight {weight}")),
+            Event::PricesSet { bands } => ("prices", bands.to_string(), "of electricity".to_owned()),
             Event::PowerBudgetSet { watts } => {
                 ("power budget", watts.map_or("none".to_owned(), |watts| format!("{watts} W")), String::new())
             }

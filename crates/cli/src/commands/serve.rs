@@ -2,6 +2,7 @@
 
 mod door;
 mod intake;
+mod schedule;
 mod standby;
 
 use crate::engines::{self, EngineSetup};
@@ -26,6 +27,7 @@ use arles_engine::intake::Intake;
 use arles_engine::{Slices, unmake_left_over};
 use arles_learn::Catalog;
 use clap::Args;
+use schedule::Schedule;
 use std::cell::OnceCell;
 use std::io::Write;
 use std::path::PathBuf;
@@ -96,10 +98,13 @@ struct Started {
     token: Option<PathBuf>,
     /// Jobs that the engine finds itself.
     intake: Option<Intake>,
+    /// Prices and budgets by the calendar.
+    schedule: Schedule,
 }
 
 /// Brings the journal's state back and starts the service.
 fn start(settings: &Settings, mut setup: Setup<'_>, mut store: Store, term: Option<Arc<Term>>) -> Result<Started> {
+    let schedule = Schedule::open(settings)?;
     let folder = store.path().parent().unwrap_or(&settings.serve.state).to_owned();
     let header = founded(&mut store, &setup.cluster, &settings.serve)?;
     let token = first_token(&mut store, &settings.serve)?;
@@ -137,7 +142,7 @@ fn start(settings: &Settings, mut setup: Setup<'_>, mut store: Store, term: Opti
     Notifier::from_environment().status("reading the journal");
     let service = Service::start(store, parts, options)?;
     back_up_on_schedule(&settings.serve, &folder);
-    Ok(Started { service, configured, token, intake: engine_setup.intake.into_inner() })
+    Ok(Started { service, configured, token, intake: engine_setup.intake.into_inner(), schedule })
 }
 
 /// Divides cards as the settings say; what an earlier daemon left divided is made whole otherwise, where nobody is on it.
@@ -223,7 +228,7 @@ fn serve(
     settings: &ServeSettings,
     began: Instant,
 ) -> Result<()> {
-    let Started { service, configured, token, intake } = started;
+    let Started { service, configured, token, intake, schedule } = started;
     let announced = Announcement { settings, token: token.as_deref(), began };
     let desk = service.desk();
     let stopped = runtime.block_on(async {
@@ -241,6 +246,7 @@ fn serve(
             let with_shares = settings.slurm_shares && settings.engine.name == "slurm";
             tokio::spawn(intake::follow(desk.clone(), intake, with_shares));
         }
+        tokio::spawn(schedule.follow(desk.clone()));
         let mut server = tokio::spawn(door.serve(desk, stopping));
         std::fs::write(settings.state.join("address"), &url).context("cannot write to the state directory")?;
         announced.report(&service, &url);

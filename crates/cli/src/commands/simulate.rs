@@ -133,7 +133,7 @@ pub(super) fn command_line() -> String {
     let mut arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = arguments.next() {
         let (flag, value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
-        if ["--report", "--html", "--markdown", "--jobs-csv", "--journal", "--threads", "-o", "--output"]
+        if ["--report", "--svg", "--html", "--markdown", "--jobs-csv", "--journal", "--threads", "-o", "--output"]
             .contains(&flag)
         {
             if !value {

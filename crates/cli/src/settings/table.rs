@@ -14,6 +14,7 @@ use crate::cluster::{self, Counts, Outage};
 use crate::engines::{self, EngineEntry};
 use crate::estimation::Estimation;
 use crate::logging::{self, LogFormat};
+use crate::moment::Moment;
 use crate::quantity::{bytes, number, positive_seconds, seconds, truth, whole};
 use anyhow::Result;
 use arles_api::{KindSpec, Quota};
@@ -22,7 +23,6 @@ use arles_core::{Kind, Tenant};
 use arles_daemon::service::SharedEstimates;
 use arles_engine::slurm::EnergySource;
 use arles_engine::{MigLayout, Sharing};
-use arles_sim::scenario::BudgetEvent;
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
 use std::net::SocketAddr;
@@ -158,10 +158,13 @@ settings! {
         => half_life_seconds: Option<f64> = half_life;
     /// Power that all GPUs together may draw: WATTS, or WATTS@TIME from a time on, separated by commas, such as 12kW,8kW@6h,none@12h; empty: no limit
     "simulation.power-budget" = "", flag("power-budget", "BUDGETS", "Cluster", RUN)
-        => power_budget: Vec<BudgetEvent> = cluster::budgets;
-    /// File of power budgets, one per line
-    "simulation.budget-events" = "", flag("budget-events", "FILE", "Cluster", RUN)
+        => power_budget: Vec<(Moment, Option<f64>)> = cluster::budgets;
+    /// File of power budgets, one per line, from a time of every day or a date on, such as 0.8MW@18:00
+    "simulation.budget-events" = "", flag("budget-events", "FILE", "Cluster", RUN | SERVE)
         => budget_events: Option<PathBuf> = path;
+    /// Electricity by the hour: a CSV of from, per_kwh and kg_per_kwh; jobs with a deadline wait for cheaper hours
+    "simulation.prices" = "", flag("prices", "FILE", "Cluster", RUN | SERVE)
+        => prices: Option<PathBuf> = path;
 
     /// Measured rates (Gavel's JSON); empty: the built-in performance model is the ground truth
     "rates.file" = "", flag("rates", "FILE", "Cluster", RUN | SERVE | WORLD | GENERATE)

@@ -9,6 +9,7 @@
 //!     live at the submission counts as met for ever;
 //!   - *array*: at most `at_most` tasks are admitted, lowest ids first; a task stays admitted until it ends, or is held and its gang is gone. So no
 //!     more than that many can ever hold GPUs, and none is sent back because a lower one returns;
+//!   - *a cheaper hour*: a job with a deadline may wait for one (`deferral.rs`);
 //!   - *quota*: what its tenant may use (`tenancy.rs`);
 //!   - *time limit*: looked at once a round, so a job may run for up to a round longer.
 
@@ -244,7 +245,7 @@ impl Scheduler {
         let at_most = job.spec.array.map_or(0, |task| task.at_most);
         match job.waits_in_array {
             true => Some(Reason::ArrayLimit { at_most }),
-            false => self.quota_reason(job),
+            false => self.deferral_reason(job).or_else(|| self.quota_reason(job)),
         }
     }
 }

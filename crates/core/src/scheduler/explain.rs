@@ -87,6 +87,17 @@ pub enum Reason {
         /// Time left until then.
         seconds: f64,
     },
+    /// Electricity will be cheaper, and there is time until its deadline.
+    CheaperHour {
+        /// What a kilowatt-hour costs now.
+        now_per_kwh: f64,
+        /// What it costs when the job is to start.
+        then_per_kwh: f64,
+        /// Time until then.
+        seconds: f64,
+        /// Time until it must have ended.
+        deadline_seconds: f64,
+    },
     /// Nobody has said yet how fast it is.
     NoEstimate,
     /// It fits no kind that it may use.
@@ -200,6 +211,7 @@ impl Reason {
             Self::TenantGpus { .. } => "tenant-gpus",
             Self::TenantGang { .. } => "tenant-gang",
             Self::TenantBudget { .. } => "tenant-budget",
+            Self::CheaperHour { .. } => "cheaper-hour",
             Self::NoEstimate => "no-estimate",
             Self::FitsNoKind { .. } => "fits-no-kind",
             Self::NeedsTooMuch { .. } => "needs-too-much",
@@ -221,6 +233,7 @@ impl Reason {
             Self::Pauses { seconds, .. }
             | Self::NextRound { seconds }
             | Self::Turns { seconds, .. }
+            | Self::CheaperHour { seconds, .. }
             | Self::TenantBudget { seconds, .. } => Some(seconds),
             Self::Queued { seconds, .. } => seconds,
             _ => None,
@@ -243,6 +256,13 @@ impl Reason {
             Self::ArrayLimit { at_most } => {
                 write!(f, "its array runs at most {} at once", count(*at_most as usize, "task"))
             }
+            Self::CheaperHour { now_per_kwh, then_per_kwh, seconds, deadline_seconds } => write!(
+                f,
+                "waits for cheaper electricity ({then_per_kwh} a kWh instead of {now_per_kwh}), starts in ~{}; has {} to its deadline, \
+                 and its tenant's share is enough for that",
+                span(*seconds),
+                span(*deadline_seconds)
+            ),
             _ => Ok(()),
         }
     }
@@ -314,7 +334,9 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held | Self::After { .. } | Self::ArrayLimit { .. } => self.say_admission(f),
+            Self::Held | Self::After { .. } | Self::ArrayLimit { .. } | Self::CheaperHour { .. } => {
+                self.say_admission(f)
+            }
             Self::TenantGpus { .. } | Self::TenantGang { .. } | Self::TenantBudget { .. } => self.say_quota(f),
             Self::NoEstimate => write!(f, "throughput not estimated yet; eligible in the round after"),
             Self::FitsNoKind { .. }

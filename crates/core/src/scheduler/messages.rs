@@ -2,6 +2,7 @@
 
 use crate::allocate::{AllocateError, Allocation, EPSILON, Problem};
 use crate::estimate::{RateQuery, RateRow};
+use crate::prices::Prices;
 use crate::quota::Quota;
 use crate::{Cluster, ClusterChange, GpuId, JobId, JobSpec, KindId, NodeId, Round, Spread, Tenant, TenantId, Time};
 use serde::{Deserialize, Serialize};
@@ -132,6 +133,8 @@ pub enum Input {
     /// The most that all GPUs together may draw from now on, in watts; none for no limit.
     #[serde(rename = "power-budget")]
     PowerBudget(Option<f64>),
+    /// What electricity costs from when on; replaces what was said before.
+    Prices(Prices),
     /// The cluster has changed, or should.
     Cluster(ClusterChange),
     /// A job must not run until it is released. Its gang, if it has one, is stopped with a checkpoint.
@@ -370,6 +373,11 @@ pub enum Event {
         /// None for no limit.
         watts: Option<f64>,
     },
+    /// What electricity costs is known from now on.
+    PricesSet {
+        /// How often the price changes; 0 when nothing is known any more.
+        bands: usize,
+    },
     /// GPUs draw more than they may, and nothing that the scheduler can do now changes that.
     OverBudget {
         /// What they draw, by the estimates.
@@ -484,6 +492,7 @@ impl Event {
             Self::TenantRemoved { .. } => "tenant-removed",
             Self::ClusterChanged { .. } => "cluster-changed",
             Self::PowerBudgetSet { .. } => "power-budget-set",
+            Self::PricesSet { .. } => "prices-set",
             Self::OverBudget { .. } => "over-budget",
             Self::Held { .. } => "held",
             Self::Released { .. } => "released",

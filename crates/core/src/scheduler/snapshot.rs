@@ -28,6 +28,8 @@ struct Snapshot<'a> {
     month: Month,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     power_budget: Option<f64>,
+    #[serde(default, skip_serializing_if = "no_prices")]
+    prices: Cow<'a, Prices>,
     settings: Settings,
     now: Time,
     driver_clock: Time,
@@ -53,6 +55,11 @@ struct Snapshot<'a> {
     unanswered: bool,
 }
 
+/// For serde, which asks by reference.
+fn no_prices(prices: &Cow<'_, Prices>) -> bool {
+    prices.is_empty()
+}
+
 impl Serialize for Scheduler {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let awaited = self.awaiting.iter().zip(0..).filter(|(slots, _)| !slots.is_empty());
@@ -64,6 +71,7 @@ impl Serialize for Scheduler {
             tenant_states: Cow::Borrowed(&self.tenant_states),
             month: self.month,
             power_budget: self.power_budget,
+            prices: Cow::Borrowed(&self.prices),
             settings: self.settings,
             now: self.now,
             driver_clock: self.driver_clock,
@@ -125,6 +133,7 @@ impl Snapshot<'_> {
         if let Some(watts) = self.power_budget.filter(|watts| !(watts.is_finite() && *watts >= 0.0)) {
             return Err(format!("the power budget of the snapshot is {watts} W; expected 0 or more"));
         }
+        self.prices.check().map_err(|why| format!("the snapshot's prices: {why}"))?;
         let epsilon = self.settings.epsilon;
         if !(0.0..1.0).contains(&epsilon) {
             return Err(format!("the snapshot's epsilon is {epsilon}; expected 0 or more, below 1"));
@@ -184,6 +193,7 @@ impl Snapshot<'_> {
             tenant_states,
             month: self.month,
             power_budget: self.power_budget,
+            prices: self.prices.into_owned(),
             ..Scheduler::new(cluster, self.tenants.into_owned(), policy, self.settings)
         };
         if scheduler.nodes.len() != scheduler.cluster.nodes().len() {

@@ -27,7 +27,7 @@ use crate::store::entry::{Entry, JournalHeader};
 use arles_api::{self as api, JobState};
 use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
 use arles_core::scheduler::{Event, NodeStatus, Order, Reason, TenantUse};
-use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Round, Spread, Tenant, Time};
+use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Prices, Round, Spread, Tenant, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -121,6 +121,9 @@ pub(crate) struct Book {
     #[serde(default, rename = "measured", skip_serializing, deserialize_with = "pairs::deserialize")]
     pub(crate) old_measured: BTreeMap<CellKey, OldCell>,
     pub(crate) totals: Totals,
+    /// What electricity costs, as far as anybody said.
+    #[serde(default, skip_serializing_if = "Prices::is_empty")]
+    pub(crate) prices: Prices,
     pub(crate) decision: Option<Decision>,
     pub(crate) failure: Option<String>,
     pub(crate) period: AuditPeriod,
@@ -189,6 +192,7 @@ impl Book {
             own_measured: BTreeMap::new(),
             old_measured: BTreeMap::new(),
             totals: Totals::new(kinds, header.begun),
+            prices: Prices::default(),
             decision: None,
             failure: None,
             period: AuditPeriod::default(),
@@ -282,6 +286,7 @@ impl Book {
                     self.estimates.insert(row.ask, row.clone());
                 }
             }
+            Input::Prices(prices) => self.prices = prices.clone(),
             Input::Allocated(_, answer) => match (answer, &effects.answered) {
                 (Ok(allocation), Some(problem)) => {
                     self.failure = None;
@@ -353,6 +358,13 @@ impl Book {
                 });
                 self.push_event(at, "power-budget", None, said);
             }
+            Event::PricesSet { bands } => {
+                let said = match bands {
+                    0 => "prices of electricity are not known any more".to_owned(),
+                    n => format!("electricity has {n} prices from now on"),
+                };
+                self.push_event(at, "prices", None, said);
+            }
             Event::OverBudget { watts, budget, why } => {
                 let text = format!("GPUs draw {watts:.0} W and may draw {budget:.0} W: {why}");
                 self.push_event(at, "trouble", None, text);
@@ -416,7 +428,9 @@ impl Book {
             Event::QuotaSet { name, quota } => {
                 self.push_event(at, "tenant", None, format!("tenant {name} now has a quota of {}", quota.words()));
             }
-            Event::PowerBudgetSet { .. } | Event::OverBudget { .. } => self.note_power(at, event),
+            Event::PowerBudgetSet { .. } | Event::PricesSet { .. } | Event::OverBudget { .. } => {
+                self.note_power(at, event);
+            }
             Event::TenantRemoved { name } => self.push_event(at, "tenant", None, format!("tenant {name} was removed")),
             Event::ClusterChanged { node, what } => self.push_event(at, "node", None, format!("{node} {what}")),
             Event::Held { job } => self.note_hold(at, *job, true),

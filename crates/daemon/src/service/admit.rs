@@ -5,7 +5,9 @@ use super::keys::MOST_OF_TENANT as MOST_KEYS;
 use crate::Refusal;
 use crate::store::entry::{Entry, Key, NewWorkload, Submission};
 use arles_core::library::suggestion;
-use arles_core::{ArrayTask, ClusterChange, Input, JobId, JobSpec, Quota, Tenant, TenantId, Time, Work, WorkloadId};
+use arles_core::{
+    ArrayTask, ClusterChange, Input, JobId, JobSpec, Prices, Quota, Tenant, TenantId, Time, Work, WorkloadId,
+};
 
 /// Live jobs that one daemon takes; what a job needs is memory.
 const MOST_LIVE: usize = 1_000_000;
@@ -48,6 +50,8 @@ pub(crate) enum Change {
     RemoveTenant { name: String, cancel: bool },
     /// Set what all GPUs together may draw.
     PowerBudget(Option<f64>),
+    /// Set what electricity costs.
+    Prices(Box<Prices>),
     /// Change the cluster.
     Cluster(Box<ClusterChange>),
 }
@@ -72,6 +76,11 @@ impl EventLoop {
             Change::PowerBudget(watts) => {
                 let same = self.machine().scheduler.power_budget() == watts;
                 let entries = if same { Vec::new() } else { vec![Entry::Input(Input::PowerBudget(watts))] };
+                Ok((entries, JobId(0), !same))
+            }
+            Change::Prices(prices) => {
+                let same = *self.machine().scheduler.prices() == *prices;
+                let entries = if same { Vec::new() } else { vec![Entry::Input(Input::Prices(*prices))] };
                 Ok((entries, JobId(0), !same))
             }
             Change::RemoveTenant { name, cancel } => self.admit_removal(name, cancel),

@@ -64,6 +64,9 @@ fn words(machine: &StateMachine, entry: &Entry) -> Option<Words> {
             };
             about_all("power-budget", text)
         }
+        Entry::Input(Input::Prices(prices)) => {
+            about_all("prices", format!("set {} prices of electricity", prices.bands().len()))
+        }
         Entry::Input(Input::Cluster(change)) => about_all("node", node(change)),
         other => {
             let text = serde_json::to_string(other).unwrap_or_default();

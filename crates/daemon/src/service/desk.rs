@@ -26,7 +26,7 @@ use arles_api as api;
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_core::job::{self, check_weight};
 use arles_core::library::suggestion;
-use arles_core::{JobId, Scheduler, TenantId};
+use arles_core::{JobId, Prices, Scheduler, TenantId};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -258,6 +258,14 @@ impl Desk {
         }
         self.change(who, Change::PowerBudget(request.watts)).await?;
         self.power_budget(who).await
+    }
+
+    /// Sets what electricity costs from when on, by the scheduler's clock.
+    ///
+    /// # Errors
+    /// When the service cannot take the request now.
+    pub async fn set_prices(&self, who: &Caller, prices: Prices) -> Result<(), Refusal> {
+        self.change(who, Change::Prices(Box::new(prices))).await.map(|_| ())
     }
 
     /// Why a job is in its state, as of now.

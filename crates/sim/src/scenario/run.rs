@@ -95,6 +95,9 @@ impl Run<'_> {
         let mut budgets = self.scenario.options.power_budget.clone();
         budgets.sort_by(|a, b| b.at_seconds.total_cmp(&a.at_seconds));
         let (mut next_tick, mut ticks) = (Time::ZERO, 0u64);
+        if !self.scenario.options.prices.is_empty() {
+            self.tell(Input::Prices(self.scenario.options.prices.clone()))?;
+        }
         self.survey()?;
         loop {
             let arrival =
@@ -107,11 +110,16 @@ impl Run<'_> {
             }
             let node_event = script.last().map(|e| Time::from_seconds(e.at_seconds));
             let budget_event = budgets.last().map(|e| Time::from_seconds(e.at_seconds));
-            let next = [self.site.world.next_event(), node_event, budget_event, arrival].into_iter().flatten().min();
-            self.site.now = next.map_or(next_tick, |t| t.min(next_tick)).max(self.site.now);
+            // What is drawn is paid at the price of its moment, so no stretch of time reaches over a change of price.
+            let price = self.scenario.options.prices.next_change(self.site.now);
+            let events = [self.site.world.next_event(), node_event, budget_event, price, arrival];
+            let next = events.into_iter().flatten().min();
+            let before = self.site.now;
+            self.site.now = next.map_or(next_tick, |t| t.min(next_tick)).max(before);
             while let Some(report) = self.site.world.advance(self.site.now) {
                 self.tell(Input::Reported(report))?;
             }
+            self.site.recorder.pay(before, self.site.now, &self.site.world, &self.scenario.options.prices);
             if self.site.play(&mut script) {
                 self.survey()?;
             }

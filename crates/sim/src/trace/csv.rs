@@ -14,7 +14,7 @@ use std::io::{self, BufRead, Write};
 
 /// The columns that a trace file may have. `job_id`, `workload`, `arrival_seconds` and one of the three lengths
 /// must be there.
-pub const COLUMNS: [&str; 14] = [
+pub const COLUMNS: [&str; 15] = [
     "job_id",
     "tenant",
     "weight",
@@ -29,6 +29,7 @@ pub const COLUMNS: [&str; 14] = [
     "job_weight",
     "restart_seconds",
     "kinds",
+    "before_seconds",
 ];
 
 /// A column, by its place in [`COLUMNS`].
@@ -48,6 +49,7 @@ enum Column {
     JobWeight,
     Restart,
     Kinds,
+    Before,
 }
 
 impl Column {
@@ -103,7 +105,7 @@ pub fn from_reader(mut reader: impl BufRead, origin: &str) -> Result<Trace, Trac
     }
 }
 
-fn header(source: Source<'_>, fields: &[Field<'_>]) -> Result<[Option<usize>; 14], TraceError> {
+fn header(source: Source<'_>, fields: &[Field<'_>]) -> Result<[Option<usize>; 15], TraceError> {
     for (i, field) in fields.iter().enumerate() {
         let name = field.text.trim();
         if !COLUMNS.contains(&name) {
@@ -132,7 +134,7 @@ fn header(source: Source<'_>, fields: &[Field<'_>]) -> Result<[Option<usize>; 14
 /// A line of the file with its columns named.
 struct Line<'l, 't> {
     source: Source<'t>,
-    columns: &'l [Option<usize>; 14],
+    columns: &'l [Option<usize>; 15],
     fields: &'l [Field<'t>],
 }
 
@@ -169,6 +171,7 @@ impl<'l, 't> Line<'l, 't> {
             floor: self.floor()?,
             weight: self.number(Column::JobWeight, Allow::Positive)?.unwrap_or(1.0),
             restart_seconds: self.number(Column::Restart, Allow::NotNegative)?,
+            before_seconds: self.number(Column::Before, Allow::Positive)?,
             kinds: self.kinds(draft)?,
         })
     }
@@ -266,6 +269,8 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
 pub struct Writer<'n, W: Write> {
     out: io::BufWriter<W>,
     names: &'n Trace,
+    /// Whether there is a column of deadlines: files without any look as they always did.
+    deadlines: bool,
 }
 
 impl<'n, W: Write> Writer<'n, W> {
@@ -282,8 +287,10 @@ impl<'n, W: Write> Writer<'n, W> {
         if let Some(kind) = names.kinds.iter().find(|kind| kind.contains('|')) {
             return Err(unwritable(&format!("kind '{kind}' has a | in its name, which separates kinds; rename it")));
         }
-        writeln!(out, "{}", COLUMNS.join(","))?;
-        Ok(Self { out, names })
+        let deadlines = names.jobs.iter().any(|job| job.before_seconds.is_some());
+        let columns = if deadlines { &COLUMNS[..] } else { &COLUMNS[..COLUMNS.len() - 1] };
+        writeln!(out, "{}", columns.join(","))?;
+        Ok(Self { out, names, deadlines })
     }
 
     /// Writes one job.
@@ -315,6 +322,12 @@ impl<'n, W: Write> Writer<'n, W> {
         let kinds: Vec<&str> = job.kinds.iter().map(|kind| &*self.names.kinds[usize::from(*kind)]).collect();
         write!(out, ",")?;
         quoted(out, &kinds.join("|"))?;
+        if self.deadlines {
+            write!(out, ",")?;
+        }
+        if let Some(seconds) = job.before_seconds.filter(|_| self.deadlines) {
+            write!(out, "{seconds}")?;
+        }
         writeln!(out)
     }
 

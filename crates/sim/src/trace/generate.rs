@@ -379,6 +379,7 @@ impl Iterator for Generator {
             floor: floors.draw(&mut draw.floors).0.map(Floor::Fraction),
             weight: 1.0,
             restart_seconds: None,
+            before_seconds: None,
             kinds: Vec::new(),
         };
         self.made += 1;

@@ -285,6 +285,7 @@ impl<'o> Import<'o> {
             floor: None,
             weight: 1.0,
             restart_seconds: None,
+            before_seconds: None,
             kinds,
         };
         self.draft.push(job);

@@ -92,6 +92,14 @@ pub(super) fn solve(policy: &'static PolicyEntry, question: &Question) -> Result
     })
 }
 
+/// Audits any division of the GPUs, by the claims that a policy divides by.
+pub(super) fn holdings_audit(policy: &'static PolicyEntry, question: &Question, shares: &[Vec<f64>]) -> Result<Audit> {
+    let scale = scale(policy, question);
+    let case = Case::new(policy, question, scale)?;
+    let x = shares.iter().flatten().map(|gpus| gpus * scale).collect();
+    Ok(Audit::of_holdings(&case.problem, policy.entitlement, x)?)
+}
+
 /// In how many parts a policy counts each GPU of a question.
 fn scale(policy: &PolicyEntry, question: &Question) -> f64 {
     if policy.promises(Promise::Whole) { 1.0 } else { question.parts() }

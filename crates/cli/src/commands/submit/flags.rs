@@ -45,6 +45,9 @@ pub(super) struct JobFlags {
     /// Start after other jobs: ok:17 (completed), not-ok:17 (failed or cancelled), any:17; separated by commas
     #[arg(long, value_name = "JOBS", value_delimiter = ',', value_parser = parse::dependency)]
     after: Vec<api::Dependency>,
+    /// Deadline, such as 2026-11-20T08:00 (UTC) or 12h from now: until then it may wait for cheaper electricity
+    #[arg(long, value_name = "TIME", value_parser = crate::moment::deadline)]
+    before: Option<f64>,
     /// Hold the job until 'arles release'
     #[arg(long)]
     hold: bool,
@@ -109,6 +112,7 @@ impl JobFlags {
             restart: self.restart.or(script.restart),
             array: self.array.or(script.array),
             after: if self.after.is_empty() { script.after } else { self.after },
+            before: self.before.or(script.before),
             hold: self.hold || script.hold,
             time_limit: self.time_limit.or(script.time_limit),
             retries: self.retries.or(script.retries),
@@ -207,6 +211,7 @@ impl JobFlags {
             retries: self.retries,
             held: self.hold,
             after: self.after.clone(),
+            before: self.before,
             array: self.array.clone(),
         })
     }

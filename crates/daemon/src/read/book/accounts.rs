@@ -5,7 +5,7 @@ use crate::store::HistoryRow;
 use arles_core::engine::{JobMeter, KindMeter, Meters};
 use arles_core::estimate::{Observation, RateQuery};
 use arles_core::meter::Charge;
-use arles_core::{KindId, Spread, Time};
+use arles_core::{KindId, Prices, Spread, Time};
 use serde::{Deserialize, Serialize};
 
 /// Time between two samples of the counters, by the scheduler's clock.
@@ -63,6 +63,11 @@ pub(crate) struct Totals {
     pub(crate) kinds: Vec<KindMeter>,
     /// By tenant: energy and GPU seconds.
     pub(crate) tenants: Vec<(Charge, f64)>,
+    /// What the energy of each kind cost, unused GPUs included, and of each tenant: money and kilograms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kinds_paid: Vec<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tenants_paid: Vec<(f64, f64)>,
     /// The last readings of the kinds' meters, and of which boot.
     pub(crate) reading: Option<(u64, Vec<KindMeter>)>,
     /// When the counters were last sampled for the history.
@@ -85,6 +90,10 @@ impl Totals {
             tenant.0 = charge_difference(&tenant.0, &was.0);
             tenant.1 -= was.1;
         }
+        let paid = [(&mut left.kinds_paid, &earlier.kinds_paid), (&mut left.tenants_paid, &earlier.tenants_paid)];
+        for (now, was) in paid.into_iter().flat_map(|(now, was)| now.iter_mut().zip(was)) {
+            *now = (now.0 - was.0, now.1 - was.1);
+        }
         left
     }
 }
@@ -106,6 +115,16 @@ fn charge_difference(now: &Charge, was: &Charge) -> Charge {
     }
 }
 
+/// Adds money and kilograms to an account, where prices are known.
+fn pay(paid: &mut Vec<(f64, f64)>, account: usize, (money, kg): (f64, f64), prices: &Prices) {
+    if prices.is_empty() {
+        return;
+    }
+    paid.resize(paid.len().max(account + 1), (0.0, 0.0));
+    paid[account].0 += money;
+    paid[account].1 += kg;
+}
+
 impl Book {
     pub(super) fn metered(&mut self, at: Time, meters: &Meters) {
         let fresh = KindMeter::default();
@@ -120,14 +139,17 @@ impl Book {
             total.used.idle_joules += more.used.idle_joules;
             total.unused_joules += more.unused_joules;
             total.busy_gpu_seconds += more.busy_gpu_seconds;
+            let joules = more.used.active_joules + more.used.idle_joules + more.unused_joules;
+            pay(&mut self.totals.kinds_paid, j, self.prices.charge(self.totals.at, at, joules), &self.prices);
         }
+        let since = self.totals.at;
         self.totals.reading = Some((meters.boot, meters.kinds.clone()));
         self.totals.at = at;
         if meters.gpu_watts.len() == self.watts.len() {
             self.watts.clone_from(&meters.gpu_watts);
         }
         for meter in &meters.jobs {
-            self.job_meter(meters.boot, meter);
+            self.job_meter(meters.boot, meter, since, at);
         }
         if self.totals.sampled.is_none_or(|last| at.since(last) >= SAMPLE_SECONDS) {
             self.totals.sampled = Some(at);
@@ -137,7 +159,7 @@ impl Book {
     }
 
     /// Books what a job's meter shows more than the last time.
-    fn job_meter(&mut self, boot: u64, meter: &JobMeter) {
+    fn job_meter(&mut self, boot: u64, meter: &JobMeter, since: Time, at: Time) {
         let Some(record) = edit(&mut self.jobs, &meter.job) else { return };
         let (was, was_seconds) = match &record.reading {
             Some((of, last)) if *of == boot => (last.charge, last.gpu_seconds),
@@ -159,11 +181,12 @@ impl Book {
         let total = &mut self.totals.tenants[tenant];
         total.0.add(&more);
         total.1 += seconds;
+        pay(&mut self.totals.tenants_paid, tenant, self.prices.charge(since, at, more.total()), &self.prices);
     }
 
     pub(super) fn last_meter(&mut self, meter: &JobMeter) {
         let boot = self.totals.reading.as_ref().map_or(0, |(boot, _)| *boot);
-        self.job_meter(boot, meter);
+        self.job_meter(boot, meter, self.totals.at, self.totals.at);
     }
 
     /// Keeps of an old snapshot's cells what is still the book's.

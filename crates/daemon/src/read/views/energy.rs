@@ -66,6 +66,8 @@ impl View<'_> {
             energy: job.energy,
             unused_joules: 0.0,
             gpu_seconds: job.gpu_seconds,
+            cost: None,
+            carbon_kg: None,
         };
         Ok((jobs.jobs.into_iter().map(row).collect(), jobs.next))
     }
@@ -73,7 +75,15 @@ impl View<'_> {
     fn energy_by_tenant(&self, book: &Book, totals: &Totals) -> Vec<api::EnergyRow> {
         let row = |(i, line): (usize, &crate::read::book::TenantTotals)| {
             let (charge, gpu_seconds) = totals.tenants.get(i).copied().unwrap_or((Charge::default(), 0.0));
-            api::EnergyRow { name: line.name.clone(), energy: energy_of(&charge), unused_joules: 0.0, gpu_seconds }
+            let paid = totals.tenants_paid.get(i);
+            api::EnergyRow {
+                name: line.name.clone(),
+                energy: energy_of(&charge),
+                unused_joules: 0.0,
+                gpu_seconds,
+                cost: paid.map(|paid| paid.0),
+                carbon_kg: paid.map(|paid| paid.1),
+            }
         };
         self.visible_tenants(book).map(row).collect()
     }
@@ -83,7 +93,8 @@ impl View<'_> {
         if self.who.tenant.is_some() {
             return Vec::new();
         }
-        let row = |(kind, meter): (&arles_core::Kind, &arles_core::engine::KindMeter)| api::EnergyRow {
+        let paid = |j: usize| totals.kinds_paid.get(j);
+        let row = |(j, (kind, meter)): (usize, (&arles_core::Kind, &arles_core::engine::KindMeter))| api::EnergyRow {
             name: kind.name.clone(),
             // What of the active part went into restarts is known by job, not by kind.
             energy: api::Energy {
@@ -93,7 +104,9 @@ impl View<'_> {
             },
             unused_joules: meter.unused_joules,
             gpu_seconds: meter.busy_gpu_seconds,
+            cost: paid(j).map(|paid| paid.0),
+            carbon_kg: paid(j).map(|paid| paid.1),
         };
-        book.cluster().kinds().iter().zip(&totals.kinds).map(row).collect()
+        book.cluster().kinds().iter().zip(&totals.kinds).enumerate().map(row).collect()
     }
 }

@@ -54,6 +54,7 @@ impl Desk {
             most_failures: job.retries.map(|retries| retries.min(1000) + 1),
             held: job.held,
             after: self.dependencies(who, &job.after)?,
+            before: job.before.map(|at| number("before", at, 0.0, 1e11)).transpose()?.map(Time::from_seconds),
             array: None,
             program: program.map(Arc::new),
         };

@@ -28,6 +28,7 @@ fn every_column_is_read_and_written_back() {
         floor: Some(Floor::Rate(40.0)),
         weight: 2.0,
         restart_seconds: None,
+        before_seconds: None,
         kinds: vec![],
     };
     assert_eq!(trace.jobs[1], served);

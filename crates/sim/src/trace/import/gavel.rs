@@ -108,6 +108,7 @@ fn job(
         floor: slo.map(|slo| Floor::Fraction(1.0 / slo)),
         weight,
         restart_seconds: None,
+        before_seconds: None,
         kinds: Vec::new(),
     }))
 }
@@ -137,6 +138,7 @@ mod tests {
                 floor,
                 weight,
                 restart_seconds: None,
+                before_seconds: None,
                 kinds: vec![],
             };
             assert_eq!(trace.jobs, [expected], "{line}");
