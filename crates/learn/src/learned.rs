@@ -522,8 +522,8 @@ impl Learned {
         if heard(other) {
             return other;
         }
-        let near = evidence.neighbours(other).iter().map(|&(k, _)| k);
-        near.into_iter().find(|&k| k != newcomer && heard(k)).unwrap_or(other)
+        let mut near = evidence.neighbours(other).iter().map(|&(k, _)| k);
+        near.find(|&k| k != newcomer && heard(k)).unwrap_or(other)
     }
 }
 

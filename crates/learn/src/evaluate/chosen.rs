@@ -21,12 +21,12 @@ use arles_core::{KindId, Round, Spread, TenantId, Time, WorkloadId};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rounds, jobs at once, and GPUs of each kind.
-const ROUNDS: u32 = 40;
+/// Rounds (a few in tests: a policy solves two programs in each), jobs at once, and GPUs of each kind.
+const ROUNDS: u32 = if cfg!(test) { 8 } else { 40 };
 const JOBS: usize = 30;
 const GPUS: u32 = 8;
 /// Runs of the loop.
-pub const LOOPS: u64 = 3;
+pub const LOOPS: u64 = if cfg!(test) { 1 } else { 3 };
 /// A job leaves after a round with this probability.
 const LEAVES: f64 = 0.125;
 /// Relative standard error of a measurement.

@@ -151,7 +151,7 @@ impl Eval {
     }
 
     fn print_chosen(&self, out: &mut dyn Write, scores: &[ChosenScore]) -> Result<()> {
-        let notes = vec![format!(
+        let notes = [format!(
             "{LOOPS} loops of 40 rounds with 30 jobs on 8 GPUs of each kind; rates alone are known. Open: pairs with a new workload that none of these \
              estimators observed. Chosen: pairs as they were about to run for the first time. Lost: work done less than with true rates; GPUs: more for the same work."
         )];
