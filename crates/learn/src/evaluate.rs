@@ -23,6 +23,7 @@
 //! Observations are drawn from the seed, the workload and the number of the draw alone, so all estimators see the same; folds
 //! run on several threads and are put together in order, so the bytes do not depend on how many.
 
+mod chosen;
 mod fold;
 mod host_time;
 mod score;
@@ -31,8 +32,10 @@ use crate::catalog::{Catalog, Key};
 use crate::rng::Rng;
 use crate::table::{EstimatorEntry, EstimatorError, Subject};
 use crate::traits::Traits;
+use arles_core::allocate::PolicyEntry;
 use arles_core::estimate::Source;
 use arles_core::{Kind, Library, Workload};
+pub use chosen::{ChosenScore, LOOPS};
 pub use host_time::without_host_time;
 pub use score::{CELLS, Score};
 use serde::Serialize;
@@ -188,6 +191,18 @@ pub fn evaluate(
         samples.push(slot.into_inner().expect("nobody panics with it").expect("every fold was done")?);
     }
     Ok(score::scores(&evaluation, &tasks, &samples))
+}
+
+/// Evaluates in a loop in which a policy chooses what is measured (`evaluate/chosen.rs`); `progress` is told which part is done, 0 to 1.
+///
+/// # Errors
+/// As [`evaluate`], and where the policy gives no allocation.
+pub fn evaluate_chosen(
+    options: &EvaluationOptions<'_>,
+    policy: &'static PolicyEntry,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<Vec<ChosenScore>, EstimatorError> {
+    chosen::chosen(&Evaluation::new(options)?, policy, progress)
 }
 
 impl<'a> Evaluation<'a> {

@@ -349,11 +349,16 @@ impl Evidence {
         self.population.modelled_median(kind)
     }
 
+    /// ln of how much faster a kind is than another for a workload of which nothing is known.
+    pub(crate) fn ratio(&self, from: usize, to: usize) -> f64 {
+        self.population.ratio(from, to)
+    }
+
     /// ln of a workload's rate alone on a kind, carried over from the first other kind on which it was measured.
     pub(crate) fn alone_elsewhere(&self, workload: usize, kind: usize) -> Option<f64> {
         let measured = |a: &usize| self.alone(workload, *a).is_finite();
         let from = (0..self.kinds.len()).find(measured)?;
-        Some(self.alone(workload, from) + self.population.ratio(from, kind))
+        Some(self.alone(workload, from) + self.ratio(from, kind))
     }
 
     /// How many cells the population was made of.

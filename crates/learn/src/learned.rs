@@ -55,6 +55,47 @@ use train::{LEAST_SD, ln_sd};
 /// With fewer measured workloads than this, similarity is learned on synthetic data.
 const LEAST_KNOWN: usize = 6;
 
+/// What is done otherwise, so that it can be seen what it is worth (docs/learning.md, "What choosing does").
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Variant {
+    /// Corrections by the four measurements that say most, as in training, however many there are.
+    few: bool,
+    /// P1 knows the catalog only: what is measured later moves no mean.
+    frozen: bool,
+    /// Other kinds correct too, however often the newcomer was measured.
+    all_kinds: bool,
+    /// No correction at all.
+    uncorrected: bool,
+}
+
+/// Measurements that correct a cell in training, at most.
+const FEW: usize = 4;
+
+fn make_variant(setting: &Setting<'_>, variant: Variant) -> Result<Box<dyn Estimator>, EstimatorError> {
+    let (params, _) = train(setting);
+    let evidence = Evidence::new(setting);
+    let learned = Learned { variant, ..Learned::new(&evidence, params) };
+    Ok(Box::new(MethodEstimator::new(evidence, learned)))
+}
+
+/// P1 alone.
+pub(crate) fn uncorrected(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    make_variant(setting, Variant { frozen: true, uncorrected: true, ..Variant::default() })
+}
+
+/// With few corrections, with a frozen P1, and with all kinds.
+pub(crate) fn few(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    make_variant(setting, Variant { few: true, ..Variant::default() })
+}
+
+pub(crate) fn frozen(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    make_variant(setting, Variant { frozen: true, ..Variant::default() })
+}
+
+pub(crate) fn all_kinds(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
+    make_variant(setting, Variant { all_kinds: true, ..Variant::default() })
+}
+
 /// Makes one, trained on what the catalog holds.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
     let (params, _) = train(setting);
@@ -147,7 +188,7 @@ const MOST_TABLED: usize = 1024;
 
 /// The trained estimator with what it has observed.
 #[derive(Clone)]
-struct Learned {
+pub(crate) struct Learned {
     fixed: Arc<Fixed>,
     /// Those most like a workload, by workload; others appear there once something was measured of them.
     similar: Vec<Arc<Vec<Similar>>>,
@@ -161,6 +202,9 @@ struct Learned {
     residuals: Vec<Arc<Vec<Residual>>>,
     /// By role: what is added to ln standard error for how surprising observations were.
     calibration: [f64; ROLES],
+    variant: Variant,
+    /// Pairs of each workload that were measured at the beginning.
+    known_pairs: Arc<Vec<u32>>,
     alone: Alone,
 }
 
@@ -180,7 +224,73 @@ struct InitialPrediction {
 }
 
 impl Learned {
-    fn new(evidence: &Evidence, params: Parameters) -> Self {
+    /// What rates alone of hidden workloads were wrong by.
+    pub(crate) fn left_out(&self) -> &[crate::stacked::LeftOut] {
+        self.alone.left_out()
+    }
+
+    /// With a P1 that knows what the catalog held at the beginning.
+    pub(crate) fn frozen(evidence: &Evidence, params: Parameters) -> Self {
+        Self { variant: Variant { frozen: true, ..Variant::default() }, ..Self::new(evidence, params) }
+    }
+
+    /// Pairs of a workload that were measured since, both sides counted.
+    fn pairs_since(&self, evidence: &Evidence, workload: usize) -> u32 {
+        evidence.measured_pairs(workload) - self.known_pairs.get(workload).copied().unwrap_or(0)
+    }
+
+    /// P2's correction of [`Self::first_estimate`], and how many cells of the newcomer were measured since the beginning.
+    pub(crate) fn first_correction(
+        &self,
+        evidence: &Evidence,
+        workload: usize,
+        other: usize,
+        kind: usize,
+    ) -> (f64, u32) {
+        let (role, newcomer, partner) = self.first_roles(workload, other);
+        let stand_in = self.stand_in(evidence, newcomer, partner);
+        (self.correct(evidence, role, newcomer, stand_in, kind).0, self.pairs_since(evidence, newcomer))
+    }
+
+    /// (role, newcomer, the other one), by what was measured at the beginning.
+    fn first_roles(&self, workload: usize, other: usize) -> (usize, usize, usize) {
+        let known = |t: usize| self.known_pairs.get(t).copied().unwrap_or(0);
+        if known(workload) <= known(other) { (0, workload, other) } else { (1, other, workload) }
+    }
+
+    /// What P1 says of a cell from the catalog. Who is new in the pair is who was at the beginning, so that it says the same of a cell for good. Nothing of the newcomer's
+    /// own cells goes in: of a cell of the catalog it says what it would have said had the newcomer been hidden.
+    pub(crate) fn first_estimate(
+        &self,
+        evidence: &Evidence,
+        workload: usize,
+        other: usize,
+        kind: usize,
+    ) -> Option<Prediction> {
+        let described = |t: usize| evidence.workloads()[t].psi.is_some();
+        if !described(workload) || !described(other) {
+            return None;
+        }
+        let (role, newcomer, partner) = self.first_roles(workload, other);
+        self.first(evidence, role, newcomer, partner, kind)
+    }
+
+    /// P1 with its standard error.
+    fn first(&self, evidence: &Evidence, r: usize, newcomer: usize, partner: usize, kind: usize) -> Option<Prediction> {
+        let stand_in = self.stand_in(evidence, newcomer, partner);
+        let said = self.initial(evidence, r, newcomer, stand_in, kind)?;
+        let params = &self.fixed.params;
+        let k = &self.fixed.per_kind[r * evidence.kinds().len() + kind];
+        let likeness = 0.5 * (params.get(r, PerRole::Need).exp() + said.likeness).ln();
+        let standard_error = ln_sd(k.standard_error, params.get(r, PerRole::Likeness), likeness, 0.0, 0.0).exp();
+        let unsure = if k.known { 1.0 } else { 2.0 } * if stand_in == partner { 1.0 } else { 1.5 };
+        let known = |t: usize| self.known_pairs.get(t).is_some_and(|pairs| *pairs > 0);
+        let family_known = self.similar[newcomer].iter().any(|l| l.step.is_some() && known(l.workload));
+        let standard_error = standard_error.max(LEAST_SD) * params.conformal[usize::from(family_known)] * unsure;
+        Some(Prediction::new(said.ln.min(0.0), standard_error, false))
+    }
+
+    pub(crate) fn new(evidence: &Evidence, params: Parameters) -> Self {
         let (n, kinds) = (evidence.workloads().len(), evidence.kinds().len());
         let mut learned = Self {
             fixed: Arc::new(Fixed::new(evidence, params, None)),
@@ -190,6 +300,8 @@ impl Learned {
             sums: vec![(0.0, 0.0); ROLES * kinds * n],
             residuals: vec![Arc::default(); n],
             calibration: [0.0; ROLES],
+            variant: Variant::default(),
+            known_pairs: Arc::new((0..n).map(|t| evidence.measured_pairs(t)).collect()),
             alone: Alone::new(evidence),
         };
         learned.similar = (0..n).map(|t| Arc::new(learned.most_similar(evidence, t))).collect();
@@ -334,6 +446,9 @@ impl Learned {
 
     /// Works the residuals of a workload out anew.
     fn update_residuals(&mut self, evidence: &Evidence, workload: usize) {
+        if self.variant.uncorrected {
+            return;
+        }
         let mut residuals = Vec::new();
         if evidence.measured_pairs(workload) > 0 {
             for kind in 0..evidence.kinds().len() {
@@ -378,26 +493,37 @@ impl Learned {
         let kinds = evidence.kinds().len();
         let cross = self.fixed.params.get(role, PerRole::Cross);
         let all: &[Residual] = &self.residuals[newcomer];
+        if self.variant.uncorrected {
+            return (0.0, 0.0);
+        }
         // Of somebody who was measured often, other kinds have nothing to add.
-        let observed = all.iter().filter(|o| all.len() <= MOST_RESIDUALS || o.kind == kind);
-        correction(observed.map(|o| {
+        let wide = self.variant.all_kinds || all.len() <= MOST_RESIDUALS;
+        let observed = all.iter().filter(|o| wide || o.kind == kind);
+        let observed = observed.map(|o| {
             let [k, k0] = self.fixed.transfers[(role * kinds + o.kind) * kinds + kind];
             let near = self.fixed.nearness.of(evidence, role, o.partner, other);
             ObservedResidual { gain: k * near + k0, residual: o.ln[role] + cross * o.ln[1 - role] }
-        }))
+        });
+        if !self.variant.few {
+            return correction(observed);
+        }
+        let mut most: Vec<ObservedResidual> = observed.collect();
+        most.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        correction(most.into_iter().take(FEW))
     }
 
     /// The measured partner that stands in for one of which nothing was measured: the nearest.
     fn stand_in(&self, evidence: &Evidence, newcomer: usize, other: usize) -> usize {
-        if evidence.measured_pairs(other) > 0 {
+        let kinds = 0..evidence.kinds().len();
+        let heard = |k: usize| match self.variant.frozen {
+            false => evidence.measured_pairs(k) > 0,
+            true => kinds.clone().any(|a| self.sums[self.at(evidence, 0, a, k)].1 > 0.5),
+        };
+        if heard(other) {
             return other;
         }
-        evidence
-            .neighbours(other)
-            .iter()
-            .map(|&(k, _)| k)
-            .find(|&k| k != newcomer && evidence.measured_pairs(k) > 0)
-            .unwrap_or(other)
+        let mut near = evidence.neighbours(other).iter().map(|&(k, _)| k);
+        near.find(|&k| k != newcomer && heard(k)).unwrap_or(other)
     }
 }
 
@@ -488,13 +614,17 @@ impl Method for Learned {
         match seen.partner {
             Some(other) => {
                 self.update_calibration(evidence, seen.workload, other, seen.kind);
-                self.put(evidence, seen.workload, other, seen.kind);
+                if !self.variant.frozen {
+                    self.put(evidence, seen.workload, other, seen.kind);
+                }
                 if evidence.alone(seen.workload, seen.kind).is_nan() {
                     self.alone.refresh(evidence, seen.workload);
                 }
             }
             None => {
-                self.put_row(evidence, seen.workload, seen.kind);
+                if !self.variant.frozen {
+                    self.put_row(evidence, seen.workload, seen.kind);
+                }
                 self.alone.refresh(evidence, seen.workload);
             }
         }

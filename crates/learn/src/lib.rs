@@ -23,8 +23,10 @@ mod provenance;
 mod published;
 mod residual;
 mod rng;
+mod scaled;
 #[allow(dead_code, reason = "a part of it is for the published networks alone, which a feature brings")]
 pub(crate) mod solo;
+mod stacked;
 mod stated;
 pub mod synthetic;
 mod table;
@@ -34,5 +36,5 @@ mod watts;
 pub use card::CardEffect;
 pub use catalog::{Catalog, Cell, Key, Measurement};
 pub use provenance::explain_source;
-pub use table::{ESTIMATORS, EstimatorEntry, EstimatorError, Setting, Subject, find_estimator};
+pub use table::{ESTIMATORS, EstimatorEntry, EstimatorError, REFERENCES, Setting, Subject, find_estimator};
 pub use traits::Traits;

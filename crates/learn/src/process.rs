@@ -20,7 +20,8 @@ use crate::method::{Method, MethodEstimator, Prediction};
 use crate::table::{EstimatorError, Setting};
 use alone::Alone;
 use arles_core::estimate::Estimator;
-use pairs::Pairs;
+pub(crate) use pairs::Pairs;
+pub(crate) use pairs::{LooksAt, Prior};
 
 /// Makes one, its variances found on what the catalog holds.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
@@ -36,10 +37,23 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// The same without what catalogs say of pairs, where somebody else answers for these.
+    pub(crate) fn of_rates_alone(evidence: &Evidence, seed: u64) -> Self {
+        Self { alone: Alone::new(evidence, seed), pairs: Pairs::new(evidence, seed, NOBODY, LooksAt::Nothing) }
+    }
+
     pub(crate) fn new(evidence: &Evidence, seed: u64) -> Self {
-        Self { alone: Alone::new(evidence, seed), pairs: Pairs::new(evidence, seed) }
+        Self { alone: Alone::new(evidence, seed), pairs: Pairs::new(evidence, seed, NOBODY, LooksAt::Everything) }
+    }
+
+    /// What rates alone of hidden workloads would have been wrong by.
+    pub(crate) fn left_out(&self) -> &[crate::stacked::LeftOut] {
+        self.alone.left_out()
     }
 }
+
+/// Nobody else says anything.
+const NOBODY: Prior<'static> = &|_, _, _| None;
 
 impl Method for Process {
     fn alone(&self, evidence: &Evidence, workload: usize, kind: usize) -> Prediction {
@@ -47,7 +61,7 @@ impl Method for Process {
     }
 
     fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
-        self.pairs.predict(evidence, workload, other, kind)
+        self.pairs.predict(evidence, (workload, other, kind))
     }
 
     fn population(&self) -> bool {
@@ -61,29 +75,29 @@ impl Method for Process {
     fn learn(&mut self, evidence: &Evidence, seen: &CellIndex) {
         match seen.partner {
             Some(other) => {
-                self.pairs.learn(evidence, seen.workload, other, seen.kind);
+                self.pairs.learn(evidence, (seen.workload, other, seen.kind), NOBODY);
                 if evidence.alone(seen.workload, seen.kind).is_nan() {
                     self.alone.learn(evidence, seen.workload, seen.kind);
                 }
             }
             None => {
                 self.alone.learn(evidence, seen.workload, seen.kind);
-                self.pairs.learn_row(evidence, seen.workload, seen.kind);
+                self.pairs.learn_row(evidence, seen.workload, seen.kind, NOBODY);
             }
         }
     }
 
     fn add_kind(&mut self, evidence: &Evidence, measured: bool) {
         self.alone.add_kind(evidence, measured);
-        self.pairs.add_kind(evidence, measured);
+        self.pairs.add_kind(evidence, measured, NOBODY);
     }
 
     fn add_workload(&mut self, evidence: &Evidence, workload: usize, _: bool) {
         self.alone.add_workload(evidence, workload);
         for kind in 0..evidence.kinds().len() {
-            self.pairs.learn_row(evidence, workload, kind);
+            self.pairs.learn_row(evidence, workload, kind, NOBODY);
             for other in evidence.partners(workload, kind) {
-                self.pairs.learn(evidence, other, workload, kind);
+                self.pairs.learn(evidence, (other, workload, kind), NOBODY);
             }
         }
     }

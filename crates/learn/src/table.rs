@@ -1,6 +1,6 @@
 //! The table of estimators: `--estimator`, `arles estimators` and the evaluation all come from here.
 
-use crate::{Catalog, completion, learned, mean, nearest, perf_model, process, published, stated};
+use crate::{Catalog, completion, learned, mean, nearest, perf_model, process, published, scaled, stacked, stated};
 use arles_core::estimate::Estimator;
 use arles_core::{Kind, Workload};
 
@@ -85,9 +85,46 @@ pub static ESTIMATORS: &[EstimatorEntry] = &[
         make: process::make,
     },
     EstimatorEntry {
+        name: "stacked",
+        summary: "Gaussian processes over what attention leaves of pairs, and over rates alone; any feature may be missing",
+        make: stacked::make,
+    },
+    EstimatorEntry {
         name: "learned",
         summary: "attention over the catalog, bounded correction by measurements, calibrated standard error; recommended",
         make: learned::make,
+    },
+];
+
+/// What `arles learn eval` knows beside [`ESTIMATORS`]: rules of thumb to compare with, and `learned` with one thing done otherwise.
+pub static REFERENCES: &[EstimatorEntry] = &[
+    EstimatorEntry { name: "by-flops", summary: "rates in proportion to peak arithmetic", make: scaled::by_flops },
+    EstimatorEntry {
+        name: "by-bandwidth",
+        summary: "rates in proportion to memory bandwidth",
+        make: scaled::by_bandwidth,
+    },
+    EstimatorEntry { name: "roofline", summary: "the slower of arithmetic and memory traffic", make: scaled::roofline },
+    EstimatorEntry {
+        name: "constant-ratio",
+        summary: "mean ratio between kinds of all measured workloads",
+        make: scaled::constant_ratio,
+    },
+    EstimatorEntry { name: "learned-p1", summary: "learned without corrections", make: learned::uncorrected },
+    EstimatorEntry {
+        name: "learned-few",
+        summary: "learned, corrected by the four measurements that say most",
+        make: learned::few,
+    },
+    EstimatorEntry {
+        name: "learned-frozen",
+        summary: "learned, its first estimate from the catalog alone",
+        make: learned::frozen,
+    },
+    EstimatorEntry {
+        name: "learned-kinds",
+        summary: "learned, always corrected by other kinds too",
+        make: learned::all_kinds,
     },
 ];
 

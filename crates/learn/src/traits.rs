@@ -51,7 +51,8 @@ pub struct Traits {
 
 /// Coordinates of a point.
 const COORDINATES: usize = 19;
-/// Where counters of a run begin: GPU, memory, power, and memory needed.
+/// Where counters of a run begin: GPU, memory, power. (Memory needed follows them and is no counter: it grows with the batch, and as one it was taken for
+/// what rules a pair.)
 pub(crate) const COUNTERS: usize = 14;
 /// A workload as a point; NaN where nobody knows.
 pub(crate) type Point = [f64; COORDINATES];
@@ -232,7 +233,7 @@ impl Metric {
         };
         let coordinates: Vec<usize> = (0..COORDINATES).filter(|&d| differ(d)).collect();
         let counters: Vec<usize> =
-            coordinates.iter().copied().filter(|d| (COUNTERS..COUNTERS + 4).contains(d)).collect();
+            coordinates.iter().copied().filter(|d| (COUNTERS..COUNTERS + 3).contains(d)).collect();
         let square = LENGTH * LENGTH * coordinates.len().max(1) as f64;
         Self { coordinates, counters, square }
     }

@@ -200,6 +200,24 @@ impl Scenario {
         self.unfit.iter().filter(|&&u| u).count()
     }
 
+    /// GPU seconds that all jobs take at best: each alone on the kind that is fastest for it, whole gangs. Of a job that ends by the clock, the part of its
+    /// time that its promised rate is of its best.
+    #[must_use]
+    pub fn least_gpu_seconds(&self) -> f64 {
+        let of = |i: usize| {
+            let (job, spec) = (&self.trace.jobs[i], self.submission(i)?);
+            let row = self.truth.alone(WorkloadId(job.workload), job.gang);
+            let best = row.iter().flatten().map(|cells| cells[0].rate).fold(0.0, f64::max);
+            let seconds = match spec.work {
+                Work::Steps(steps) => steps / best,
+                Work::Period(seconds) => seconds * (spec.floor.unwrap_or(0.0) / best).min(1.0),
+                Work::Open(seconds) => seconds.unwrap_or(0.0),
+            };
+            Some(f64::from(job.gang) * seconds).filter(|seconds| seconds.is_finite())
+        };
+        (0..self.trace.jobs.len()).filter_map(of).sum()
+    }
+
     fn find_unfit(&mut self) -> Result<(), SetupError> {
         let counts = self.cluster.counts();
         for (i, job) in self.trace.jobs.iter().enumerate() {

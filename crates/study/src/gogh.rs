@@ -7,6 +7,7 @@
 //! [`runs`] does every run once; [`energy`] and [`learning`] tell of the same runs. [`colocation`] looks into an estimator
 //! before and after a run, and [`program`] times the policy on problems as they come up in runs.
 
+mod allocation;
 mod colocation;
 mod energy;
 mod learning;

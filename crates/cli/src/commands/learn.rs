@@ -6,7 +6,7 @@ mod train;
 use crate::fault::EXIT_CODES;
 use crate::settings;
 use anyhow::{Result, anyhow};
-use arles_learn::{ESTIMATORS, EstimatorEntry};
+use arles_learn::{ESTIMATORS, EstimatorEntry, REFERENCES};
 use clap::{Args, Subcommand};
 use std::io::Write;
 
@@ -36,4 +36,10 @@ impl Learn {
 /// An estimator of the table, or a sentence.
 pub(crate) fn estimator(flag: &str, name: &str) -> Result<&'static EstimatorEntry> {
     settings::find("estimator", name, ESTIMATORS.iter(), |entry| entry.name).map_err(|e| anyhow!("{flag}: {e}"))
+}
+
+/// The same, with what an evaluation knows beside them.
+fn evaluated(flag: &str, name: &str) -> Result<&'static EstimatorEntry> {
+    let all = ESTIMATORS.iter().chain(REFERENCES);
+    settings::find("estimator", name, all, |entry| entry.name).map_err(|e| anyhow!("{flag}: {e}"))
 }

@@ -207,7 +207,7 @@ fn score(evaluation: &Evaluation<'_>, blank: Score, asked: &[&Sample]) -> Score 
     }
 }
 
-fn percent_mean(errors: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn percent_mean(errors: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = errors.fold((0.0, 0usize), |(s, n), e| (s + e, n + 1));
     100.0 * sum / count as f64
 }

@@ -124,3 +124,34 @@ fn too_few_workloads_get_a_sentence() {
     let refused = evaluate(&options(&Catalog::default(), &[], &model, 1), &|_| {}).unwrap_err();
     assert!(refused.0.starts_with("there are 0 workloads with a measured rate"), "{refused}");
 }
+
+#[test]
+fn a_policy_chooses_and_all_estimators_are_asked_about_the_same_cells() {
+    let (catalog, kinds) = small();
+    let all: Vec<&EstimatorEntry> =
+        crate::table::REFERENCES.iter().filter(|e| ["learned-p1", "by-flops"].contains(&e.name)).collect();
+    let gogh = arles_core::allocate::find_policy("gogh").unwrap();
+    let mut options = options(&catalog, &kinds, &all, 1);
+    options.splits = &Split::OF_WORKLOADS[..1];
+    let scores = evaluate_chosen(&options, gogh, &|_| {}).unwrap();
+    assert_eq!(scores.len(), all.len());
+    for pair in scores.chunks(2) {
+        assert_eq!(pair[0].open_count, pair[1].open_count);
+        assert!(pair.iter().all(|s| s.open_count > 0 && s.chosen_count > 0 && s.pairs_measured > 0.0), "{pair:?}");
+        assert!(pair.iter().all(|s| s.gpus_percent.is_finite() && s.open_mape_percent.iter().all(|e| e.is_finite())));
+    }
+}
+
+#[test]
+fn rules_of_thumb_carry_a_measured_rate_to_another_kind() {
+    let (catalog, kinds) = small();
+    let references = crate::table::REFERENCES.iter().filter(|e| !e.name.starts_with("learned"));
+    for entry in references {
+        let chosen = [entry];
+        let mut options = options(&catalog, &kinds, &chosen, 1);
+        options.plans = &OBSERVATION_PLANS[..2];
+        let scores = evaluate(&options, &|_| {}).unwrap();
+        let speedups = scores.iter().filter(|s| s.cells == "speedup");
+        assert!(speedups.clone().count() > 0 && speedups.clone().all(|s| s.mape_percent < 500.0), "{}", entry.name);
+    }
+}

@@ -26,6 +26,7 @@ use crate::evidence::Evidence;
 use crate::features::{Spec, spec};
 use crate::method::Prediction;
 use crate::residual::Role;
+use crate::stacked::LeftOut;
 use crate::{mean, perf_model, solo};
 use std::sync::Arc;
 
@@ -60,6 +61,8 @@ pub(super) struct Alone {
     specs: Vec<Spec>,
     /// Kinds over which profiles are taken and variances averaged: those of the beginning, so that one more changes nothing.
     base: usize,
+    /// What it got wrong of workloads that were hidden from it.
+    left_out: Vec<LeftOut>,
     /// By workload and kind; nothing for those that cannot be asked about, and those without features.
     predictions: Vec<Option<Arc<[Prediction]>>>,
 }
@@ -81,11 +84,16 @@ impl Alone {
     pub(super) fn new(evidence: &Evidence) -> Self {
         let specs: Vec<Spec> = evidence.kinds().iter().map(spec).collect();
         let base = specs.len();
-        let mut alone = Self { variances: START, conformal: [1.0; 2], specs, base, predictions: Vec::new() };
+        let mut alone =
+            Self { variances: START, conformal: [1.0; 2], specs, base, left_out: Vec::new(), predictions: Vec::new() };
         alone.tune(evidence);
         alone.calibrate(evidence);
         alone.predictions = (0..evidence.workloads().len()).map(|t| alone.asked(evidence, t)).collect();
         alone
+    }
+
+    pub(super) fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     pub(super) fn prediction(&self, workload: usize, kind: usize) -> Prediction {
@@ -185,6 +193,7 @@ impl Alone {
     /// with its family, before and after a first measurement, and without.
     fn calibrate(&mut self, evidence: &Evidence) {
         let mut ratios: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+        let mut left_out = Vec::new();
         let base = self.base;
         let some = described(evidence).into_iter().filter(|&t| cells_of(evidence, t, base).next().is_some());
         for workload in some.take(MOST_CELLS / 2) {
@@ -198,18 +207,22 @@ impl Alone {
             let mut score = |known: &[MeasuredCell], group: usize| {
                 let predictions = self.beliefs_from(evidence, workload, known);
                 for cell in own.iter().filter(|c| !known.iter().any(|k| k.workload == workload && k.kind == c.kind)) {
-                    let truth = evidence.alone(workload, cell.kind);
-                    ratios[group].push(
-                        (truth - predictions[cell.kind].ln).abs() / (NINETY * predictions[cell.kind].standard_error),
-                    );
+                    let error = evidence.alone(workload, cell.kind) - predictions[cell.kind].ln;
+                    let seen = known.iter().any(|k| k.workload == workload);
+                    left_out.push(LeftOut { workload, kind: cell.kind, related: group == 1, seen, error });
+                    if group == 0 || !seen {
+                        ratios[group].push(error.abs() / (NINETY * predictions[cell.kind].standard_error));
+                    }
                 }
             };
             score(&strangers, 0);
             score(&measured_pairs, 0);
             if home.len() > strangers.len() {
                 score(&home, 1);
+                score(&home.iter().chain(own.first()).copied().collect::<Vec<_>>(), 1);
             }
         }
+        self.left_out = left_out;
         for (group, mut ratios) in ratios.into_iter().enumerate() {
             ratios.sort_by(f64::total_cmp);
             // Few cells say little about a tail.

@@ -24,6 +24,7 @@ use crate::catalog::MEASUREMENT_ERROR;
 use crate::evidence::Evidence;
 use crate::method::Prediction;
 use crate::rng::Rng;
+use crate::stacked::LeftOut;
 use crate::traits::{Metric, alike_in_batch};
 use crate::{perf_model, power_limit};
 use std::collections::BTreeMap;
@@ -146,6 +147,8 @@ pub(super) struct Alone {
     thinned: bool,
     /// Kinds over which μ is taken: those of the beginning, so that one more changes nothing.
     base: usize,
+    /// What it would have got wrong of workloads hidden from it.
+    left_out: Arc<Vec<LeftOut>>,
     /// Measured workloads by family.
     families: BTreeMap<u64, Vec<usize>>,
     told: Mutex<BTreeMap<usize, Arc<[Prediction]>>>,
@@ -162,6 +165,7 @@ impl Clone for Alone {
             places: self.places.clone(),
             thinned: self.thinned,
             base: self.base,
+            left_out: Arc::clone(&self.left_out),
             families: self.families.clone(),
             told: Mutex::new(told),
         }
@@ -186,14 +190,19 @@ impl Alone {
         let kept = some(MOST);
         let posterior = Posterior::new(&mut kernel, &all[..kept], &y[..kept]);
         let n = some(MOST_CALIBRATED);
-        let factors = calibrated(evidence, &mut kernel, &all[..n], &y[..n]);
+        let (factors, left_out) = calibrated(evidence, &mut kernel, &all[..n], &y[..n]);
+        let left_out = Arc::new(left_out);
         let places = all[..kept].iter().enumerate().map(|(at, c)| ((c.workload, c.kind), at)).collect();
         let mut families: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for t in drawn.iter().copied().filter(|&t| cells_of(evidence, t, base).next().is_some()) {
             families.entry(evidence.workloads()[t].marks.family).or_default().push(t);
         }
         let (thinned, variances) = (kept < all.len(), Arc::new(variances));
-        Self { terms, variances, factors, posterior, places, thinned, base, families, told: Mutex::default() }
+        Self { terms, variances, factors, posterior, places, thinned, base, left_out, families, told: Mutex::default() }
+    }
+
+    pub(super) fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     /// What is believed of a workload on every kind.
@@ -344,9 +353,10 @@ fn calibrated(
     kernel: &mut Kernel<'_, AloneTerms>,
     cells: &[AloneCell],
     y: &[f64],
-) -> [[f64; 2]; 2] {
+) -> ([[f64; 2]; 2], Vec<LeftOut>) {
+    let mut left_out = Vec::new();
     if cells.len() < LEAST_FITTED {
-        return [[1.0; 2]; 2];
+        return ([[1.0; 2]; 2], left_out);
     }
     let whole = Inverse::new(covariance_of(kernel, cells), y);
     let family = |c: &AloneCell| evidence.workloads()[c.workload].marks.family;
@@ -364,10 +374,22 @@ fn calibrated(
             let own: Vec<usize> = (0..block.len()).filter(|&i| cells[block[i]].workload == workload).collect();
             let untold = hidden.given(&[], own.iter().copied());
             let level = untold.iter().map(|(_, sd)| sd * sd).fold(MOST_SHADED, f64::min);
-            told[related][0].extend(untold.iter().map(|(error, sd)| (error + SHADE * level, *sd)));
-            for &seen in own.iter().take(2).filter(|_| own.len() > 1) {
-                let rest = own.iter().copied().filter(|&i| i != seen);
-                told[related][1].extend(hidden.given(&[seen], rest));
+            let untold: Vec<(f64, f64)> = untold.iter().map(|(error, sd)| (error + SHADE * level, *sd)).collect();
+            let mut leave = |of: &mut dyn Iterator<Item = usize>, errors: &[(f64, f64)], seen: bool| {
+                left_out.extend(of.zip(errors).map(|(i, (error, _))| {
+                    let kind = cells[block[i]].kind;
+                    LeftOut { workload, kind, related: related == 1, seen, error: *error }
+                }));
+            };
+            leave(&mut own.iter().copied(), &untold, false);
+            told[related][0].extend(untold);
+            for (at, &seen) in own.iter().enumerate().take(2).filter(|_| own.len() > 1) {
+                let rest: Vec<usize> = own.iter().copied().filter(|&i| i != seen).collect();
+                let errors = hidden.given(&[seen], rest.iter().copied());
+                if at == 0 {
+                    leave(&mut rest.iter().copied(), &errors, true);
+                }
+                told[related][1].extend(errors);
             }
         };
         for &workload in &members {
@@ -378,5 +400,5 @@ fn calibrated(
             }
         }
     }
-    [0, 1].map(|related| [0, 1].map(|seen| factor(&told[related][seen], LEVELS[related])))
+    ([0, 1].map(|related| [0, 1].map(|seen| factor(&told[related][seen], LEVELS[related]))), left_out)
 }

@@ -6,7 +6,8 @@
 //! three expectations: the performance model's, and what is left where the two want more of the GPU, or of its memory, than there is.
 //! Each kind has its own scale and noise (on Gavel's table a V100 varies two to three times as much as the others).
 //!
-//! The prior mean is the performance model's where little was measured, and the mean of what was measured where that is much.
+//! The prior mean is the performance model's where little was measured, and the mean of what was measured where that is much; or what somebody else says ([`Prior`]),
+//! the process being then over what that leaves.
 //!
 //! A question costs O(n²) once and O(n) after each measurement: its half-solved system is kept (`Answers`).
 
@@ -19,7 +20,7 @@ use crate::perf_model;
 use crate::residual::UNKNOWN_RELATIVE_RATE;
 use crate::rng::Rng;
 use crate::traits::{COUNTERS, Metric, alike_in_batch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 /// So many cells are factored as they are; of more, [`THINNED`] are drawn.
@@ -31,6 +32,8 @@ const RECENT: usize = 512;
 /// Cells that variances and intervals are found on.
 const MOST_FITTED: usize = 520;
 const MOST_CALIBRATED: usize = 700;
+/// The same of what a prior leaves, which is simpler.
+const MOST_FITTED_LEFT: usize = 360;
 const LEAST_FITTED: usize = 40;
 /// Measured cells that weigh as much as the model in the prior mean.
 const MODEL_WORTH: f64 = 20.0;
@@ -76,6 +79,9 @@ const SHARED: f64 = 0.01;
 const SPECIAL: f64 = 0.02;
 const EXPECTED: f64 = 0.1;
 const NOISE: f64 = 0.0013;
+/// ν² of what a prior leaves, over its variance; and the least part of that variance that stays.
+const NOISE_LEFT: f64 = 0.15;
+const LEAST_LEFT: f64 = 0.01;
 
 /// A kernel of workloads.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -86,6 +92,20 @@ enum Of {
     Family,
     Batch,
     Itself,
+}
+
+/// What somebody else says of a cell (i, j, kind), and its standard error: the prior mean where there is one, the process being over what that leaves, in standard errors.
+pub(crate) type Prior<'p> = &'p dyn Fn(usize, usize, usize) -> Option<(f64, f64)>;
+
+/// What a process is conditioned on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LooksAt {
+    /// All that was measured.
+    Everything,
+    /// What is measured after the catalog: the catalog has only told the variances of what the prior leaves.
+    WhatComes,
+    /// Nothing of the catalog, not even for its variances: nobody will ask about it.
+    Nothing,
 }
 
 /// A cell: i beside j on a kind.
@@ -202,7 +222,7 @@ struct Answers {
 }
 
 /// What is believed of pairs.
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     terms: PairTerms,
     variances: Arc<Variances>,
     /// By whether a relative of the newcomer and whether it itself was measured beside somebody.
@@ -212,6 +232,8 @@ pub(super) struct Pairs {
     /// Mean of what was measured, and its weight against the model.
     mean: f64,
     weight: f64,
+    /// Cells of the catalog that it does not look at.
+    passed_over: Arc<BTreeSet<(usize, usize, usize)>>,
     /// Families measured beside somebody, each with its workloads.
     families: BTreeMap<u64, Vec<usize>>,
     answers: Mutex<Answers>,
@@ -229,6 +251,7 @@ impl Clone for Pairs {
             places: Arc::clone(&self.places),
             mean: self.mean,
             weight: self.weight,
+            passed_over: Arc::clone(&self.passed_over),
             families: self.families.clone(),
             answers: Mutex::new(answers),
         }
@@ -236,13 +259,13 @@ impl Clone for Pairs {
 }
 
 impl Pairs {
-    pub(super) fn new(evidence: &Evidence, seed: u64) -> Self {
+    pub(crate) fn new(evidence: &Evidence, seed: u64, prior: Prior<'_>, looks_at: LooksAt) -> Self {
         let groups = evidence.kinds().len();
         let terms = PairTerms { kinds: KindTable::new(evidence.kinds()), workloads: Workloads::new(evidence) };
         let (cells, values) = drawn(evidence, seed);
         let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 };
         let weight = values.len() as f64 / (values.len() as f64 + MODEL_WORTH);
-        let start = start(groups);
+        let start = start(groups, if looks_at == LooksAt::WhatComes { NOISE_LEFT } else { NOISE });
         let mut pairs = Self {
             terms,
             variances: Arc::new(start.clone()),
@@ -251,20 +274,30 @@ impl Pairs {
             places: Arc::default(),
             mean,
             weight,
+            passed_over: Arc::default(),
             families: BTreeMap::new(),
             answers: Mutex::default(),
         };
-        let y: Vec<f64> = cells.iter().zip(&values).map(|(c, y)| y - pairs.prior_mean(c)).collect();
-        let n = cells.len().min(MOST_FITTED);
+        let y: Vec<f64> = cells.iter().zip(&values).map(|(c, y)| pairs.left(c, *y, prior)).collect();
+        let most = match looks_at {
+            LooksAt::Everything => MOST_FITTED,
+            LooksAt::WhatComes => MOST_FITTED_LEFT,
+            LooksAt::Nothing => 0,
+        };
+        let n = cells.len().min(most);
         if n >= LEAST_FITTED {
             pairs.variances = Arc::new(fit(&pairs.terms, evidence, &cells[..n], &y[..n], &start));
         }
         let kept = if cells.len() <= MOST { cells.len() } else { THINNED };
         let mut kernel = Kernel::new(&pairs.terms, evidence, &pairs.variances);
-        let posterior = Posterior::new(&mut kernel, &cells[..kept], &y[..kept]);
-        let n = cells.len().min(MOST_CALIBRATED);
-        let factors = calibrated(evidence, &mut kernel, &cells[..n], &y[..n]);
-        (pairs.posterior, pairs.factors) = (posterior, factors);
+        if looks_at == LooksAt::Everything {
+            let posterior = Posterior::new(&mut kernel, &cells[..kept], &y[..kept]);
+            let n = cells.len().min(MOST_CALIBRATED);
+            let factors = calibrated(evidence, &mut kernel, &cells[..n], &y[..n]);
+            (pairs.posterior, pairs.factors) = (posterior, factors);
+        } else {
+            pairs.passed_over = Arc::new(cells.iter().map(|c| (c.victim, c.partner, c.kind)).collect());
+        }
         pairs.index();
         for cell in &cells {
             pairs.enter(evidence, cell.victim);
@@ -286,13 +319,21 @@ impl Pairs {
         }
     }
 
+    /// What the prior leaves of a measured cell.
+    fn left(&self, cell: &PairCell, ln: f64, prior: Prior<'_>) -> f64 {
+        match prior(cell.victim, cell.partner, cell.kind) {
+            Some((mean, standard_error)) => (ln - mean) / standard_error,
+            None => ln - self.prior_mean(cell),
+        }
+    }
+
     fn prior_mean(&self, cell: &PairCell) -> f64 {
         let model = cell.expected[0] + UNKNOWN_RELATIVE_RATE.ln();
         self.weight * self.mean + (1.0 - self.weight) * model
     }
 
     /// ln of what `other` leaves of `workload`.
-    pub(super) fn predict(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
+    pub(super) fn predict(&self, evidence: &Evidence, (workload, other, kind): (usize, usize, usize)) -> Prediction {
         let asked = PairCell::new(evidence, workload, other, kind);
         let mut kernel = Kernel::new(&self.terms, evidence, &self.variances);
         let key = (workload, other, kind);
@@ -326,19 +367,35 @@ impl Pairs {
         Prediction::new(self.prior_mean(&asked) + mean, variance.max(4e-4).sqrt() * factor, least > 0)
     }
 
+    /// How far what was measured moves a cell from its prior mean, in standard errors of that, and the part of these that is left.
+    pub(crate) fn moved(&self, evidence: &Evidence, (workload, other, kind): (usize, usize, usize)) -> (f64, f64) {
+        let asked = PairCell::new(evidence, workload, other, kind);
+        let mut kernel = Kernel::new(&self.terms, evidence, &self.variances);
+        let mut v = Vec::new();
+        self.posterior.solve(&mut kernel, &asked, &mut v);
+        let (mean, explained) = self.posterior.answer(&v);
+        let whole = kernel.between(&asked, &asked) + kernel.noise(&asked);
+        (mean, (1.0 - explained / whole).clamp(LEAST_LEFT, 1.0).sqrt())
+    }
+
     /// `workload` was measured beside `other`.
-    pub(super) fn learn(&mut self, evidence: &Evidence, workload: usize, other: usize, kind: usize) {
+    pub(crate) fn learn(
+        &mut self,
+        evidence: &Evidence,
+        (workload, other, kind): (usize, usize, usize),
+        prior: Prior<'_>,
+    ) {
         let ln = evidence.relative(workload, other, kind).min(0.0);
         if !ln.is_finite() {
             return;
         }
         let cell = PairCell::new(evidence, workload, other, kind);
-        let y = ln - self.prior_mean(&cell);
+        let y = self.left(&cell, ln, prior);
         if let Some(&at) = self.places.get(&(workload, other, kind)) {
             return self.posterior.correct(at, y);
         }
         if self.posterior.len() >= FULL {
-            self.let_go(evidence);
+            self.let_go(evidence, prior);
         }
         Arc::make_mut(&mut self.places).insert((workload, other, kind), self.posterior.len());
         let mut kernel = Kernel::new(&self.terms, evidence, &self.variances);
@@ -348,11 +405,11 @@ impl Pairs {
     }
 
     /// Half of what is not recent is forgotten, so that an observation stays cheap.
-    fn let_go(&mut self, evidence: &Evidence) {
+    fn let_go(&mut self, evidence: &Evidence, prior: Prior<'_>) {
         let all = self.posterior.cells();
         let keep: Vec<PairCell> =
             all.iter().enumerate().filter(|(i, _)| i % 2 == 1 || i + RECENT > all.len()).map(|(_, c)| *c).collect();
-        let value = |c: &PairCell| evidence.relative(c.victim, c.partner, c.kind).min(0.0) - self.prior_mean(c);
+        let value = |c: &PairCell| self.left(c, evidence.relative(c.victim, c.partner, c.kind).min(0.0), prior);
         let y: Vec<f64> = keep.iter().map(value).collect();
         let mut kernel = Kernel::new(&self.terms, evidence, &self.variances);
         self.posterior = Posterior::new(&mut kernel, &keep, &y);
@@ -360,32 +417,35 @@ impl Pairs {
         self.answers = Mutex::default();
     }
 
-    pub(super) fn add_kind(&mut self, evidence: &Evidence, measured: bool) {
+    pub(crate) fn add_kind(&mut self, evidence: &Evidence, measured: bool, prior: Prior<'_>) {
         self.terms.kinds = KindTable::new(evidence.kinds());
         if measured {
             let kind = evidence.kinds().len() - 1;
             for workload in 0..evidence.workloads().len() {
-                self.learn_row(evidence, workload, kind);
+                self.learn_row(evidence, workload, kind, prior);
             }
         }
     }
 
     /// Takes over all that was measured of a workload beside others on a kind.
-    pub(super) fn learn_row(&mut self, evidence: &Evidence, workload: usize, kind: usize) {
+    pub(crate) fn learn_row(&mut self, evidence: &Evidence, workload: usize, kind: usize, prior: Prior<'_>) {
         let others: Vec<usize> = evidence.beside_row(workload, kind).iter().map(|(other, _)| other).collect();
         for other in others {
-            self.learn(evidence, workload, other, kind);
+            let known = self.passed_over.contains(&(workload, other, kind));
+            if !known || self.places.contains_key(&(workload, other, kind)) {
+                self.learn(evidence, (workload, other, kind), prior);
+            }
         }
     }
 }
 
-fn start(groups: usize) -> Variances {
+fn start(groups: usize, noise: f64) -> Variances {
     let mut terms = vec![SHARED; TERMS.len() + EXTRA];
     terms.extend(vec![SPECIAL; TERMS.len() + EXTRA]);
     for e in 0..3 {
         terms[TERMS.len() + 2 + e] = EXPECTED;
     }
-    Variances::new(&terms, NOISE, groups, true)
+    Variances::new(&terms, noise, groups, true)
 }
 
 /// Measured cells, whole pairs in random order, and their values.

@@ -8,7 +8,7 @@
 //! Where unused GPUs are on, energy holds the idle power of every GPU until the last end; where they are off, only of those
 //! in use.
 
-use super::{GoghSetup, LEARNED, ORACLE, Runs, UNUSED_GPUS};
+use super::{GoghSetup, LEARNED, ORACLE, Runs, UNUSED_GPUS, allocation};
 use arles_report::MeanInterval;
 use arles_report::finding::{Finding, Judgement, Part, Plot, Sheet, Style, Value};
 use arles_report::record::Summary;
@@ -22,7 +22,7 @@ const NEAR: f64 = 0.05;
 const SLACK: f64 = 1e-3;
 
 /// The conventional strategies.
-const BASELINES: [&str; 2] = ["fifo", "max-min-fairness"];
+pub(super) const BASELINES: [&str; 2] = ["fifo", "max-min-fairness"];
 
 /// Names of sheets and charts, by load.
 const NAMES: [[&str; 6]; 3] = [
@@ -52,6 +52,8 @@ pub fn energy(setup: &GoghSetup<'_>, runs: &Runs) -> Finding {
         }
         finding.sheets.extend(distances(setup, runs, load));
         finding.sheets.push(parts(setup, runs, load));
+        finding.sheets.push(allocation::sheet(setup, runs, load));
+        allocation::verdicts(setup, runs, load, &mut finding);
         for unused in 0..UNUSED_GPUS.len() {
             verdicts(setup, runs, (load, unused), &mut finding);
         }

@@ -11,6 +11,9 @@ pub(super) struct Outcome {
     pub(super) summary: Summary,
     /// Time of the last arrival: as long as the trace offers work.
     pub(super) span_seconds: f64,
+    /// GPU hours that its jobs take at best, and GPUs of the cluster.
+    pub(super) work_gpu_hours: f64,
+    pub(super) gpus: f64,
     /// Seconds, and energy of the cluster until then; from nothing to the end.
     pub(super) energy: Vec<(f64, f64)>,
     /// What the estimator knew over time.
@@ -106,6 +109,8 @@ fn one(setup: &GoghSetup<'_>, (load, unused, candidate, seed): (usize, usize, us
     let end = (record.summary.makespan_seconds, record.summary.energy_kwh);
     let samples = record.timeline.iter().map(|s| (s.at_seconds, s.energy_kwh)).filter(|s| s.0 > 0.0 && s.0 < end.0);
     Ok(Outcome {
+        work_gpu_hours: scenario.least_gpu_seconds() / 3600.0,
+        gpus: scenario.cluster().gpus() as f64,
         span_seconds: scenario.trace().jobs.last().map_or(0.0, |job| job.arrival_seconds),
         energy: std::iter::once((0.0, 0.0)).chain(samples).chain([end]).collect(),
         learning: record.learning,

@@ -1,14 +1,19 @@
 //! `arles learn eval`: the protocol of `arles_learn::evaluate` on a table of measured rates.
 
-use super::estimator;
+use super::evaluated;
 use crate::measured;
 use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::progress::Progress;
 use crate::quantity::{shown, whole};
+use crate::settings;
 use anyhow::{Result, anyhow};
 use arles_core::Library;
+use arles_core::allocate::{POLICIES, PolicyEntry};
 use arles_core::library::suggestion;
-use arles_learn::evaluate::{CELLS, EvaluationOptions, OBSERVATION_PLANS, ObservationPlan, Score, Split, evaluate};
+use arles_learn::evaluate::{
+    CELLS, ChosenScore, EvaluationOptions, LOOPS, OBSERVATION_PLANS, ObservationPlan, Score, Split, evaluate,
+    evaluate_chosen,
+};
 use arles_learn::{ESTIMATORS, EstimatorEntry};
 use clap::Args;
 use serde::Serialize;
@@ -28,8 +33,15 @@ The table of cells is CSV: workload,kind,rate_steps_per_second and any of family
 bytes_per_step, kernels_per_step, memory_gib, gpu_utilisation, bandwidth_utilisation, power_utilisation, limit_watts, gang, nodes, partner, watts. \
 Every other field may be empty; see docs/learning.md.
 
+With --chosen-by POLICY, half of the workloads (or families) are new and the policy chooses what runs side by side and is measured: errors of pairs that nobody \
+measured, by how much what was chosen was overestimated, and what is lost to the same policy with true rates.
+
+To compare with, there are also by-flops, by-bandwidth, roofline and constant-ratio (rules of thumb), learned-p1 (no corrections), learned-few, learned-frozen and \
+learned-kinds (one thing done otherwise).
+
 Example: arles learn eval --rates simulation_throughputs.json --split leave-family-out --observe 0,4 -o json
-         arles learn eval --rates cells.csv --split leave-kind-out --kind rtx3090,rtx4090 --estimators process,learned";
+         arles learn eval --rates cells.csv --split leave-kind-out --kind rtx3090,rtx4090 --estimators process,learned
+         arles learn eval --rates simulation_throughputs.json --chosen-by gogh --estimators learned-p1,learned,process,stacked";
 
 /// Evaluate estimators on held-out workloads
 #[derive(Args)]
@@ -56,6 +68,9 @@ pub(crate) struct Eval {
     /// Withhold this percentage of all features, drawn at random; 100 withholds families too
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     withhold: String,
+    /// Score pairs where this policy chooses what is measured (one that shares GPUs)
+    #[arg(long, value_name = "POLICY", conflicts_with = "observe")]
+    chosen_by: Option<String>,
     /// Random seed; same seed, same output
     #[arg(long, value_name = "N", default_value = "1")]
     seed: String,
@@ -89,6 +104,7 @@ impl Eval {
         }
         let mut measured = measured::from_rates(&self.rates)?;
         self.keep_kinds(&mut measured)?;
+        let policy = self.policy()?;
         let progress = Progress::parts("evaluating");
         let question = EvaluationOptions {
             catalog: &measured.catalog,
@@ -102,6 +118,11 @@ impl Eval {
             most_folds: folds,
             withheld: f64::from(withheld) / 100.0,
         };
+        if let Some(policy) = policy {
+            let scores = evaluate_chosen(&question, policy, &|part| progress.at_part(part))?;
+            drop(progress);
+            return self.print_chosen(out, &scores);
+        }
         let scores = evaluate(&question, &|part| progress.at_part(part))?;
         drop(progress);
         let notes = notes(measured.left_out);
@@ -110,6 +131,40 @@ impl Eval {
             self.output.output,
             &tabled(&scores),
             &EvalDocument { results: &scores, notes: notes.clone() },
+        )?;
+        if self.output.output == Format::Table {
+            output::paragraph(out, &notes.join(" "))?;
+        }
+        Ok(())
+    }
+
+    fn policy(&self) -> Result<Option<&'static PolicyEntry>> {
+        let Some(name) = &self.chosen_by else { return Ok(None) };
+        let entry = settings::find("policy", name, POLICIES.iter(), |entry| entry.name);
+        let entry = entry.map_err(|e| anyhow!("--chosen-by: {e}"))?;
+        if !entry.pairs {
+            return Err(anyhow!(
+                "--chosen-by: {name} puts no two jobs on one GPU, so it chooses no pairs; expected one that does, such as gogh"
+            ));
+        }
+        Ok(Some(entry))
+    }
+
+    fn print_chosen(&self, out: &mut dyn Write, scores: &[ChosenScore]) -> Result<()> {
+        let notes = [format!(
+            "{LOOPS} loops of 40 rounds with 30 jobs on 8 GPUs of each kind; rates alone are known. Open: pairs with a new workload that none of these \
+             estimators observed. Chosen: pairs as they were about to run for the first time. Lost: work done less than with true rates; GPUs: more for the same work."
+        )];
+        #[derive(Serialize)]
+        struct ChosenDocument<'a> {
+            results: &'a [ChosenScore],
+            notes: &'a [String],
+        }
+        output::print(
+            out,
+            self.output.output,
+            &chosen_table(scores),
+            &ChosenDocument { results: scores, notes: &notes },
         )?;
         if self.output.output == Format::Table {
             output::paragraph(out, &notes.join(" "))?;
@@ -162,7 +217,7 @@ impl Eval {
         if self.estimators == "all" {
             return Ok(ESTIMATORS.iter().collect());
         }
-        self.estimators.split(',').map(|name| estimator("--estimators", name.trim())).collect()
+        self.estimators.split(',').map(|name| evaluated("--estimators", name.trim())).collect()
     }
 }
 
@@ -178,6 +233,51 @@ fn notes(left_out: usize) -> Vec<String> {
         notes.push(format!("{left_out} cells of spread gangs were left out."));
     }
     notes
+}
+
+fn chosen_table(scores: &[ChosenScore]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("new", "split"),
+        Column::left("chosen by", "chosen_by"),
+        Column::left("estimator", "estimator"),
+        Column::right("open\nat first %", "open_first_percent"),
+        Column::right("after a\nquarter %", "open_quarter_percent"),
+        Column::right("a half\n%", "open_half_percent"),
+        Column::right("at the\nend %", "open_end_percent"),
+        Column::right("bias\n%", "open_bias_percent"),
+        Column::right("inside\n90 %", "open_coverage90_ratio"),
+        Column::right("chosen\n%", "chosen_mape_percent"),
+        Column::right("bias\n%", "chosen_bias_percent"),
+        Column::right("inside\n90 %", "chosen_coverage90_ratio"),
+        Column::right("lost\n%", "lost_percent"),
+        Column::right("GPUs\n%", "gpus_percent"),
+        Column::right("pairs\nmeasured", "pairs_measured"),
+        Column::hidden("open_count"),
+        Column::hidden("chosen_count"),
+    ]);
+    let mut split = None;
+    for s in scores {
+        if split.is_some_and(|before| before != s.split) {
+            table.gap();
+        }
+        split = Some(s.split);
+        let number = |x: f64, digits: usize| Cell::number(shown(x, digits), x);
+        let short = s.split.name().trim_start_matches("leave-").trim_end_matches("-out");
+        let mut row = vec![Cell::named(short, s.split.name()), s.chosen_by.into(), s.estimator.into()];
+        row.extend(s.open_mape_percent.map(|x| number(x, 3)));
+        row.push(number(s.open_bias_percent, 2));
+        row.push(number(s.open_coverage90_ratio * 100.0, 3));
+        row.push(number(s.chosen_mape_percent, 3));
+        row.push(number(s.chosen_bias_percent, 2));
+        row.push(number(s.chosen_coverage90_ratio * 100.0, 3));
+        row.push(number(s.lost_percent, 2));
+        row.push(number(s.gpus_percent, 2));
+        row.push(number(s.pairs_measured, 3));
+        row.push(s.open_count.into());
+        row.push(s.chosen_count.into());
+        table.row(row);
+    }
+    table
 }
 
 fn tabled(scores: &[Score]) -> Table {
