@@ -7,7 +7,6 @@ use crate::place::{Placement, Plan, Seat};
 use crate::{ClusterChange, Library, TenantId, Work};
 
 mod admission;
-mod deferral;
 mod modes;
 mod nodes;
 mod power;
