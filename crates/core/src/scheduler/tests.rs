@@ -8,7 +8,6 @@ use crate::{ClusterChange, Library, TenantId, Work};
 
 mod admission;
 mod claims;
-mod deferral;
 mod modes;
 mod nodes;
 mod power;
