@@ -17,6 +17,7 @@ mod estimate;
 mod estimators;
 mod explain;
 mod findings;
+mod fleet;
 mod frontier;
 mod generate;
 mod gpus;
@@ -113,6 +114,7 @@ commands! {
     compare::Compare,
     allocate::Allocate,
     frontier::Frontier,
+    fleet::Fleet,
     catalog::Catalog,
     generate::Generate,
     import::Import,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Pages whose examples are run.
-const PAGES: &[&str] = &["docs/cli.md", "docs/catalog.md", "./README.md"];
+const PAGES: &[&str] = &["docs/cli.md", "docs/catalog.md", "docs/scale.md", "./README.md"];
 
 /// Blocks that are known to be wrong in the page or in the program. Empty is the aim.
 const EXCEPTIONS: &[&str] = &[];

@@ -64,6 +64,7 @@ fn help_texts() {
         "compare",
         "allocate",
         "frontier",
+        "fleet",
         "generate",
         "import",
         "slurm",

@@ -289,7 +289,7 @@ mod tests {
             let (mut accounts, mut got) = (vec![0.0; n], vec![0.0; n]);
             for hour in 0..hours {
                 // The last is always hungry; the others come and go for days at a time.
-                let hungry = |l: usize| l == n - 1 || (seed >> (hour / 48 * 3 + l) % 64) & 1 == 1;
+                let hungry = |l: usize| l == n - 1 || (seed >> ((hour / 48 * 3 + l) % 64)) & 1 == 1;
                 let active = (0..n).filter(|&l| hungry(l)).count() as f64;
                 let shares: Vec<f64> = (0..n).map(|l| if hungry(l) { GPUS / active } else { 0.0 }).collect();
                 let factors = with_history(&shares, &accounts, payback);

@@ -107,6 +107,7 @@ fn trace(totals: &[f64], gpus: f64, jobs: u64) -> (Trace, Vec<usize>) {
             weight: 1.0,
             restart_seconds: None,
             kinds: Vec::new(),
+            before_seconds: None,
         }
     };
     let jobs = (0..jobs).map(job).collect();

@@ -56,7 +56,7 @@ struct Snapshot<'a> {
 }
 
 /// For serde, which asks by reference.
-fn no_prices(prices: &Cow<'_, Prices>) -> bool {
+fn no_prices(prices: &Prices) -> bool {
     prices.is_empty()
 }
 

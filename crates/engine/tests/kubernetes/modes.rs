@@ -142,7 +142,7 @@ fn the_contract_is_kept_in_every_mode() {
         return;
     }
     if std::env::var_os("ARLES_TEST_KUBECONFIG").is_none() && std::env::var_os("ARLES_KUBERNETES").is_none() {
-        arles_testing::skip(format_args!("{what}: no recent Kubernetes is named by ARLES_TEST_KUBECONFIG"));
+        arles_testing::skip_known(format_args!("{what}: no recent Kubernetes is named by ARLES_TEST_KUBECONFIG"));
         return;
     }
     let kubernetes = RealKubernetes::start(&nodes_of_beds());
@@ -185,7 +185,7 @@ fn gated_pods_and_suspended_jobs_are_pinned_moved_and_given_back() {
         return;
     }
     if std::env::var_os("ARLES_TEST_KUBECONFIG").is_none() && std::env::var_os("ARLES_KUBERNETES").is_none() {
-        arles_testing::skip(format_args!("{what}: no recent Kubernetes is named by ARLES_TEST_KUBECONFIG"));
+        arles_testing::skip_known(format_args!("{what}: no recent Kubernetes is named by ARLES_TEST_KUBECONFIG"));
         return;
     }
     let kubernetes = RealKubernetes::start(&nodes(""));
@@ -257,7 +257,9 @@ fn give_all_back(kubernetes: &RealKubernetes) {
 /// With the shipped policy, GPU pods of a labelled namespace wait for arles without their users' doing; pods without GPUs do not.
 fn policy_adds_the_gate(kubernetes: &RealKubernetes) {
     if kubernetes.minor() < 36 {
-        arles_testing::skip(format_args!("the policy that adds the gate: it is there by itself since Kubernetes 1.36"));
+        arles_testing::skip_known(format_args!(
+            "the policy that adds the gate: it is there by itself since Kubernetes 1.36"
+        ));
         return;
     }
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes/gates");

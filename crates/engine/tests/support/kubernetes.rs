@@ -94,7 +94,7 @@ impl RealKubernetes {
     pub(crate) fn has_gates_or_skip(&self, what: &str) -> bool {
         let minor = self.minor();
         if minor < 27 {
-            arles_testing::skip(format_args!(
+            arles_testing::skip_known(format_args!(
                 "{what}: Kubernetes 1.{minor} has no scheduling gates; name a recent one with ARLES_TEST_KUBECONFIG, or its programs with ARLES_KUBERNETES"
             ));
         }

@@ -58,9 +58,12 @@ struct Life {
     own_rate: f64,
 }
 
+/// What a tenant has of a decision: its least sharing ratio, GPUs by kind, and its envy of others.
+type TenantPart = (f64, Vec<f64>, BTreeMap<usize, f64>);
+
 /// What is in force.
 struct Decision {
-    tenants: BTreeMap<usize, (f64, Vec<f64>, BTreeMap<usize, f64>)>,
+    tenants: BTreeMap<usize, TenantPart>,
     own_rates: BTreeMap<Key, f64>,
 }
 

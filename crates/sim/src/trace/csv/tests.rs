@@ -163,6 +163,7 @@ fn trace_of(loose: Vec<Loose>) -> Trace {
             weight,
             restart_seconds,
             kinds: ids,
+            before_seconds: i.is_multiple_of(3).then_some(arrival_seconds + 60.0),
         };
         draft.push(job);
     }
