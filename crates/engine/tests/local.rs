@@ -3,7 +3,7 @@
 #[path = "support/machine.rs"]
 mod machine;
 
-use arles_core::engine::{Engine, LiveJob, OrderReply};
+use arles_core::engine::{Engine, JobMeter, LiveJob, OrderReply};
 use arles_core::scheduler::{GangEvent, GangState, Order};
 use arles_core::{Cluster, KindId, Library, Program, Time, Work};
 use arles_engine::contract::{self, Testbed, start, stop};
@@ -163,12 +163,25 @@ fn a_program_may_run_in_any_folder() {
     std::fs::remove_dir_all(relative).expect("ours");
 }
 
+/// Says which jobs there are to an engine that follows another. A program that some other test is just starting has a copy of the folder's lock until
+/// it begins, so this is tried again for a while.
+fn synced(engine: &mut Local, now: Time, jobs: &[LiveJob]) -> Vec<JobMeter> {
+    let began = Instant::now();
+    loop {
+        match engine.sync_jobs(now, jobs) {
+            Ok(meters) => return meters,
+            Err(error) => assert!(began.elapsed() < Duration::from_secs(30), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn what_a_killed_engine_left_running_is_adopted() {
     let folder = folder();
     let now = Time::from_seconds(1.0);
     let jobs =
-        [job_of(1, 1, shell("sleep 0.5; exit 4")), job_of(2, 1, shell("sleep 60")), job_of(3, 1, shell("sleep 60"))];
+        [job_of(1, 1, shell("sleep 4; exit 4")), job_of(2, 1, shell("sleep 60")), job_of(3, 1, shell("sleep 60"))];
     {
         let mut engine = open(&folder);
         for (job, id) in jobs.iter().zip(1..) {
@@ -178,7 +191,7 @@ fn what_a_killed_engine_left_running_is_adopted() {
         // It is gone without a word, as one that was killed.
     }
     let mut engine = open(&folder);
-    let meters = engine.sync_jobs(now, &jobs[..2]).expect("it answers");
+    let meters = synced(&mut engine, now, &jobs[..2]);
     assert!(meters.is_empty(), "job 3 was never known to this engine");
     let seen = engine.survey(now, now).expect("it answers").survey;
     let places: Vec<_> = seen.gangs.iter().map(|gang| (gang.job.0, gang.gpus[0].0, gang.state.clone())).collect();
@@ -328,12 +341,7 @@ fn a_gang_runs_under_the_limit_of_its_mode_and_goes_on_under_another() {
     drop(engine);
     limits.0.lock().expect("nobody panics").clear();
     let mut engine = open();
-    // A program that another test is just starting has a copy of the folder's lock until it begins.
-    let began = Instant::now();
-    while let Err(error) = engine.sync_jobs(now, std::slice::from_ref(&job)) {
-        assert!(began.elapsed() < Duration::from_secs(30), "{error}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    synced(&mut engine, now, std::slice::from_ref(&job));
     assert_eq!(limits.of("0"), Some(200.0));
     assert_eq!(observed(&mut engine, 100.0, 1), A100_200W);
 
