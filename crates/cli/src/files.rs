@@ -10,7 +10,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Signals that ask a program to end, by their numbers.
 const HANGUP: i32 = 1;
@@ -40,8 +41,13 @@ impl Unfinished {
     pub(crate) fn new(path: &Path) -> Self {
         static WATCH: Once = Once::new();
         WATCH.call_once(|| {
-            // Without the thread the file may stay behind, which is no reason to do nothing.
-            let _ = std::thread::Builder::new().name("signals".into()).spawn(watch_signals);
+            let (caught, is_caught) = mpsc::sync_channel::<()>(1);
+            let watching = std::thread::Builder::new().name("signals".into()).spawn(move || watch_signals(caught));
+            // Not before signals are caught: one that comes as soon as the file is there must find it in the list. Without the thread the
+            // file may stay behind, which is no reason to do nothing.
+            if watching.is_ok() {
+                let _ = is_caught.recv();
+            }
         });
         unfinished().push(path.to_owned());
         Self(path.to_owned())
@@ -64,27 +70,34 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Waits for a signal, or for ever where it is ignored.
-async fn heard(number: i32, ignored: u64) {
-    use tokio::signal::unix::{SignalKind, signal};
-    if ignored >> (number - 1) & 1 == 0
-        && let Ok(mut signals) = signal(SignalKind::from_raw(number))
-    {
-        signals.recv().await;
-    } else {
-        std::future::pending::<()>().await;
+/// Catches a signal from now on, unless it is ignored.
+fn catch(number: i32, ignored: u64) -> Option<Signal> {
+    let wanted = ignored >> (number - 1) & 1 == 0;
+    wanted.then(|| signal(SignalKind::from_raw(number)).ok()).flatten()
+}
+
+/// Waits for a signal, or for ever where it is not caught.
+async fn heard(signals: &mut Option<Signal>) {
+    match signals {
+        Some(signals) => {
+            signals.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 
-/// Removes what is unfinished when a signal comes, and ends the program as the signal would have.
-fn watch_signals() {
+/// Removes what is unfinished when a signal comes, and ends the program as the signal would have. Drops `caught` once none is missed.
+fn watch_signals(caught: mpsc::SyncSender<()>) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let ignored = ignored();
     let number = runtime.block_on(async {
+        let [mut hangup, mut interrupt, mut terminate] =
+            [HANGUP, INTERRUPT, TERMINATE].map(|number| catch(number, ignored));
+        drop(caught);
         tokio::select! {
-            () = heard(HANGUP, ignored) => HANGUP,
-            () = heard(INTERRUPT, ignored) => INTERRUPT,
-            () = heard(TERMINATE, ignored) => TERMINATE,
+            () = heard(&mut hangup) => HANGUP,
+            () = heard(&mut interrupt) => INTERRUPT,
+            () = heard(&mut terminate) => TERMINATE,
         }
     });
     // The lock is kept to the end: nothing is given its name any more.
