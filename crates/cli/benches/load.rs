@@ -62,8 +62,10 @@ fn both(to: SocketAddr, seconds: f64) {
 }
 
 fn main() {
-    if std::env::args().any(|text| text == "hostile") {
-        return hostile::run();
+    match std::env::args().nth(1).as_deref() {
+        Some("hostile") => return hostile::run(),
+        Some("attack") => return hostile::attacker(),
+        _ => {}
     }
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<f64>().ok());
     let (seconds, gpus) = (numbers.next().unwrap_or(10.0), numbers.next().unwrap_or(10_000.0) as u64);

@@ -195,8 +195,8 @@ pub(crate) enum LoopRequest {
     Change(Change, Actor, Reply),
     /// Reads the state machine between two batches.
     Inspect(Box<dyn FnOnce(&StateMachine) + Send>),
-    /// The same, where reading takes as long as many changes.
-    Copy(Box<dyn FnOnce(&StateMachine) + Send>),
+    /// Asks for a copy of the scheduler, which takes as long as many changes.
+    Copy(event_loop::AskForCopy),
 }
 
 /// What all threads see.

@@ -1,13 +1,14 @@
 //! The load of others beside a tenant that takes whatever it can get: submits as fast as it goes, each under a key of its own, event streams, dry runs and
 //! large lists. Latencies of the others without and with it, in the same run, for three sizes of cluster.
 //!
-//! An attacker has machines of its own; here its threads share the daemon's processors, so they run at the lowest priority and take what nobody else
-//! wants. What the daemon does for them is not held back.
+//! An attacker has machines of its own; here it shares the daemon's processors, so it is a process of its own that takes what nobody else wants
+//! (`chrt --idle`). What the daemon does for it is not held back.
 
 use super::client::{self, Line};
 use super::plain::{self, Daemon, Folder};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +18,8 @@ const SIZES: [u64; 3] = [100, 1000, 10_000];
 /// What the others ask for, together.
 const SUBMITS_PER_SECOND: f64 = 100.0;
 const READS_PER_SECOND: f64 = 400.0;
+/// How fast the cluster is filled: below what a token may ask for.
+const FILLED_PER_SECOND: f64 = 800.0;
 /// Connections of the hostile tenant, by what they do.
 const SUBMITTERS: u64 = 48;
 const DRY_RUNNERS: u64 = 8;
@@ -69,11 +72,6 @@ fn others(to: SocketAddr, secrets: &[String; 3], seconds: f64) -> [Vec<f64>; 2] 
     [submits.join().expect("submits"), reads]
 }
 
-/// To Linux a thread is a process of its own here.
-fn step_back() {
-    let _ = rustix::process::setpriority_process(None, 19);
-}
-
 /// Begins the attack; it ends when the flag is set.
 fn attack(
     to: SocketAddr,
@@ -85,7 +83,6 @@ fn attack(
     let spawn = |act: fn(&mut Line, &'static str, u64, &Spoils)| {
         let (over, spoils) = (Arc::clone(over), Arc::clone(spoils));
         std::thread::spawn(move || {
-            step_back();
             let mut line = Line::open(to);
             for n in 0.. {
                 if over.load(Ordering::Relaxed) {
@@ -121,7 +118,6 @@ fn attack(
     for _ in 0..STREAMS {
         let (over, spoils) = (Arc::clone(over), Arc::clone(spoils));
         threads.push(std::thread::spawn(move || {
-            step_back();
             listen(to, head, &over, &spoils);
         }));
     }
@@ -160,27 +156,57 @@ fn measure(gpus: u64, seconds: f64) {
     let mut daemon = Daemon::start_with(&folder.0, &cluster, 60, &flags);
     let to = daemon.address();
     let secrets = tokens(to);
+    // Fills the cluster, and a queue as long as it behind it, as the load bench does.
+    let fill = |line: &mut Line, n: u64| {
+        let tenant = ["research", "vision", "language"][(n % 3) as usize];
+        let job = job(n).replacen('{', &format!(r#"{{"tenant":"{tenant}","#), 1);
+        assert_eq!(line.ask("POST", "/v1/jobs", &job), 201, "{}", String::from_utf8_lossy(&line.body));
+    };
+    client::drive(to, fill, 16, FILLED_PER_SECOND, 2.0 * gpus as f64 / FILLED_PER_SECOND);
+    std::thread::sleep(Duration::from_secs(3));
     others(to, &secrets, 2.0);
     let alone = others(to, &secrets, seconds);
-    let (over, spoils) = (Arc::new(AtomicBool::new(false)), Arc::new(Spoils::default()));
-    let attackers = attack(to, &secrets[0], &over, &spoils);
+    let itself = std::env::current_exe().expect("a path");
+    let mut attacker = Command::new("chrt")
+        .args(["--idle", "0"])
+        .arg(itself)
+        .args(["attack", &to.to_string(), &secrets[0]])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("chrt, of util-linux");
     std::thread::sleep(Duration::from_secs(1));
     let beside = others(to, &secrets, seconds);
-    over.store(true, Ordering::Relaxed);
-    attackers.into_iter().for_each(|thread| drop(thread.join()));
-    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    drop(attacker.stdin.take());
+    let spoils = attacker.wait_with_output().expect("the attacker").stdout;
     for (what, alone, beside) in [("submit", &alone[0], &beside[0]), ("read", &alone[1], &beside[1])] {
         let (a, b) = (p99(alone), p99(beside));
         println!("{gpus:>6} GPUs  {what:<7} p99 alone {a:>7.2} ms   beside {b:>7.2} ms   ratio {:>5.2}", b / a);
     }
     println!(
-        "             hostile: {} submitted, {} dry runs, {} lists, {} streams, {} refused; {:.0} MiB",
+        "             hostile: {}; {:.0} MiB",
+        String::from_utf8_lossy(&spoils).trim(),
+        plain::memory_mib(daemon.id())
+    );
+}
+
+/// The hostile process: `attack ADDRESS SECRET`, until its standard input ends; then it says what it got done.
+pub(crate) fn attacker() {
+    let words: Vec<String> = std::env::args().skip_while(|word| word != "attack").collect();
+    let (to, secret) = (words[1].parse().expect("an address"), &words[2]);
+    let (over, spoils) = (Arc::new(AtomicBool::new(false)), Arc::new(Spoils::default()));
+    let threads = attack(to, secret, &over, &spoils);
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    over.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    println!(
+        "{} submitted, {} dry runs, {} lists, {} streams, {} refused",
         of(&spoils.submitted),
         of(&spoils.dry_runs),
         of(&spoils.lists),
         of(&spoils.streams),
-        of(&spoils.refused),
-        plain::memory_mib(daemon.id())
+        of(&spoils.refused)
     );
 }
 

@@ -208,9 +208,10 @@ impl Route {
         self.id == "reportProgress"
     }
 
-    /// Whether it answers with a page of a list, which takes long to make.
-    pub(super) fn lists(&self) -> bool {
-        self.verb == Verb::Get && self.parameters.iter().any(|parameter| parameter.name == "limit")
+    /// Whether its answer takes long to make: a page of a list, a dry run.
+    pub(super) fn takes_long(&self) -> bool {
+        let pages = self.verb == Verb::Get && self.parameters.iter().any(|parameter| parameter.name == "limit");
+        pages || self.path.starts_with("/v1/dry-run/")
     }
 
     /// The schema of its body with everything in place, if it takes one.

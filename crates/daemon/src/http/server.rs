@@ -147,7 +147,7 @@ impl<B: Backend> Server<B> {
         let params = Params::read(route, segment, head.uri.query(), &head.headers, body)?;
         let target = (route.handler)(&params)?;
         let _turn = match &who {
-            Some(who) if matches!(target, Target::Call(_)) => Some(self.turns.wait(who, route.lists()).await),
+            Some(who) if matches!(target, Target::Call(_)) => Some(self.turns.wait(who, route.takes_long()).await),
             _ => None,
         };
         let mut answer = self.ask(route, who, target).await?;

@@ -1,8 +1,9 @@
-//! A tenant's requests take turns: a few are worked on at once, and of long lists one, with a rest after it.
+//! A tenant's requests take turns: a few are worked on at once, and of long ones (lists, dry runs) one, with a rest after it.
 //!
 //! Requests that come in by the dozen would otherwise be worked on in one wave, and everybody else's wait until it has passed. A page of a thousand jobs
-//! takes a thread for milliseconds: whoever asks for it again and again would have a core to itself, so a tenant's lists rest seven times as long as the
-//! last one took, and never take more than an eighth of a core. Others never wait for a tenant's turn; callers of no tenant do not wait at all.
+//! or a dry run takes a thread for milliseconds: whoever asks for it again and again would have a core to itself, so a tenant's long requests rest seven
+//! times as long as the last one took, and never take more than an eighth of a core. Others never wait for a tenant's turn; callers of no tenant do not
+//! wait at all.
 
 use crate::access::Caller;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of one tenant that are worked on at once. Enough to keep the loop's commits full at any disk's pace.
 const AT_ONCE: usize = 4;
-/// How long a tenant's lists rest for the time that one took, and at most.
+/// How long a tenant's long requests rest for the time that one took, and at most.
 const REST: u32 = 7;
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
@@ -25,26 +26,26 @@ pub(super) struct Turns {
 #[derive(Clone)]
 struct Queues {
     requests: Arc<Semaphore>,
-    lists: Arc<Semaphore>,
+    long: Arc<Semaphore>,
 }
 
 impl Default for Queues {
     fn default() -> Self {
-        Self { requests: Arc::new(Semaphore::new(AT_ONCE)), lists: Arc::new(Semaphore::new(1)) }
+        Self { requests: Arc::new(Semaphore::new(AT_ONCE)), long: Arc::new(Semaphore::new(1)) }
     }
 }
 
 impl Queues {
     /// Whether somebody works, rests or waits here.
     fn in_use(&self) -> bool {
-        Arc::strong_count(&self.requests) > 1 || Arc::strong_count(&self.lists) > 1
+        Arc::strong_count(&self.requests) > 1 || Arc::strong_count(&self.long) > 1
     }
 }
 
 /// Held while a request is worked on.
 pub(super) struct Turn {
     _request: Option<OwnedSemaphorePermit>,
-    list: Option<OwnedSemaphorePermit>,
+    long: Option<OwnedSemaphorePermit>,
     began: Instant,
 }
 
@@ -52,29 +53,29 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let rest = (self.began.elapsed() * REST).min(LONGEST_REST);
         // Where no runtime is left, nobody waits either.
-        if let (Some(list), Ok(runtime)) = (self.list.take(), tokio::runtime::Handle::try_current()) {
+        if let (Some(long), Ok(runtime)) = (self.long.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 tokio::time::sleep(rest).await;
-                drop(list);
+                drop(long);
             });
         }
     }
 }
 
 impl Turns {
-    /// Waits for the caller's turn with a request, which may be for a long list.
-    pub(super) async fn wait(&self, who: &Caller, lists: bool) -> Turn {
-        let Some(tenant) = &who.tenant else { return Turn { _request: None, list: None, began: Instant::now() } };
+    /// Waits for the caller's turn with a request, which may be one that takes long.
+    pub(super) async fn wait(&self, who: &Caller, takes_long: bool) -> Turn {
+        let Some(tenant) = &who.tenant else { return Turn { _request: None, long: None, began: Instant::now() } };
         let queues = {
             let mut all = self.by_tenant.lock().unwrap_or_else(PoisonError::into_inner);
             // Those that nobody waits in are as good as new.
             all.retain(|_, queues| queues.in_use());
             all.entry(tenant.clone()).or_default().clone()
         };
-        // A list waits for its turn before it takes one of the tenant's few places, so that lists never hold up what is short.
-        let list = if lists { queues.lists.acquire_owned().await.ok() } else { None };
+        // A long one waits for its turn before it takes one of the tenant's few places, so that it never holds up what is short.
+        let long = if takes_long { queues.long.acquire_owned().await.ok() } else { None };
         let request = queues.requests.acquire_owned().await.ok();
-        Turn { _request: request, list, began: Instant::now() }
+        Turn { _request: request, long, began: Instant::now() }
     }
 }
 
@@ -92,12 +93,12 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(test);
     }
 
-    async fn waits(turns: &Turns, who: &Caller, lists: bool) -> bool {
-        tokio::time::timeout(Duration::from_millis(50), turns.wait(who, lists)).await.is_err()
+    async fn waits(turns: &Turns, who: &Caller, takes_long: bool) -> bool {
+        tokio::time::timeout(Duration::from_millis(50), turns.wait(who, takes_long)).await.is_err()
     }
 
     #[test]
-    fn lists_of_one_tenant_wait_for_each_other_and_for_nobody_else() {
+    fn long_requests_of_one_tenant_wait_for_each_other_and_for_nobody_else() {
         block_on(async {
             let (turns, a, b, operator) = (Turns::default(), of(Some("a")), of(Some("b")), of(None));
             let first = turns.wait(&a, true).await;

@@ -1,10 +1,11 @@
-//! Work that takes long and that nobody else should wait for: dry runs, long lists. Each has a thread that steps back behind those that serve requests: one
-//! that computes for milliseconds would otherwise keep its core for as long as its turn lasts, whoever else wants only microseconds of it.
+//! Work that takes long and that nobody else should wait for: dry runs, long lists. Each has a thread that runs only where a processor is idle, and leaves it
+//! the moment that anybody else wants it.
+//!
+//! A lower priority is not enough: Linux lets a thread finish its slice of milliseconds whatever its priority, and a request wants microseconds. Only
+//! threads of the idle policy give way at once. They compete within the daemon's own control group, so that jobs beside it do not starve them.
 
+use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, unix};
 use tokio::sync::oneshot;
-
-/// How much less it counts than a request to whoever hands out processors, as `nice` counts it.
-const NICE: i32 = 10;
 
 /// Does the work on a thread of its own; `None` if it panicked, or there is no thread to be had.
 pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
@@ -17,11 +18,22 @@ pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     answer.await.ok()
 }
 
-/// To Linux a thread is a process of its own here; elsewhere all of the daemon would step back. Where it is not allowed the work is done all the same.
+/// Where it is not allowed the work is done all the same.
 fn step_back() {
-    if cfg!(target_os = "linux")
-        && let Ok(own) = rustix::process::getpriority_process(None)
-    {
-        let _ = rustix::process::setpriority_process(None, (own + NICE).min(19));
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    let _ = unix::set_thread_priority_and_policy(unix::thread_native_id(), ThreadPriority::Min, idle);
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_aside_has_the_idle_policy() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let policy = runtime.block_on(run(|| unix::thread_schedule_policy().expect("a policy")));
+        assert_eq!(policy, Some(ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle)));
+        let own = unix::thread_schedule_policy().expect("a policy");
+        assert_eq!(own, ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other), "nobody else steps back");
     }
 }

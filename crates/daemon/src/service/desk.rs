@@ -104,11 +104,11 @@ impl Desk {
         answer.await.map_err(|_| gone())
     }
 
-    /// A copy of the scheduler, for a dry run, and the number that the next job gets.
-    async fn copy(&self, who: &Caller) -> Result<(Scheduler, JobId), Refusal> {
+    /// A copy of the scheduler as it is or was a moment ago, for a dry run, and the number that the next job gets.
+    async fn copy(&self, who: &Caller) -> Result<Arc<(Scheduler, JobId)>, Refusal> {
         let (reply, answer) = oneshot::channel();
-        let ask = Box::new(move |machine: &StateMachine| {
-            let _ = reply.send((machine.scheduler.clone(), JobId(machine.next_job)));
+        let ask = Box::new(move |copy| {
+            let _ = reply.send(copy);
         });
         self.shared.request(who.lane(), LoopRequest::Copy(ask))?;
         answer.await.map_err(|_| gone())
@@ -294,11 +294,11 @@ impl Desk {
     pub async fn forecast_job(&self, who: &Caller, job: api::JobRequest) -> Result<api::Forecast, Refusal> {
         let spec = self.job_spec(who, &job)?;
         let dry_run = self.begin_dry_run(who)?;
-        let (scheduler, next_job) = self.copy(who).await?;
+        let copy = self.copy(who).await?;
         let shared = Arc::clone(&self.shared);
         blocking(move || {
             let _until_done = dry_run;
-            forecast::job(scheduler, next_job, spec, &|ask| shared.estimate_now(ask))
+            forecast::job(copy.0.clone(), copy.1, spec, &|ask| shared.estimate_now(ask))
         })
         .await
     }
@@ -314,12 +314,12 @@ impl Desk {
     ) -> Result<api::PolicyForecast, Refusal> {
         let entry = policy(&request.policy)?;
         let dry_run = self.begin_dry_run(who)?;
-        let (scheduler, _) = self.copy(who).await?;
+        let copy = self.copy(who).await?;
         let shared = Arc::clone(&self.shared);
         let estimates = self.shared.book().estimates.clone();
         blocking(move || {
             let _until_done = dry_run;
-            forecast::policy(&scheduler, entry, &estimates, &|ask| shared.estimate_now(ask))
+            forecast::policy(&copy.0, entry, &estimates, &|ask| shared.estimate_now(ask))
         })
         .await
     }

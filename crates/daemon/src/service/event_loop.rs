@@ -22,7 +22,7 @@ use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, Meters, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
-use arles_core::scheduler::{Event, Order, Verdict};
+use arles_core::scheduler::{Event, Order, Scheduler, Verdict};
 use arles_core::{Cluster, Input, JobId, Month, Output, TenantId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,11 +36,15 @@ pub(crate) use super::admit::{Change, NewJob};
 const REASONS_AT_ONCE: usize = 2048;
 /// Most messages in one batch.
 const BATCH: usize = 1024;
-/// Computing why jobs wait may take a fiftieth of the loop's time, and copying the state for a snapshot a hundredth.
-const REASONS_TIME_RATIO: u32 = 50;
-const SNAPSHOT_TIME_RATIO: u32 = 100;
+/// Computing why jobs wait may take a hundredth of the loop's time, and copying the state for a snapshot or a dry run a four-hundredth each: a hundredth of
+/// all requests may meet the one or the other.
+const REASONS_TIME_RATIO: u32 = 100;
+const SNAPSHOT_TIME_RATIO: u32 = 400;
+const COPY_TIME_RATIO: u32 = 400;
+/// A copy that took less is made anew for every dry run.
+const LONG_COPY: Duration = Duration::from_millis(1);
 /// Pause before the next maintenance step when the loop is idle.
-const MAINTENANCE_PAUSE: Duration = Duration::from_millis(2);
+const MAINTENANCE_PAUSE: Duration = Duration::from_millis(8);
 /// Between two looks for history that is older than it is kept.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 /// How long the end waits for the catalog to be written.
@@ -53,6 +57,16 @@ pub(crate) type Reply = Box<dyn FnOnce(Result<(JobId, bool), Refusal>) + Send>;
 
 /// Reads the scheduler, and tells whoever asked.
 type Inspection = Box<dyn FnOnce(&StateMachine) + Send>;
+
+/// Takes a copy of the scheduler, and the number that the next job gets.
+pub(crate) type AskForCopy = Box<dyn FnOnce(Arc<(Scheduler, JobId)>) + Send>;
+
+/// A copy of the scheduler that was made for a dry run.
+struct SchedulerCopy {
+    copy: Arc<(Scheduler, JobId)>,
+    /// Until when it is new enough.
+    good_until: Instant,
+}
 
 /// The other threads.
 pub(crate) struct Workers {
@@ -72,6 +86,7 @@ struct Batch {
     replies: Vec<(Reply, JobId, bool, Instant)>,
     /// Asked beside the changes of this batch, and answered after them: an answer tells of them.
     inspections: Vec<Inspection>,
+    copies: Vec<AskForCopy>,
     stop: bool,
 }
 
@@ -97,6 +112,7 @@ pub(crate) struct EventLoop {
     unread_snapshot: Option<u64>,
     /// When to look for history that is too old, by the wall's clock.
     next_prune: Instant,
+    last_copy: Option<SchedulerCopy>,
     /// Entries that take long to step: one per pass of the loop, each in a batch of its own, so that requests come in between.
     slow_entries: VecDeque<Entry>,
 }
@@ -121,6 +137,7 @@ impl EventLoop {
             maintenance: VecDeque::new(),
             unread_snapshot: None,
             next_prune: Instant::now(),
+            last_copy: None,
             slow_entries: first.into(),
         }
     }
@@ -255,7 +272,8 @@ impl EventLoop {
         self.shared.gauges.inbox.subtract(1);
         match request {
             LoopRequest::Change(change, by, reply) => self.change(now, change, &by, reply, batch),
-            LoopRequest::Inspect(ask) | LoopRequest::Copy(ask) => batch.inspections.push(ask),
+            LoopRequest::Inspect(ask) => batch.inspections.push(ask),
+            LoopRequest::Copy(ask) => batch.copies.push(ask),
         }
     }
 
@@ -449,7 +467,23 @@ impl EventLoop {
             reply(Ok((job, created)));
         }
         batch.inspections.into_iter().for_each(|ask| ask(&self.machine));
+        batch.copies.into_iter().for_each(|ask| ask(self.scheduler_copy()));
         Ok(())
+    }
+
+    /// A copy for a dry run. One that took long to make serves others that come soon after: what they ask is what would be, and nobody should
+    /// wait while the same is copied again and again.
+    fn scheduler_copy(&mut self) -> Arc<(Scheduler, JobId)> {
+        let began = Instant::now();
+        if let Some(last) = self.last_copy.as_ref().filter(|last| began < last.good_until) {
+            return Arc::clone(&last.copy);
+        }
+        let copy = Arc::new((self.machine.scheduler.clone(), JobId(self.machine.next_job)));
+        let took = began.elapsed();
+        // What took no time is not kept either.
+        self.last_copy = (took >= LONG_COPY)
+            .then(|| SchedulerCopy { copy: Arc::clone(&copy), good_until: began + took * COPY_TIME_RATIO });
+        copy
     }
 
     /// Whether anything may follow from what is synced.

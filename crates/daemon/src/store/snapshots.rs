@@ -8,12 +8,12 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 
-/// Bytes of a snapshot in one commit: so many are written in a few milliseconds.
-const PART_BYTES: usize = 1 << 19;
+/// Bytes of a snapshot in one commit: so many are written in about a millisecond.
+const PART_BYTES: usize = 1 << 17;
 /// Entries that are dropped in one commit.
-const DROPPED: u32 = 2000;
+const DROPPED: u32 = 500;
 /// Commits that drop entries after every snapshot: more than enough for all that came before it.
-const DROPS: usize = 50;
+const DROPS: usize = 200;
 
 /// A little work that rides along with a commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
