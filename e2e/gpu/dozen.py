@@ -9,7 +9,7 @@ Every workload of workloads.py is a job of as many steps as it does alone in --s
     profiled        gogh: all pairs are known (the oracle of exhaustive profiling)
     limits          gogh with power limits: as `profiled`, and each workload alone under limits is known
 
-Prints energy by the card's own counter, makespan, and what the daemon's accounts add up to; writes OUT/runs.json and OUT/runs.csv.
+With --floor F every job is promised F of its speed alone while it runs; the slowest that any was measured at is printed beside it. Prints energy by the card's own counter, makespan, and what the daemon's accounts add up to; writes OUT/runs.json and OUT/runs.csv.
 Programs start Python and PyTorch anew: that is in all figures. Limits and MPS are the daemon's to put back, and are looked at in the end.
 """
 
@@ -59,6 +59,19 @@ def cells(table, which, kind):
     return "\n".join(lines) + "\n"
 
 
+def slowest_of(table, catalog, told):
+    """The least part of its speed alone that a job was measured at in this run, and where; cells that the daemon was told and never saw do not count."""
+    alone = {row["workload"]: float(row["steps_per_second"]) for row in table["alone"]}
+    key = lambda row: (row["workload"], row["kind"], row["partner"])
+    before = {key(row): row for row in csv.DictReader(told.splitlines())}
+    found = []
+    for row in csv.DictReader(catalog.splitlines()):
+        known, rate = before.get(key(row)), number(row["rate_steps_per_second"])
+        if rate and row["workload"] in alone and (known is None or int(row["observations"]) > int(known["observations"])):
+            found.append((rate / alone[row["workload"]], f"{row['workload']} beside {row['partner'] or 'nobody'} on {row['kind']}"))
+    return min(found, default=None)
+
+
 def words(options, name):
     """How the daemon is started for a run."""
     policy, _, limited = RUNS[name]
@@ -79,6 +92,8 @@ def one(options, name, root):
     for row in sorted(table["alone"], key=lambda row: row["workload"]):
         workload, steps = row["workload"], str(int(float(row["steps_per_second"]) * options.seconds))
         job = ["--tenant", "lab", "--name", workload, "--workload", workload, "--steps", steps, "--restart", "10s", "--chdir", str(root / name)]
+        if options.floor > 0:
+            job += ["--floor", str(options.floor * float(row["steps_per_second"]))]
         daemon.run("submit", *job, "--", options.python, options.workloads, workload, steps)
     looks = []
     for live in daemon.until_idle(options.limit):
@@ -91,12 +106,15 @@ def one(options, name, root):
     energy = {by: daemon.json("energy", "--by", by) for by in ("job", "kind")}
     print(daemon.run("energy", "--by", "job"), flush=True)
     estimates = daemon.run("catalog", "--catalog", str(daemon.folder / "state"), "list", "-o", "csv", check=False)
+    slowest = slowest_of(table, estimates or "", cells(table, RUNS[name][1], options.kind))
     daemon.stop()
     joules = None if before is None else after - before
     print(f"{name}: {joules} J by the counter ({None if before is None else later - before} J until the accounts were read), {ended - began:.1f} s", flush=True)
     accounts = sum(sum(row["energy"].values()) + row["unused_joules"] for row in energy["kind"]["rows"])
     print(f"{name}: accounts add up to {accounts:.0f} J", flush=True)
-    return {"run": name, "joules": joules, "seconds": ended - began, "looks": looks, "energy": energy, "catalog": estimates}
+    if slowest:
+        print(f"{name}: promised {options.floor}; slowest {slowest[0]:.2f} of its speed alone ({slowest[1]})", flush=True)
+    return {"run": name, "floor": options.floor, "joules": joules, "seconds": ended - began, "looks": looks, "energy": energy, "catalog": estimates}
 
 
 def main():
@@ -106,6 +124,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--runs", default=",".join(RUNS))
     parser.add_argument("--seconds", type=float, default=16.0, help="of each job alone")
+    parser.add_argument("--floor", type=float, default=0.0, help="promised part of each job's speed alone")
     parser.add_argument("--kind", default="h200")
     parser.add_argument("--estimator", default="learned")
     parser.add_argument("--python", default=sys.executable)

@@ -191,9 +191,19 @@ impl Scene {
         cost
     }
 
-    /// Whether two jobs on one GPU cost less than one GPU for each, or do more than by taking turns.
+    /// Whether a job that ends when its steps are done misses its promise at this rate, and keeps it alone on that GPU.
+    fn breaks_promise(&self, l: usize, j: usize, rate: f64) -> bool {
+        let job = &self.jobs[l];
+        let alone = job.rates[self.sold_as[j]];
+        job.floor.is_some() && !job.clock && self.short(l, rate) > 0.0 && self.short(l, alone) == 0.0
+    }
+
+    /// Whether two jobs on one GPU cost less than one GPU for each, or do more than by taking turns, with promises kept.
     fn can_pay(&self, a: usize, b: usize, j: usize) -> bool {
         let (rate_a, rate_b, watts) = self.pair(a, b, j);
+        if self.breaks_promise(a, j, rate_a) || self.breaks_promise(b, j, rate_b) {
+            return false;
+        }
         let (x, y) = (&self.jobs[a], &self.jobs[b]);
         let half = self.draw(watts) / 2.0;
         let together = half * self.stretch(a, rate_a) + half * self.stretch(b, rate_b);
@@ -282,6 +292,9 @@ impl Scene {
     /// [`can_pay`](Self::can_pay) while jobs wait.
     fn pays_in_queue(&self, a: usize, b: usize, j: usize) -> bool {
         let (rate_a, rate_b, watts) = self.pair(a, b, j);
+        if self.breaks_promise(a, j, rate_a) || self.breaks_promise(b, j, rate_b) {
+            return false;
+        }
         let (x, y) = (&self.jobs[a], &self.jobs[b]);
         let half = (watts + IDLE) / 2.0;
         let together = half * self.stretch(a, rate_a) + half * self.stretch(b, rate_b);

@@ -53,6 +53,14 @@ fn measured() -> Measured {
     Measured { limits, alone, pairs, idle_watts: number(idle[0][6]), names }
 }
 
+/// Energy and time by those of one job at a time, how often a job had to make room, and the least part of its speed alone that a job ran at.
+struct Run {
+    energy: f64,
+    time: f64,
+    evicted: u32,
+    slowest: f64,
+}
+
 impl Measured {
     /// Speed and power of a pair under a limit: nobody measured that. Both are slowed, and the draw is cut, as the hungrier of the two is alone.
     fn pair(&self, a: usize, b: usize, mode: usize) -> (f64, f64, f64) {
@@ -68,7 +76,7 @@ impl Measured {
         (rate_a * slower, rate_b * slower, watts.min(limit).min(watts * (limited.1 / as_sold.1).max(slower)))
     }
 
-    fn problem(&self, left: &BTreeMap<usize, f64>, running: &[usize], modes: usize) -> Problem {
+    fn problem(&self, left: &BTreeMap<usize, f64>, running: &[usize], modes: usize, floor: f64) -> Problem {
         let jobs: Vec<usize> = left.keys().copied().collect();
         let user = |(u, &job): (usize, &usize)| User {
             class: ClassId(u as u32),
@@ -78,7 +86,7 @@ impl Measured {
             gang: 1,
             jobs: 1,
             job_weight: 1.0,
-            floor: None,
+            floor: (floor > 0.0).then(|| floor * self.alone[&(job, 0)].0),
             job: Some(JobId(job as u64)),
             arrived: Time::ZERO,
             attained_gpu_seconds: 0.0,
@@ -126,15 +134,16 @@ impl Measured {
         problem.with_pairs(pairs).expect("sound").with_power(power).expect("sound")
     }
 
-    /// Energy and time of all jobs under `gogh`, by those of one at a time, and how often a job had to make room.
-    fn run(&self, modes: usize) -> (f64, f64, u32) {
+    /// All jobs under `gogh`, each promised this part of its speed alone while it runs.
+    fn run(&self, modes: usize, floor: f64) -> Run {
         let policy = find_policy("gogh").expect("in the table");
         let work = |job: usize| (job, SECONDS * self.alone[&(job, 0)].0);
         let mut left: BTreeMap<usize, f64> = (0..self.names.len()).map(work).collect();
         let (mut joules, mut seconds, mut evicted, mut running) = (0.0, 0.0, 0, Vec::<usize>::new());
+        let mut slowest = f64::INFINITY;
         while !left.is_empty() {
             let jobs: Vec<usize> = left.keys().copied().collect();
-            let answer = (policy.make)().allocate(&self.problem(&left, &running, modes)).expect("an answer");
+            let answer = (policy.make)().allocate(&self.problem(&left, &running, modes, floor)).expect("an answer");
             let [grant] = answer.grants() else { panic!("one GPU, {:?}", answer.grants()) };
             let mode = grant.kind.index();
             let (chosen, rates, watts) = match grant.members {
@@ -155,6 +164,7 @@ impl Measured {
             let lasts = chosen.iter().zip(&rates).map(|(job, rate)| left[job] / rate).fold(ROUND_SECONDS, f64::min);
             (seconds, joules) = (seconds + lasts, joules + lasts * watts);
             for (job, rate) in chosen.iter().zip(&rates) {
+                slowest = slowest.min(rate / self.alone[&(*job, 0)].0);
                 *left.get_mut(job).expect("it is there") -= lasts * rate;
             }
             left.retain(|job, steps| *steps > 1e-6 * SECONDS * self.alone[&(*job, 0)].0);
@@ -162,7 +172,7 @@ impl Measured {
         }
         let n = self.names.len();
         let alone: f64 = (0..n).map(|job| SECONDS * self.alone[&(job, 0)].1).sum();
-        (joules / alone, seconds / (SECONDS * n as f64), evicted)
+        Run { energy: joules / alone, time: seconds / (SECONDS * n as f64), evicted, slowest }
     }
 
     /// Energy and time of the best perfect matching by energy. A pair runs until one of the two is done; the other goes on alone.
@@ -197,7 +207,7 @@ impl Measured {
 #[test]
 fn a_queue_is_paired_as_well_as_by_the_best_matching() {
     let measured = measured();
-    let (energy, time, evicted) = measured.run(1);
+    let Run { energy, time, evicted, .. } = measured.run(1, 0.0);
     let (least, its_time) = measured.best_matching();
     println!(
         "gogh {energy:.3} of the energy, {time:.3} of the time; best matching {least:.3}, {its_time:.3}; made room {evicted}"
@@ -206,9 +216,14 @@ fn a_queue_is_paired_as_well_as_by_the_best_matching() {
 }
 
 #[test]
-fn pairs_and_limits_together_save_a_quarter_and_no_time_is_lost() {
+fn pairs_and_limits_together_save_a_quarter_with_floors_kept_and_no_time_lost() {
     let measured = measured();
-    let (energy, time, _) = measured.run(1 + measured.limits.len());
-    println!("gogh with limits {energy:.3} of the energy, {time:.3} of the time");
-    assert!(energy <= 0.75 && time <= 1.0, "{energy} and {time}");
+    for floor in [0.0, 0.3, 0.4, 0.5, 0.6, 0.7] {
+        let Run { energy, time, slowest, .. } = measured.run(1 + measured.limits.len(), floor);
+        println!(
+            "gogh with limits, floors of {floor}: {energy:.3} of the energy, {time:.3} of the time, slowest {slowest:.2}"
+        );
+        assert!(slowest >= floor, "a job ran at {slowest} of its speed alone, and was promised {floor}");
+        assert!(energy <= 0.75 && time <= 1.0, "{energy} and {time} with floors of {floor}");
+    }
 }

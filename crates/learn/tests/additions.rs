@@ -345,3 +345,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pair_that_was_measured_is_known_under_other_power_limits() {
+    let v100 = library_kind("v100");
+    let limited = v100.limited_to(200.0).unwrap();
+    let (one, two) = ("resnet50-b16", "lm-b5");
+    let mut catalog = catalog(&MEASURED);
+    // Nobody would expect that the one is left a twentieth of its speed.
+    let alone = catalog.get(&Key { workload: two.into(), partner: None, kind: "v100".into(), gang: 1 }).unwrap().rate;
+    put(&mut catalog, two, Some(one), "v100", 0.05 * alone);
+    for name in QUICK {
+        let estimator = make(name, &[v100.clone(), limited.clone()], &[one, two], &catalog);
+        let row = estimator.estimate(&ask(0, 1, Some(1)));
+        let [Some(sold), Some(under)] = row.cells[..] else { continue };
+        let part = under.partner_rate / sold.partner_rate;
+        assert!((0.3..=1.0).contains(&part), "{name}: {part} of what is left without the limit");
+        assert!(under.rate <= sold.rate * 1.0001, "{name}");
+    }
+}

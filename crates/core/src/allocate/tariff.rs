@@ -97,7 +97,7 @@ impl<'p> Tariff<'p> {
     }
 
     /// Single-GPU jobs of users `u` and `v` on one GPU of kind `j`, where that can pay: it costs less than a GPU for each, or the two
-    /// together do more than by taking turns.
+    /// together do more than by taking turns; and where neither is slowed below a promise that would be kept alone.
     pub(super) fn together(&self, u: usize, v: usize, j: usize) -> Option<Offer<2>> {
         let (x, y) = (self.problem.users[u].workload, self.problem.users[v].workload);
         let key = (x.min(y), x.max(y), kind_id(j));
@@ -116,11 +116,22 @@ impl<'p> Tariff<'p> {
         if !gains && cost >= apart_u.cost() + apart_v.cost() {
             return None;
         }
+        let kept = [self.kept(u, first, standard_error), self.kept(v, second, standard_error)];
+        if self.breaks_promise(u, j, kept[0]) || self.breaks_promise(v, j, kept[1]) {
+            return None;
+        }
         // Who shares a GPU already saves the restart of the one who would have to come.
         let saved = if self.share_now(u, v, j) { self.saving(u, j).min(self.saving(v, j)) } else { 0.0 };
-        let kept = [self.kept(u, first, standard_error), self.kept(v, second, standard_error)];
         let less = ((cost - saved) / cost).max(LEAST_COST);
         Some(Offer { costs: costs.map(|cost| cost * less), kept })
+    }
+
+    /// Whether a job of user `u` that has only this part of its promise beside a partner would have all of it alone on that GPU. A job that ends when
+    /// its steps are done is better off waiting for its turn; a service has nothing while it waits.
+    fn breaks_promise(&self, u: usize, j: usize, kept: f64) -> bool {
+        let promised = self.problem.users[u].floor.is_some_and(|floor| floor > 0.0);
+        let alone = || self.alone(u, self.problem.sold_as(j)).is_some_and(|offer| offer.kept[0] >= 1.0);
+        promised && kept < 1.0 && !self.power.users[u].by_the_clock && alone()
     }
 
     /// Whether jobs of users `u` and `v` share a GPU that kind `j` takes.
