@@ -95,6 +95,7 @@ fn help_texts() {
     for system in ["slurm", "kubernetes"] {
         check(&format!("help-{system}-shadow.txt"), &stdout(&folder, &format!("{system} shadow --help"), ""));
     }
+    check("help-kubernetes-webhook.txt", &stdout(&folder, "kubernetes webhook --help", ""));
 }
 
 #[test]

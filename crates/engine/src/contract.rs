@@ -221,17 +221,26 @@ impl Trial<'_> {
         self.engine.survey(now, now).expect("the engine answers")
     }
 
-    /// A survey without any gang of a job that was forgotten. What is told to end on a real cluster is seen there until it has heard of it, so
-    /// this looks again for up to 60 units.
+    /// A survey with a gang of a job that was ordered to start: an order that is pending may take some time.
+    fn survey_with(&mut self, job: u64) -> EngineReport {
+        self.survey_until(&format!("a gang of job {job} was ordered, and is there"), |seen| gang(seen, job).is_some())
+    }
+
+    /// A survey without any gang of a job that was forgotten: what is told to end on a real cluster is seen there until it has heard of it.
     fn survey_without(&mut self, job: u64) -> EngineReport {
+        self.survey_until(&format!("job {job} was forgotten, and its gang is gone"), |seen| gang(seen, job).is_none())
+    }
+
+    /// Looks again for up to 60 units.
+    fn survey_until(&mut self, what: &str, is_so: impl Fn(&EngineReport) -> bool) -> EngineReport {
         for _ in 0..60 {
             let seen = self.survey();
-            if gang(&seen, job).is_none() {
+            if is_so(&seen) {
                 return seen;
             }
             self.wait(1.0);
         }
-        panic!("job {job} was forgotten, and its gang is still there")
+        panic!("60 units were not enough until {what}")
     }
 
     /// Asserts a span that was waited for, in units: to a millionth on a virtual clock, and at least as long on a real one.

@@ -33,11 +33,13 @@ mod suspended;
 pub mod tools;
 mod view;
 mod watch;
+mod webhook;
 
 pub use client::ApiError;
 pub use mark::GATE;
 pub use program::{ProgramOptions, SharedFolder};
 pub use watch::Watch;
+pub use webhook::{GivenBy, Webhook};
 
 use crate::intake::Intake;
 use crate::local::GpuMeter;
@@ -54,7 +56,7 @@ use lease::Tenure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use view::{Mirrors, View};
 
 /// Jobs that are over and still remembered, so that what is asked twice is answered twice.
@@ -94,6 +96,8 @@ pub struct Kubernetes {
     /// The mirrors' changes that the view shows.
     seen_changes: u64,
     looked: Option<Instant>,
+    /// When the view was made, and how long that took.
+    viewed: Option<(Instant, Duration)>,
     eviction_version: &'static str,
     /// Whether scheduling gates are kept; older servers drop them without a word.
     has_gates: bool,
@@ -134,6 +138,7 @@ impl Kubernetes {
             view: View::default(),
             seen_changes: 0,
             looked: None,
+            viewed: None,
             eviction_version,
             has_gates: version >= (1, 27),
             journal: "none".into(),
@@ -358,7 +363,7 @@ impl Engine for Kubernetes {
     }
 
     fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
-        self.look(now)?;
+        self.look_anew(now)?;
         live.iter().for_each(|job| self.admit(job));
         let named: BTreeSet<JobId> = live.iter().map(|job| job.spec.id).collect();
         let over: Vec<JobId> = self.jobs.keys().copied().filter(|job| !named.contains(job)).collect();
@@ -406,7 +411,7 @@ impl Engine for Kubernetes {
     }
 
     fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
-        self.look(now)?;
+        self.look_anew(now)?;
         self.follow_all(now)?;
         let now = self.count(now);
         let survey = Survey { at: asked_at, nodes: self.observed_nodes(), gangs: self.observed_gangs() };

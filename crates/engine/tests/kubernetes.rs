@@ -6,6 +6,8 @@ mod modes;
 mod shipped;
 #[path = "support/kubernetes.rs"]
 mod support;
+#[path = "kubernetes/webhook.rs"]
+mod webhook;
 
 use arles_core::engine::{Engine, LiveJob, Mandate, OrderReply};
 use arles_core::scheduler::{GangEvent, GangState};
@@ -190,9 +192,19 @@ fn now() -> Time {
 }
 
 /// Polls until something is so.
-fn until<T>(engine: &mut Kubernetes, what: &str, mut look: impl FnMut(&mut Kubernetes) -> Option<T>) -> T {
+fn until<T>(engine: &mut Kubernetes, what: &str, look: impl FnMut(&mut Kubernetes) -> Option<T>) -> T {
+    within(60, engine, what, look)
+}
+
+/// The same, for what others take their time with.
+fn within<T>(
+    seconds: u64,
+    engine: &mut Kubernetes,
+    what: &str,
+    mut look: impl FnMut(&mut Kubernetes) -> Option<T>,
+) -> T {
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(60) {
+    while began.elapsed() < Duration::from_secs(seconds) {
         if let Some(found) = look(engine) {
             return found;
         }

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod shadow;
+mod webhook;
 
 use crate::fault::{EXIT_CODES, Failed, Hinted, remark};
 use crate::output::{self, Column, OutputFlag, Table};
@@ -25,6 +26,7 @@ enum Action {
     Doctor(doctor::Doctor),
     Shadow(shadow::Shadow),
     Release(Release),
+    Webhook(webhook::Webhook),
 }
 
 impl Kubernetes {
@@ -33,6 +35,7 @@ impl Kubernetes {
             Action::Doctor(doctor) => doctor.run(out),
             Action::Shadow(shadow) => shadow.run(out),
             Action::Release(release) => release.run(out),
+            Action::Webhook(webhook) => webhook.run(out),
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn orders_on_a_node_that_joined_are_done(t: &mut Trial<'_>) {
     let order = start_there(t, 2, 2, first);
     assert!(matches!(t.apply(&order), OrderReply::Reported(_) | OrderReply::Pending));
     t.wait(5.0);
-    let seen = t.survey();
+    let seen = t.survey_with(2);
     assert_eq!(gang(&seen, 2).expect("it runs").gpus, [GpuId(first), GpuId(first + 1)]);
     while t.answer(2, 2) != GangEvent::Finished {}
     assert_eq!(t.stop(2, 2), GangEvent::Finished);

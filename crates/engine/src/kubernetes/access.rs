@@ -240,11 +240,11 @@ impl Exec {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, EngineError> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, EngineError> {
     std::fs::read(path).map_err(|error| EngineError(format!("{} cannot be read: {error}", path.display())))
 }
 
-fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, EngineError> {
+pub(super) fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, EngineError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     found.ok().filter(|found| !found.is_empty()).ok_or_else(|| EngineError(format!("{what} has no certificate in it")))
 }

@@ -163,7 +163,9 @@ impl Group {
         if placed.is_empty() {
             if let Some(condition) = self.job.as_ref().and_then(|job| job.condition("Failed")) {
                 let code = failed.and_then(|pod| pod.exit_code());
-                return Stage::Failed(format!("its Job failed: {} {}", condition.reason, condition.message), code);
+                let said = code.map_or_else(String::new, |code| format!(" with exit code {code}"));
+                let why = format!("its Job failed{said}: {} {}", condition.reason, condition.message);
+                return Stage::Failed(why, code);
             }
             if self.job.as_ref().is_some_and(|job| job.condition("Complete").is_some()) {
                 return Stage::Completed;

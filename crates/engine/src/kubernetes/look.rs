@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HURRY: Duration = Duration::from_millis(250);
 /// The same while nothing is.
 const USUAL: Duration = Duration::from_secs(2);
+/// After a look that took some time, this many times as long passes before the next one.
+const REST: u32 = 4;
 /// The exit code of a program that saved itself and made room.
 const PREEMPTED: i32 = 85;
 /// A job of which there is nothing for this long is gone: its controller would have made new pods.
@@ -33,18 +35,35 @@ impl Kubernetes {
     pub(super) fn is_due(&self) -> bool {
         let Some(looked) = self.looked else { return true };
         let pause = if self.jobs.values().any(Entry::is_changing) { HURRY } else { USUAL };
-        self.seen_changes != self.mirrors.changes() || looked.elapsed() >= pause
+        let has_changed = self.seen_changes != self.mirrors.changes();
+        (has_changed && self.may_view()) || looked.elapsed() >= pause
+    }
+
+    /// Looks at everything, or is content with the last look if that was a moment ago: on a large cluster with much going on every order would look anew.
+    pub(super) fn look(&mut self, now: Time) -> Result<(), EngineError> {
+        self.look_if(now, self.may_view())
     }
 
     /// Looks at everything.
-    pub(super) fn look(&mut self, now: Time) -> Result<(), EngineError> {
+    pub(super) fn look_anew(&mut self, now: Time) -> Result<(), EngineError> {
+        self.look_if(now, true)
+    }
+
+    /// Whether the last look is old enough for another one to be worth its time. Watches are late by a few milliseconds anyway.
+    fn may_view(&self) -> bool {
+        self.viewed.is_none_or(|(at, took)| at.elapsed() >= REST * took)
+    }
+
+    fn look_if(&mut self, now: Time, may_view: bool) -> Result<(), EngineError> {
         self.count(now);
         self.obey()?;
         self.mirrors.check(PATIENCE)?;
         let changes = self.mirrors.changes();
-        if self.seen_changes != changes || self.looked.is_none() {
+        if (may_view && self.seen_changes != changes) || self.viewed.is_none() {
+            let began = Instant::now();
             self.view = View::new(&self.mirrors, &self.options.scheduler_name, &self.options.programs.namespace);
             self.seen_changes = changes;
+            self.viewed = Some((Instant::now(), began.elapsed()));
         }
         self.looked = Some(Instant::now());
         Ok(())

@@ -49,6 +49,8 @@ pub(super) struct Meta {
     pub(super) annotations: Words,
     #[serde(deserialize_with = "or_default")]
     pub(super) owner_references: Vec<Owner>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) finalizers: Vec<String>,
     pub(super) deletion_timestamp: Option<String>,
     pub(super) creation_timestamp: Option<String>,
     /// Where a list goes on.

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// What a Job's controller has on each of its pods until it has counted how that one ended, since 1.26.
+const TRACKED: &str = "batch.kubernetes.io/job-tracking";
+
 /// A pod and the node that it gets.
 type Place = (Arc<Pod>, Arc<Node>);
 
@@ -78,7 +81,13 @@ impl Kubernetes {
         // What is left on the node counts from now on, and not from when the watch says so.
         let mut placed = Pod::clone(pod);
         placed.spec.node_name = Some(node.metadata.name.clone());
+        self.show_pod(&placed);
         self.mirrors.pods.amend(placed);
+    }
+
+    /// What was just done is in the view, however long ago that was made.
+    fn show_pod(&mut self, pod: &Pod) {
+        self.view.amend(Arc::new(pod.clone()), &self.options.scheduler_name, &self.options.programs.namespace);
     }
 
     pub(super) fn mark(&self, id: JobId) -> Mark {
@@ -225,6 +234,7 @@ impl Kubernetes {
                     let made: Pod = serde_json::from_value(made)
                         .map_err(|error| EngineError(format!("the API server's answer makes no sense: {error}")))?;
                     gang.placed.insert(made.metadata.uid.clone());
+                    self.show_pod(&made);
                     self.mirrors.pods.take(made);
                 }
                 Err(error) if error.is(409) => {}
@@ -253,8 +263,10 @@ impl Kubernetes {
         self.delete(&own)?;
         self.tell_users(&users, "Preempted", why)?;
         let calls = users.iter().map(|pod| self.eviction(pod)).collect();
+        let mut gone = Vec::new();
         for (pod, answer) in users.iter().zip(self.act(calls)?) {
             match answer {
+                Ok(_) => gone.push(Arc::clone(pod)),
                 Err(ApiError::Unreachable(why)) => return Err(EngineError(why)),
                 Err(ApiError::Refused { status: 429, message }) => {
                     if let Some(entry) = self.jobs.get_mut(&id) {
@@ -262,10 +274,19 @@ impl Kubernetes {
                     }
                 }
                 // It is gone, or another one has its name.
-                Ok(_) | Err(ApiError::Refused { .. }) => {}
+                Err(ApiError::Refused { .. }) => {}
             }
         }
-        Ok(())
+        self.excuse(&gone)
+    }
+
+    /// Keeps evictions from counting as failures of their Jobs. A Job's controller waits 10 s before it makes a new pod, and twice as long for each further
+    /// pod that it counts as failed, up to ten minutes: a gang of seven that makes room once would be back after that. It does not count pods
+    /// without its finalizer, and takes it off itself before it deletes pods of a Job that is suspended. Whoever is too late here waits.
+    fn excuse(&self, pods: &[Arc<Pod>]) -> Result<(), EngineError> {
+        let tracked = pods.iter().filter(|pod| pod.metadata.finalizers.iter().any(|name| name == TRACKED));
+        let body = |pod: &Pod| json!({"metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKED]}});
+        self.tolerate(tracked.map(|pod| Call::patch(pod.path(), body(pod))).collect())
     }
 
     fn eviction(&self, pod: &Pod) -> Call {

@@ -68,27 +68,13 @@ impl View {
             (meta.name.clone(), meta.labels.get(TENANT).unwrap_or(&meta.name).clone())
         };
         let mut view = Self {
-            pods: mirrors.pods.objects(),
             nodes: mirrors.nodes.objects().into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
             jobs: mirrors.jobs.objects().into_iter().map(|job| (job.metadata.uid.clone(), job)).collect(),
             tenants: mirrors.namespaces.objects().iter().map(tenant).collect(),
             ..Self::default()
         };
-        for pod in &view.pods {
-            if let Some(node) = pod.taken_node(scheduler_name) {
-                let used = view.used.entry(node.to_owned()).or_default();
-                *used = used.plus(Room::of_pod(pod));
-            }
-            let meta = &pod.metadata;
-            if let Some(job) = meta.labels.get(JOB).filter(|_| meta.namespace == own_namespace) {
-                let Ok(job) = job.parse() else { continue };
-                view.programs.entry(JobId(job)).or_default().push(Arc::clone(pod));
-            } else if pod.is_claimed(scheduler_name) {
-                let key = GroupKey::of(pod);
-                let job = view.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job).cloned();
-                let group = view.groups.entry(key.clone()).or_insert_with(|| Group { key, pods: Vec::new(), job });
-                group.pods.push(Arc::clone(pod));
-            }
+        for pod in mirrors.pods.objects() {
+            view.add(pod, scheduler_name, own_namespace);
         }
         for job in view.jobs.values().filter(|job| job.waits_as_a_whole()) {
             let key = GroupKey::of_job(job);
@@ -96,6 +82,44 @@ impl View {
             view.groups.entry(key.clone()).or_insert_with(group);
         }
         view
+    }
+
+    fn add(&mut self, pod: Arc<Pod>, scheduler_name: &str, own_namespace: &str) {
+        if let Some(node) = pod.taken_node(scheduler_name) {
+            let used = self.used.entry(node.to_owned()).or_default();
+            *used = used.plus(Room::of_pod(&pod));
+        }
+        let meta = &pod.metadata;
+        if let Some(job) = meta.labels.get(JOB).filter(|_| meta.namespace == own_namespace) {
+            if let Ok(job) = job.parse() {
+                self.programs.entry(JobId(job)).or_default().push(Arc::clone(&pod));
+            }
+        } else if pod.is_claimed(scheduler_name) {
+            let key = GroupKey::of(&pod);
+            let job = self.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job).cloned();
+            let group = self.groups.entry(key.clone()).or_insert_with(|| Group { key, pods: Vec::new(), job });
+            group.pods.push(Arc::clone(&pod));
+        }
+        self.pods.push(pod);
+    }
+
+    /// Shows a pod as this engine has just made it or placed it, before the next look.
+    pub(super) fn amend(&mut self, pod: Arc<Pod>, scheduler_name: &str, own_namespace: &str) {
+        let is_it = |known: &Arc<Pod>| known.metadata.uid == pod.metadata.uid;
+        if let Some(at) = self.pods.iter().position(is_it) {
+            let before = self.pods.swap_remove(at);
+            if let Some(used) = before.taken_node(scheduler_name).and_then(|node| self.used.get_mut(node)) {
+                *used = used.minus(Room::of_pod(&before));
+            }
+            if let Some(group) = self.groups.get_mut(&GroupKey::of(&before)) {
+                group.pods.retain(|known| !is_it(known));
+            }
+            let job = before.metadata.labels.get(JOB).and_then(|job| job.parse().ok()).map(JobId);
+            if let Some(pods) = job.and_then(|job| self.programs.get_mut(&job)) {
+                pods.retain(|known| !is_it(known));
+            }
+        }
+        self.add(pod, scheduler_name, own_namespace);
     }
 
     /// A group, with or without pods; nothing if neither is there.

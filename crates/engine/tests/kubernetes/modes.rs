@@ -4,7 +4,7 @@ use super::support::{RealKubernetes, kubernetes_or_skip};
 use super::{
     Bed, TRAINING, UNIT_SECONDS, arrivals, cluster, job, keep_contract, led, nodes, nodes_of_beds, now, pod_spec,
 };
-use super::{taken, told, until};
+use super::{taken, told, until, within};
 use arles_core::engine::{Engine, LiveJob, Mandate, OrderReply};
 use arles_core::scheduler::GangEvent;
 use arles_core::{Cluster, JobId, JobSpec, Program, Time, Work};
@@ -234,7 +234,8 @@ fn gated_pods_and_suspended_jobs_are_pinned_moved_and_given_back() {
         engine.apply(now(), &stop(id, 10 + id)).expect("it answers");
         assert!(matches!(told(&mut engine, id), GangEvent::Stopped(_)));
     }
-    until(&mut engine, "nothing has a place", |engine| {
+    // The Job's controller waits before it makes new pods: 10 s after the first time, and twice as long after each further one.
+    within(180, &mut engine, "nothing has a place", |engine| {
         engine.poll(now()).expect("it answers");
         (sorted() == ["gated", "gated"]).then_some(())
     });

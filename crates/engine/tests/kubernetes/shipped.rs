@@ -85,6 +85,8 @@ fn the_shipped_rights_are_enough_and_of_two_daemons_one_acts() {
     kubernetes.kubectl(&["label", "namespace", "arles", "standin=true"], "").expect("it is accepted");
     let said = kubernetes.kubectl(&["apply", "--dry-run=server", "-k", folder], "").expect("all of it is accepted");
     assert_eq!(said.lines().filter(|line| line.contains("(server dry run)")).count(), said.lines().count(), "{said}");
+    let webhook = format!("{folder}/webhook");
+    kubernetes.kubectl(&["apply", "--dry-run=server", "-k", &webhook], "").expect("it is accepted");
     if kubernetes.minor() >= 36 {
         let gates = format!("{folder}/gates");
         kubernetes.kubectl(&["apply", "--dry-run=server", "-k", &gates], "").expect("it is accepted");
@@ -168,4 +170,7 @@ fn the_chart_grants_what_the_manifests_grant() {
     let policy = read("kubernetes/gates/policy.yaml");
     let gates = read("helm/arles/templates/gates.yaml").replace("{{ $version }}", "admissionregistration.k8s.io/v1");
     assert!(gates.contains(&policy), "the policies differ");
+    let after = |text: &str| text.split_once("failurePolicy: Ignore\n").map(|(_, rules)| rules.to_owned());
+    let chart = read("helm/arles/templates/webhook.yaml").replace("{{- end }}\n", "");
+    assert_eq!(after(&chart), after(&read("kubernetes/webhook/webhook.yaml")), "the webhooks' rules differ");
 }
