@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 mod roster;
+mod shared_index;
+mod shared_slots;
 
 pub(crate) use roster::Roster;
+use shared_index::SharedIndex;
+use shared_slots::SharedSlots;
 
 /// The least that a job is taken to need of which nobody knows when it ends.
 const UNKNOWN_LENGTH_SECONDS: f64 = 3600.0;
@@ -204,14 +208,14 @@ impl Job {
 /// Slot of a live job.
 pub(crate) type Slot = u32;
 
-/// Live jobs by slot and by id.
+/// Live jobs by slot and by id. A copy shares the jobs until they change.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Jobs {
-    slots: Vec<Option<Job>>,
+    slots: SharedSlots<Job>,
     /// Reused from the end.
     free: Vec<Slot>,
     #[serde(skip)]
-    by_id: BTreeMap<JobId, Slot>,
+    by_id: SharedIndex,
 }
 
 impl Jobs {
@@ -221,46 +225,49 @@ impl Jobs {
             self.slots.push(None);
             self.slots.len() as Slot - 1
         });
-        self.slots[slot as usize] = Some(job);
+        self.slots.replace(slot as usize, Some(job));
         self.by_id.insert(id, slot);
         slot
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Job {
-        let job = self.slots[slot as usize].take().expect("a live slot");
-        self.by_id.remove(&job.spec.id);
+        let job = self.slots.replace(slot as usize, None).expect("a live slot");
+        self.by_id.remove(job.spec.id);
         self.free.push(slot);
         job
     }
 
     pub(crate) fn slot(&self, id: JobId) -> Option<Slot> {
-        self.by_id.get(&id).copied()
+        self.by_id.get(id)
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.by_id.keys().copied()
+        self.by_id.ids()
     }
 
     pub(crate) fn get(&self, slot: Slot) -> &Job {
-        self.slots[slot as usize].as_ref().expect("a live slot")
+        self.slots.get(slot as usize).expect("a live slot")
     }
 
     pub(crate) fn try_get(&self, slot: Slot) -> Option<&Job> {
-        self.slots.get(slot as usize)?.as_ref()
+        self.slots.get(slot as usize)
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Job {
-        self.slots[slot as usize].as_mut().expect("a live slot")
+        self.slots.get_mut(slot as usize).expect("a live slot")
     }
 
     /// In order of slot, which the history of inputs decides: the same in every run.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Job)> {
-        self.slots.iter().enumerate().filter_map(|(i, job)| Some((i as Slot, job.as_ref()?)))
+        self.slots.iter().enumerate().filter_map(|(i, job)| Some((i as Slot, job?)))
     }
 
-    /// As [`Jobs::iter`].
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut Job)> {
-        self.slots.iter_mut().enumerate().filter_map(|(i, job)| Some((i as Slot, job.as_mut()?)))
+    /// Jobs that are about to be changed; in order, as [`Jobs::iter`]. Those that are not stay shared with copies.
+    pub(crate) fn iter_mut_where(
+        &mut self,
+        changes: impl Fn(&Job) -> bool + Copy,
+    ) -> impl Iterator<Item = (Slot, &mut Job)> {
+        self.slots.iter_mut_where(changes).map(|(i, job)| (i as Slot, job))
     }
 
     /// Slots in use and free: one more than the largest slot.
@@ -287,7 +294,7 @@ impl Jobs {
         self.by_id = self.iter().map(|(slot, job)| (job.spec.id, slot)).collect();
         let mut free = self.free.clone();
         free.sort_unstable();
-        let unused = |(job, slot): (&Option<Job>, Slot)| job.is_none().then_some(slot);
+        let unused = |(job, slot): (Option<&Job>, Slot)| job.is_none().then_some(slot);
         if !self.slots.iter().zip(0..).filter_map(unused).eq(free) {
             return Err("the snapshot's free slots are not those without a job".into());
         }

@@ -500,7 +500,8 @@ impl Scheduler {
     /// long queue it is looking that takes the time.
     fn account(&mut self) -> Vec<Slot> {
         let mut overtime = Vec::new();
-        for (slot, job) in self.jobs.iter_mut() {
+        let counts = |job: &Job| matches!(job.phase, Phase::Running(_)) || job.is_overtime();
+        for (slot, job) in self.jobs.iter_mut_where(counts) {
             self.tenant_states[job.spec.tenant.index()].used(job.credit(self.now));
             if job.is_overtime() {
                 overtime.push(slot);

@@ -22,6 +22,7 @@ mod keys;
 mod lanes;
 mod pace;
 mod progress;
+pub(crate) mod reasons;
 pub(crate) mod seats;
 mod snapshotter;
 pub(crate) mod state_machine;
@@ -37,6 +38,7 @@ use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
 use arles_core::engine::{Engine, EngineReport, JobMeter, JobOutput, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
+use arles_core::scheduler::Reason;
 use arles_core::{Input, JobId, Time};
 use arles_learn::Catalog;
 use catalog::{CatalogKeeper, SharedCatalog};
@@ -55,6 +57,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use threads::Threads;
 
 pub(crate) use event_loop::{Change, NewJob, Reply};
@@ -183,6 +186,8 @@ pub(crate) enum Message {
     Reconnected,
     /// A serialised snapshot, cut into pieces.
     Maintenance(VecDeque<MaintenanceStep>),
+    /// Why everybody waits who does, and how long it took to say so.
+    Reasons(Vec<(JobId, Reason)>, Duration),
     /// The snapshot of an entry was read back from the file, or could not be.
     SnapshotReadBack(u64, bool),
     /// End.
@@ -453,8 +458,9 @@ impl Service {
         let estimator = workers::start_estimator(estimator, catalog, Arc::clone(&shared));
         *shared.estimator.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimator.clone());
         let snapshotter = snapshotter::start(store.side_writer()?, Arc::clone(&shared));
+        let reasons = reasons::start(Arc::clone(&shared));
         let event_loop = event_loop::EventLoop::new(Arc::clone(&shared), store, machine, seq, first_entries);
-        let event_loop = event_loop.start(messages, event_loop::Workers { engine, solver, estimator, snapshotter });
+        let event_loop = event_loop.start(messages, event_loop::Workers { engine, solver, estimator, snapshotter, reasons });
         Ok(Self { shared, event_loop, replayed })
     }
 

@@ -13,7 +13,7 @@ impl Scheduler {
                 false => Time(time.0.saturating_sub(was.0 - now.0)),
             };
         };
-        for (_, job) in self.jobs.iter_mut() {
+        for (_, job) in self.jobs.iter_mut_where(|_| true) {
             moved(&mut job.spec.arrived);
             moved(&mut job.credited);
             job.first_started.iter_mut().for_each(moved);

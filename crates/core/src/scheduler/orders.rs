@@ -18,17 +18,16 @@ impl Scheduler {
             .into_iter()
             .partition(|seat| self.jobs.get(seat.job).phase.held().is_some_and(|gang| gang.gpus == seat.gpus));
         retuned.iter().for_each(|seat| stays[seat.job as usize] = true);
-        let mut leaving = Vec::new();
-        for (slot, job) in self.jobs.iter_mut() {
-            if let Some(target) = job.target.take() {
-                target.gpus.iter().for_each(|gpu| self.awaiting[gpu.index()].clear());
-            }
-            // A gang on a silent node is out of reach: neither stop nor move it until the node speaks or is lost.
-            let reachable = |gang: &Gang| gang.gpus.iter().all(|g| usable[g.index()]);
-            if !stays[slot as usize] && job.phase.held().is_some_and(reachable) {
-                leaving.push(slot);
+        for (_, job) in self.jobs.iter_mut_where(|job| job.target.is_some()) {
+            for gpu in job.target.take().into_iter().flat_map(|target| target.gpus) {
+                self.awaiting[gpu.index()].clear();
             }
         }
+        // A gang on a silent node is out of reach: neither stop nor move it until the node speaks or is lost.
+        let reachable = |gang: &Gang| gang.gpus.iter().all(|g| usable[g.index()]);
+        let leaves = |slot: Slot, job: &Job| !stays[slot as usize] && job.phase.held().is_some_and(reachable);
+        let jobs = self.jobs.iter();
+        let leaving: Vec<Slot> = jobs.filter(|&(slot, job)| leaves(slot, job)).map(|(slot, _)| slot).collect();
         for slot in leaving {
             self.stop(slot, AfterStop::Wait, out);
         }

@@ -159,7 +159,7 @@ impl Scheduler {
         out.push(Output::Note(Event::QuotaSet { name: name.to_owned(), quota }));
         self.changed = true;
         if !quota.binds_scheduling() {
-            for (_, job) in self.jobs.iter_mut().filter(|(_, job)| job.spec.tenant.index() == tenant) {
+            for (_, job) in self.jobs.iter_mut_where(|job| job.waits_for_quota && job.spec.tenant.index() == tenant) {
                 job.waits_for_quota = false;
             }
         }
@@ -263,9 +263,10 @@ impl Scheduler {
     }
 
     fn set_waits_for_quota(&mut self, slot: Slot, waits: bool, out: &mut Vec<Output>) {
-        let job = self.jobs.get_mut(slot);
-        self.changed |= job.waits_for_quota != waits;
-        job.waits_for_quota = waits;
+        if self.jobs.get(slot).waits_for_quota != waits {
+            self.changed = true;
+            self.jobs.get_mut(slot).waits_for_quota = waits;
+        }
         if waits {
             self.drop_target(slot);
             // Does nothing for one that holds nothing.

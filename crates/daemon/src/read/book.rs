@@ -29,7 +29,7 @@ use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
 use arles_core::scheduler::{Event, NodeStatus, Order, Reason, TenantUse};
 use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Prices, Round, Spread, Tenant, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map};
 use std::sync::Arc;
 
 pub(crate) use accounts::{OldCell, OwnCell, Sighting, Totals};
@@ -73,6 +73,16 @@ pub(crate) fn edit<'a>(jobs: &'a mut Jobs, job: &JobId) -> Option<&'a mut Record
 
 /// How many of each tenant wait for which reason.
 pub(crate) type Reasons = BTreeMap<(u32, &'static str), u64>;
+
+/// One less of a tenant waits for this reason. What nobody waits for is not in the list.
+fn uncount(reasons: &mut Reasons, tenant: u32, code: &'static str) {
+    if let btree_map::Entry::Occupied(mut count) = reasons.entry((tenant, code)) {
+        *count.get_mut() = count.get().saturating_sub(1);
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
 
 /// Key of a measured cell.
 pub(crate) type CellKey = (RateQuery, KindId, Spread);
@@ -460,16 +470,29 @@ impl Book {
         self.nodes = nodes.to_vec();
     }
 
-    /// Why some of those who wait do, as of this round; counted in.
-    pub(crate) fn set_reasons(&mut self, reasons: &[(JobId, Reason)], counts: &mut Reasons) {
+    /// Why some of those who wait do, as of some moment ago.
+    pub(crate) fn set_reasons(&mut self, reasons: &[(JobId, Reason)]) {
         for (job, reason) in reasons {
             if let Some(record) = edit(&mut self.jobs, job)
                 && record.state == JobState::Waiting
             {
-                *counts.entry((record.spec.tenant.0, reason.code())).or_default() += 1;
+                let (tenant, before) = (record.spec.tenant.0, record.reason_code());
                 record.reason = Some(reason.clone());
+                if before != reason.code() {
+                    uncount(&mut self.reasons, tenant, before);
+                    *self.reasons.entry((tenant, reason.code())).or_default() += 1;
+                }
             }
         }
+    }
+
+    /// Counts the reasons of all who wait, as far as they are known.
+    pub(crate) fn count_reasons(&mut self) {
+        let mut counts = Reasons::new();
+        for record in self.waiting.iter().filter_map(|job| self.jobs.get(job)) {
+            *counts.entry((record.spec.tenant.0, record.reason_code())).or_default() += 1;
+        }
+        self.reasons = counts;
     }
 
     /// Jobs that ended and whose last meter is not read.
@@ -552,9 +575,7 @@ impl Book {
         }
         if was == JobState::Waiting {
             self.waiting.remove(&job);
-            if let Some(count) = self.reasons.get_mut(&(tenant as u32, reason)) {
-                *count = count.saturating_sub(1);
-            }
+            uncount(&mut self.reasons, tenant as u32, reason);
         }
         if state == JobState::Waiting {
             self.waiting.insert(job);

@@ -24,7 +24,7 @@ use crate::access::Caller;
 use crate::read::book::Book;
 use crate::service::Shared;
 use crate::service::catalog::CATALOG_FILE;
-use crate::service::clock;
+use crate::service::{clock, reasons};
 use crate::service::state_machine::{Recovered, StateMachine};
 use crate::store::entry::{JournalHeader, fingerprint};
 use crate::store::{Store, StoreError};
@@ -77,14 +77,7 @@ impl Archive {
 
     fn of(store: Store, header: Arc<JournalHeader>, recovered: Recovered) -> Self {
         let mut book = recovered.book;
-        let waits = |(job, verdict)| match verdict {
-            arles_core::scheduler::Verdict::Waits(reason) => Some((job, reason)),
-            _ => None,
-        };
-        let reasons: Vec<_> = recovered.machine.scheduler.explain_all().filter_map(waits).collect();
-        let mut counts = crate::read::book::Reasons::new();
-        book.set_reasons(&reasons, &mut counts);
-        book.reasons = counts;
+        book.set_reasons(&reasons::of_all(&recovered.machine.scheduler));
         let catalog = Disk::read(&store.path().with_file_name(CATALOG_FILE)).unwrap_or_default();
         Self { state: fingerprint(&recovered.machine), book, header, store, catalog }
     }

@@ -18,8 +18,9 @@ pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     answer.await.ok()
 }
 
-/// Where it is not allowed the work is done all the same.
-fn step_back() {
+/// From now on this thread runs where nobody else wants to. Where it is not allowed the work is done all the same. A thread that steps back must hold no
+/// lock that others wait for.
+pub(super) fn step_back() {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let _ = unix::set_thread_priority_and_policy(unix::thread_native_id(), ThreadPriority::Min, idle);
 }

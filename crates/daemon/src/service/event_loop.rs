@@ -3,8 +3,8 @@
 //!   handle messages → step the scheduler → **sync the journal** → publish → act, and acknowledge
 //!
 //! A slow entry (an allocation, a survey of the whole cluster) is a batch of its own, so that nobody's request waits for two of them;
-//! maintenance (pieces of a snapshot, entries that are no longer needed) rides along with commits, a little with each; and the reasons
-//! that readers are shown are refreshed less often the longer that takes.
+//! maintenance (pieces of a snapshot, entries that are no longer needed) rides along with commits, a little with each; and whatever needs the whole
+//! state (snapshots, dry runs, the reasons that readers are shown) is done elsewhere with a copy, which shares all jobs with the original until they change.
 //!
 //! A batch is whatever has gathered while the last one was synced, so one sync serves many requests when there are many and one
 //! when there is one. Where other daemons stand by, the sync is followed by a look whether this one still leads ([`crate::lease`]). If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
@@ -14,7 +14,6 @@ use super::progress::PROGRESS_EVERY;
 use super::threads::{self, Thread};
 use super::{LoopRequest, Message, ServiceState, Shared, deed, engine_worker, snapshotter, workers};
 use crate::Refusal;
-use crate::read::book::Reasons;
 use crate::service::state_machine::{Effects, StateMachine};
 use crate::store::entry::{self, Actor, Entry};
 use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, PRUNED_AT_ONCE, Store, StoreError, pieces};
@@ -22,7 +21,7 @@ use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, Meters, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
-use arles_core::scheduler::{Event, Order, Scheduler, Verdict};
+use arles_core::scheduler::{Event, Order, Reason, Scheduler};
 use arles_core::{Cluster, Input, JobId, Month, Output, TenantId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,13 +31,13 @@ use std::time::{Duration, Instant};
 
 pub(crate) use super::admit::{Change, NewJob};
 
-/// Jobs whose reasons are set while readers wait.
-const REASONS_AT_ONCE: usize = 2048;
+/// Jobs whose reasons are set while readers and requests wait.
+const REASONS_AT_ONCE: usize = 512;
 /// Most messages in one batch.
 const BATCH: usize = 1024;
-/// Computing why jobs wait may take a hundredth of the loop's time, and copying the state for a snapshot or a dry run a four-hundredth each: a hundredth of
-/// all requests may meet the one or the other.
-const REASONS_TIME_RATIO: u32 = 100;
+/// Computing why jobs wait may take a twentieth of a processor's time, and copying the state for a snapshot or a dry run a four-hundredth each of the
+/// loop's: a hundredth of all requests may meet the one or the other.
+const REASONS_TIME_RATIO: u32 = 20;
 const SNAPSHOT_TIME_RATIO: u32 = 400;
 const COPY_TIME_RATIO: u32 = 400;
 /// A copy that took less is made anew for every dry run.
@@ -74,6 +73,7 @@ pub(crate) struct Workers {
     pub(crate) solver: Sender<workers::SolveRequest>,
     pub(crate) estimator: Sender<workers::EstimatorTask>,
     pub(crate) snapshotter: Sender<snapshotter::SnapshotTask>,
+    pub(crate) reasons: Sender<Box<Scheduler>>,
 }
 
 /// What has been stepped and is not yet safe.
@@ -102,9 +102,11 @@ pub(crate) struct EventLoop {
     /// Since the last snapshot.
     cost: Duration,
     entries: u64,
-    /// Not before then: the next snapshot, and the next refresh of reasons.
+    /// Not before then: the next snapshot, and the next refresh of reasons; `None` while one is under way.
     next_snapshot: Instant,
-    next_reasons: Instant,
+    next_reasons: Option<Instant>,
+    /// Reasons that readers are not shown yet.
+    new_reasons: Vec<(JobId, Reason)>,
     /// When progress reports are journalled next, by the wall's clock.
     next_progress: Instant,
     maintenance: VecDeque<MaintenanceStep>,
@@ -132,7 +134,8 @@ impl EventLoop {
             cost: Duration::ZERO,
             entries: 0,
             next_snapshot: Instant::now(),
-            next_reasons: Instant::now(),
+            next_reasons: Some(Instant::now()),
+            new_reasons: Vec::new(),
             next_progress: Instant::now(),
             maintenance: VecDeque::new(),
             unread_snapshot: None,
@@ -180,7 +183,7 @@ impl EventLoop {
             if !self.maintenance.is_empty() && self.unread_snapshot.is_none() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
-            if !self.slow_entries.is_empty() || more_requests {
+            if !self.slow_entries.is_empty() || !self.new_reasons.is_empty() || more_requests {
                 pause = Duration::ZERO;
             }
             let first = match inbox.recv_timeout(pause) {
@@ -208,6 +211,7 @@ impl EventLoop {
                 return self.close(workers);
             }
             self.commit_slow_entry(now, workers)?;
+            self.show_reasons();
             if self.until_progress().is_zero() || self.shared.progress.is_full() {
                 self.next_progress = Instant::now() + PROGRESS_EVERY;
                 self.commit_progress(now, workers)?;
@@ -319,6 +323,10 @@ impl EventLoop {
             Message::ProgressGathered | Message::Requests => {}
             Message::Stop => batch.stop = true,
             Message::Maintenance(steps) => self.maintenance = steps,
+            Message::Reasons(reasons, took) => {
+                self.new_reasons = reasons;
+                self.next_reasons = Some(Instant::now() + took * REASONS_TIME_RATIO);
+            }
             Message::SnapshotReadBack(seq, readable) if self.unread_snapshot == Some(seq) => {
                 self.unread_snapshot = None;
                 if !readable {
@@ -386,7 +394,7 @@ impl EventLoop {
         self.step(now, Entry::Input(Input::Tick), None, &mut batch);
         self.prune_if_due(now);
         self.commit(batch, workers)?;
-        self.refresh_reasons();
+        self.refresh_reasons(workers);
         let round = Time::from_seconds(settings.round_seconds).0.max(1);
         // Rounds that were missed are not made up for.
         self.next_tick = Time((self.next_tick.0 + round).max(now.0 + 1));
@@ -565,23 +573,21 @@ impl EventLoop {
         }
     }
 
-    /// Computes anew why jobs wait, unless that was just done.
-    fn refresh_reasons(&mut self) {
-        let began = Instant::now();
-        if began < self.next_reasons {
-            return;
+    /// Has it computed anew why jobs wait, unless that was just done.
+    fn refresh_reasons(&mut self, workers: &Workers) {
+        if self.next_reasons.is_some_and(|next| Instant::now() >= next) && self.new_reasons.is_empty() {
+            let sent = workers.reasons.send(Box::new(self.machine.scheduler.clone()));
+            self.next_reasons = sent.is_err().then(Instant::now);
         }
-        let waits = |(job, verdict)| match verdict {
-            Verdict::Waits(reason) => Some((job, reason)),
-            _ => None,
-        };
-        let reasons: Vec<_> = self.machine.scheduler.explain_all().filter_map(waits).collect();
-        let mut counts = Reasons::new();
-        for some in reasons.chunks(REASONS_AT_ONCE) {
-            self.shared.book_mut().set_reasons(some, &mut counts);
+    }
+
+    /// Shows readers some more of the newest reasons.
+    fn show_reasons(&mut self) {
+        let rest = self.new_reasons.len().saturating_sub(REASONS_AT_ONCE);
+        let some = self.new_reasons.split_off(rest);
+        if !some.is_empty() {
+            self.shared.book_mut().set_reasons(&some);
         }
-        self.shared.book_mut().reasons = counts;
-        self.next_reasons = Instant::now() + began.elapsed() * REASONS_TIME_RATIO;
     }
 
     fn snapshot_if_due(&mut self, workers: &Workers) {
@@ -590,7 +596,7 @@ impl EventLoop {
         if !due || !self.maintenance.is_empty() || began < self.next_snapshot {
             return;
         }
-        let (machine, book, seq) = (self.machine.clone(), self.shared.book_mut().copy(), self.seq);
+        let (machine, book, seq) = (self.machine.copy(), self.shared.book_mut().copy(), self.seq);
         let request = Box::new(snapshotter::SnapshotRequest { machine, book, seq });
         if workers.snapshotter.send(snapshotter::SnapshotTask::Serialise(request)).is_ok() {
             (self.cost, self.entries) = (Duration::ZERO, 0);

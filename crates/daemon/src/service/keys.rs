@@ -8,6 +8,7 @@ use crate::store::entry::Key;
 use arles_core::{JobId, TenantId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// How long a key is kept, by the scheduler's clock.
 const KEPT_SECONDS: f64 = 86_400.0;
@@ -32,9 +33,9 @@ pub(crate) struct Keys {
     /// What older snapshots have: one list for everybody, without times. Taken over by [`Keys::index`].
     #[serde(default, skip_serializing)]
     order: VecDeque<(Key, JobId)>,
-    /// By tenant, oldest first.
+    /// By tenant, oldest first; shared with copies.
     #[serde(default)]
-    kept: BTreeMap<TenantId, VecDeque<UsedKey>>,
+    kept: BTreeMap<TenantId, VecDeque<Arc<UsedKey>>>,
     #[serde(skip)]
     known: BTreeMap<(String, String), (u64, JobId)>,
 }
@@ -64,14 +65,14 @@ impl Keys {
             self.drop_oldest(tenant);
         }
         self.known.insert(index_of(key), (key.request, job));
-        self.kept.entry(tenant).or_default().push_back(UsedKey { key: key.clone(), job, at });
+        self.kept.entry(tenant).or_default().push_back(Arc::new(UsedKey { key: key.clone(), job, at }));
     }
 
     /// Forgets keys that are a day old.
     pub(crate) fn expire(&mut self, now: Time) {
         let tenants: Vec<TenantId> = self.kept.keys().copied().collect();
         for tenant in tenants {
-            let old = |kept: &VecDeque<UsedKey>| kept.front().is_some_and(|key| key.at.after(KEPT_SECONDS) <= now);
+            let old = |kept: &VecDeque<Arc<UsedKey>>| kept.front().is_some_and(|key| key.at.after(KEPT_SECONDS) <= now);
             while self.kept.get(&tenant).is_some_and(old) {
                 self.drop_oldest(tenant);
             }
@@ -89,14 +90,19 @@ impl Keys {
         }
     }
 
+    /// A copy for a snapshot, which nobody looks anything up in: the index of a hundred thousand keys takes long to copy.
+    pub(crate) fn unindexed(&self) -> Self {
+        Self { order: VecDeque::new(), kept: self.kept.clone(), known: BTreeMap::new() }
+    }
+
     /// Makes what was read from a snapshot ready for use.
     pub(crate) fn index(&mut self, now: Time) {
         let old = std::mem::take(&mut self.order);
         if !old.is_empty() {
-            let used = old.into_iter().map(|(key, job)| UsedKey { key, job, at: now });
+            let used = old.into_iter().map(|(key, job)| Arc::new(UsedKey { key, job, at: now }));
             self.kept.entry(ANYBODY).or_default().extend(used);
         }
-        let entry = |used: &UsedKey| (index_of(&used.key), (used.key.request, used.job));
+        let entry = |used: &Arc<UsedKey>| (index_of(&used.key), (used.key.request, used.job));
         self.known = self.kept.values().flatten().map(entry).collect();
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Effects {
 }
 
 /// All but the book, which readers share.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct StateMachine {
     pub(crate) scheduler: Scheduler,
     pub(crate) keys: Keys,
@@ -82,6 +82,7 @@ impl Saved {
         machine.workloads = Arc::clone(&book.workloads);
         book.nodes = machine.scheduler.node_statuses().collect();
         book.tenant_uses = machine.tenant_uses();
+        book.count_reasons();
         (seq, machine, book)
     }
 }
@@ -272,6 +273,17 @@ impl StateMachine {
         let nodes = nodes_may_change.then(|| self.scheduler.node_statuses().collect());
         let tenant_uses = uses_may_change.then(|| self.tenant_uses());
         Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, nodes, tenant_uses }
+    }
+
+    /// A copy for a snapshot: with what a snapshot holds.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            scheduler: self.scheduler.clone(),
+            keys: self.keys.unindexed(),
+            next_job: self.next_job,
+            workloads: Arc::clone(&self.workloads),
+            open_problem: None,
+        }
     }
 
     /// Quotas and use of all tenants, by id.

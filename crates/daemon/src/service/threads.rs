@@ -18,10 +18,12 @@ pub(crate) enum Thread {
     Solver,
     Estimator,
     Snapshotter,
+    Reasons,
 }
 
 impl Thread {
-    pub(crate) const ALL: [Self; 5] = [Self::EventLoop, Self::Engine, Self::Solver, Self::Estimator, Self::Snapshotter];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::EventLoop, Self::Engine, Self::Solver, Self::Estimator, Self::Snapshotter, Self::Reasons];
 
     /// As the operating system, the metrics and the log know it.
     pub(crate) fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl Thread {
             Self::Solver => "solver",
             Self::Estimator => "estimator",
             Self::Snapshotter => "snapshotter",
+            Self::Reasons => "reasons",
         }
     }
 }
