@@ -105,6 +105,8 @@ pub(crate) struct EventLoop {
     /// Not before then: the next snapshot, and the next refresh of reasons; `None` while one is under way.
     next_snapshot: Instant,
     next_reasons: Option<Instant>,
+    /// Whether a round has begun since then.
+    reasons_are_due: bool,
     /// Reasons that readers are not shown yet.
     new_reasons: Vec<(JobId, Reason)>,
     /// When progress reports are journalled next, by the wall's clock.
@@ -135,6 +137,7 @@ impl EventLoop {
             entries: 0,
             next_snapshot: Instant::now(),
             next_reasons: Some(Instant::now()),
+            reasons_are_due: false,
             new_reasons: Vec::new(),
             next_progress: Instant::now(),
             maintenance: VecDeque::new(),
@@ -218,6 +221,9 @@ impl EventLoop {
             }
             if now >= self.next_tick {
                 self.tick(now, workers)?;
+            }
+            if !self.machine.awaits_answer() {
+                self.refresh_reasons(workers);
             }
             self.snapshot_if_due(workers);
         }
@@ -394,7 +400,9 @@ impl EventLoop {
         self.step(now, Entry::Input(Input::Tick), None, &mut batch);
         self.prune_if_due(now);
         self.commit(batch, workers)?;
+        // Those of the last round, if its question was never answered.
         self.refresh_reasons(workers);
+        self.reasons_are_due = true;
         let round = Time::from_seconds(settings.round_seconds).0.max(1);
         // Rounds that were missed are not made up for.
         self.next_tick = Time((self.next_tick.0 + round).max(now.0 + 1));
@@ -573,9 +581,12 @@ impl EventLoop {
         }
     }
 
-    /// Has it computed anew why jobs wait, unless that was just done.
+    /// Has it computed anew why jobs wait, once a round and unless that was just done. After the round's answer, so that what is shown is what came
+    /// of it, and the answer need not part jobs from the copy.
     fn refresh_reasons(&mut self, workers: &Workers) {
-        if self.next_reasons.is_some_and(|next| Instant::now() >= next) && self.new_reasons.is_empty() {
+        let ready = self.next_reasons.is_some_and(|next| Instant::now() >= next) && self.new_reasons.is_empty();
+        if self.reasons_are_due && ready {
+            self.reasons_are_due = false;
             let sent = workers.reasons.send(Box::new(self.machine.scheduler.clone()));
             self.next_reasons = sent.is_err().then(Instant::now);
         }

@@ -208,6 +208,11 @@ impl StateMachine {
         Ok(Recovered { machine, book, seq, replayed, differing })
     }
 
+    /// Whether the solver has a problem of this round to answer.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.open_problem.is_some()
+    }
+
     fn problem_in_flight(&self) -> Option<Arc<Problem>> {
         self.scheduler.again().into_iter().find_map(|output| match output {
             Output::Solve(problem) => Some(problem),
