@@ -262,7 +262,7 @@ impl Scheduler {
                 self.settle_mode(slot);
             }
             GangEvent::Stopped(steps) => self.gone(slot, *steps, "stopped without an order", out),
-            GangEvent::Finished => self.complete(slot, out),
+            GangEvent::Finished => self.complete(slot, report.fence, out),
             GangEvent::Failed(steps, why) => self.broke(slot, *steps, &exit_words(report.exit_code, why), out),
         }
     }
@@ -311,9 +311,9 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn complete(&mut self, slot: Slot, out: &mut Vec<Output>) {
-        let job = self.jobs.get(slot);
-        let (id, fence) = (job.spec.id, job.phase.occupied().expect("only a gang can finish").fence);
+    /// A job's gang of this fence, the one that it holds or its last one, has done all there was to do.
+    pub(super) fn complete(&mut self, slot: Slot, fence: Fence, out: &mut Vec<Output>) {
+        let id = self.jobs.get(slot).spec.id;
         self.drop_target(slot);
         self.vacate(slot, out);
         self.bury(slot);

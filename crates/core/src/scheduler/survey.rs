@@ -73,6 +73,13 @@ impl Scheduler {
             .slot(gang.job)
             .filter(|&slot| self.jobs.get(slot).phase.occupied().is_some_and(|held| held.fence == gang.fence));
         let Some(slot) = known else {
+            // Given up when its node had been silent for too long, and done by then: nothing is left to be done again.
+            let waits = |slot: &Slot| self.jobs.get(*slot).phase == Phase::Waiting;
+            if gang.state == GangState::Finished
+                && let Some(slot) = self.jobs.slot(gang.job).filter(waits)
+            {
+                return self.complete(slot, gang.fence, out);
+            }
             // Not ours any more, or never was: ask for it to go, and keep off its GPUs until it has.
             out.push(Output::Order(Order::Stop { job: gang.job, fence: gang.fence }));
             if gang.state == GangState::Running {
@@ -90,7 +97,7 @@ impl Scheduler {
                     job.failures = 0;
                 }
             }
-            GangState::Finished => self.complete(slot, out),
+            GangState::Finished => self.complete(slot, gang.fence, out),
             GangState::Failed(why) => self.broke(slot, gang.steps_done, why, out),
         }
     }

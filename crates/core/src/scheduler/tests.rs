@@ -226,6 +226,22 @@ fn a_gang_that_is_being_stopped_is_not_gone_because_a_survey_misses_it() {
     assert!(out.contains(&Output::Note(Event::Completed { job: JobId(1) })), "{out:?}");
 }
 
+/// A daemon that was killed again and again before it could look at the cluster gave up a gang that had done its work meanwhile, and ran the job a
+/// second time.
+#[test]
+fn a_gang_that_was_given_up_and_had_finished_is_not_run_again() {
+    let mut bench = Bench::new(&[1]);
+    let start = bench.running(1, 1);
+    for _ in 0..100 {
+        bench.wait(ROUND);
+        bench.tell(Input::Tick);
+    }
+    assert!(bench.waits(1), "its node was silent for longer than its lease");
+    let out = bench.survey(&[0], vec![ObservedGang { state: GangState::Finished, ..seen(&start) }]);
+    assert!(out.contains(&Output::Note(Event::Completed { job: JobId(1) })), "{out:?}");
+    assert!(bench.scheduler.live_jobs() == 0 && starts(bench.tell(Input::Tick)).is_empty());
+}
+
 #[test]
 fn a_late_survey_says_nothing_about_newer_gangs() {
     let mut bench = Bench::new(&[1]);
