@@ -260,6 +260,7 @@ fn kubernetes(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
     let path = std::path::absolute(&serve.state)?.join("job-files");
     let options = KubernetesOptions {
         kubeconfig: serve.kubeconfig.clone(),
+        mode: serve.kubernetes_mode,
         scheduler_name: serve.kubernetes_scheduler.clone(),
         namespaces: serve.kubernetes_namespaces.clone(),
         gang_timeout_seconds: serve.kubernetes_gang_seconds,

@@ -82,6 +82,15 @@ impl Wishes {
     }
 }
 
+/// What the other system owes and allows one of its users.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Entitlement {
+    /// Its weight among the others.
+    pub weight: f64,
+    /// GPUs that it may have at once; none for as many as there are.
+    pub gpus: Option<u32>,
+}
+
 /// What was seen at the last look.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Seen {
@@ -97,6 +106,8 @@ pub struct Seen {
     pub put_off: BTreeMap<JobId, String>,
     /// Nodes that the other system starts nothing on, and why: `SYSTEM says: ...`.
     pub drained: BTreeMap<String, String>,
+    /// What tenants are owed there, where the other system says so.
+    pub entitlements: BTreeMap<String, Entitlement>,
 }
 
 /// Shared between an engine and whoever takes requests. Cheap to clone.

@@ -16,11 +16,13 @@
 //! Must never: change a pod that is neither marked nor made by arles, place a gang while its last one has a place, or call a gang gone whose pods could still start.
 
 mod access;
+mod advice;
 mod client;
 mod entry;
 mod fit;
 mod gang;
 mod group;
+mod kueue;
 mod lease;
 mod look;
 mod mark;
@@ -35,6 +37,7 @@ mod view;
 mod watch;
 mod webhook;
 
+pub use advice::Mode;
 pub use client::ApiError;
 pub use mark::GATE;
 pub use program::{ProgramOptions, SharedFolder};
@@ -71,6 +74,8 @@ pub type KindOf = Box<dyn Fn(&str) -> Option<Kind> + Send>;
 pub struct KubernetesOptions {
     /// A kubeconfig; without, that of the environment or the service account of this pod.
     pub kubeconfig: Option<PathBuf>,
+    /// Whether pods are placed, or Kueue is advised.
+    pub mode: Mode,
     /// Pods that name this scheduler are bound by arles.
     pub scheduler_name: String,
     /// Namespaces whose pods are taken; empty for all.
@@ -127,13 +132,16 @@ impl Kubernetes {
     pub fn new(cluster: Cluster, options: KubernetesOptions, meter: Box<dyn GpuMeter>) -> Result<Self, EngineError> {
         let client = Client::new(Access::find(options.kubeconfig.as_deref())?)?;
         let version = tools::version(&client)?;
+        if options.mode == Mode::Advise {
+            advice::check_kueue(&client)?;
+        }
         // Since 1.22; the older one was removed in 1.25.
         let eviction_version = if version >= (1, 22) { "policy/v1" } else { "policy/v1beta1" };
         let has_lease = options.lease_seconds > 0.0;
         let tenure = has_lease.then(|| Tenure::new(&options.programs.namespace, options.lease_seconds));
         Ok(Self {
             tenure,
-            mirrors: Mirrors::follow(&client),
+            mirrors: Mirrors::follow(&client, options.mode == Mode::Advise),
             client,
             view: View::default(),
             seen_changes: 0,
@@ -187,6 +195,10 @@ impl Kubernetes {
     /// Why a gang cannot be started, whatever Kubernetes says.
     fn why_not(&self, start: &Start) -> Option<String> {
         let (job, live) = (start.job.0, &self.jobs[&start.job].live);
+        if self.options.mode == Mode::Advise && !self.jobs[&start.job].is_native() {
+            let why = "arles advises Kueue here and runs nothing; submit it as a Job with a queue of Kueue's";
+            return Some(format!("job {job} was submitted to arles: {why}"));
+        }
         let submit = "submit one with 'kubectl' or 'arles submit -- COMMAND'";
         order::nonsense(start, live, &self.cluster, submit).or_else(|| {
             start.gpus.iter().find_map(|&gpu| {
@@ -256,8 +268,16 @@ impl Kubernetes {
         }
         let Some(entry) = self.jobs.get_mut(&id) else { return self.stop_stray(id, fence) };
         entry.fence = entry.fence.max(fence);
+        let key = entry.group.as_ref().map(|(key, _)| key);
+        let is_advised = advice::is_advice(entry.gang.as_ref(), key);
+        let group = key.filter(|_| is_advised).and_then(|key| self.view.group(key));
         match entry.gang.as_mut().filter(|gang| gang.fence == fence) {
             Some(gang) if matches!(gang.phase, Phase::Over(..) | Phase::Wanted) => entry.gang = None,
+            Some(_) if is_advised => {
+                if let Some(group) = group {
+                    self.withdraw(id, &group)?;
+                }
+            }
             Some(gang) => {
                 if gang.phase != Phase::Stopping {
                     gang.phase = Phase::Stopping;
@@ -327,6 +347,7 @@ impl Kubernetes {
         entry.sent_shows();
         let Some((key, _)) = entry.group.clone() else { return Ok(()) };
         let Some(group) = self.view.group(&key).filter(|group| !group.is_released()) else { return Ok(()) };
+        self.withdraw(id, &group)?;
         let ours: Vec<_> =
             group.pods.into_iter().filter(|pod| self.own_mark(pod).is_some_and(|mark| mark.job == id)).collect();
         self.evict(id, &ours, "its job was cancelled in arles")

@@ -2,8 +2,12 @@
 
 #[path = "kubernetes/modes.rs"]
 mod modes;
+#[path = "kubernetes/queues.rs"]
+mod queues;
 #[path = "kubernetes/shipped.rs"]
 mod shipped;
+#[path = "kubernetes/stale.rs"]
+mod stale;
 #[path = "support/kubernetes.rs"]
 mod support;
 #[path = "kubernetes/webhook.rs"]

@@ -242,9 +242,12 @@ fn serve(
         let (url, certificate) = (door.url(), door.certificate());
         let (stop, stopping) = tokio::sync::watch::channel(false);
         if let Some(intake) = intake {
-            // Shares are accounts' in Slurm's database; other systems have none.
-            let with_shares = settings.slurm_shares && settings.engine.name == "slurm";
-            tokio::spawn(intake::follow(desk.clone(), intake, with_shares));
+            let owed_by = match settings.engine.name {
+                "slurm" if settings.slurm_shares => intake::OwedBy::Slurm,
+                "kubernetes" if settings.kubernetes_queues => intake::OwedBy::Queues,
+                _ => intake::OwedBy::Nobody,
+            };
+            tokio::spawn(intake::follow(desk.clone(), intake, owed_by));
         }
         tokio::spawn(schedule.follow(desk.clone()));
         let mut server = tokio::spawn(door.serve(desk, stopping));

@@ -7,6 +7,7 @@ use arles_core::job::check_weight;
 use arles_core::library::suggestion;
 use arles_core::{Library, Tenant};
 use arles_daemon::service::SharedEstimates;
+use arles_engine::kubernetes::Mode;
 use arles_engine::{MigLayout, Sharing};
 use arles_sim::trace::Mix;
 use arles_sim::trace::import::FORMATS;
@@ -91,6 +92,15 @@ pub(super) fn advertised(text: &str) -> Result<Option<String>, String> {
 /// Names, separated by commas.
 pub(super) fn names(text: &str) -> Result<Vec<String>, String> {
     Ok(text.split(',').filter_map(given).map(str::to_owned).collect())
+}
+
+/// What arles does on Kubernetes.
+pub(super) fn kubernetes_mode(text: &str) -> Result<Mode, String> {
+    match text.trim() {
+        "place" => Ok(Mode::Place),
+        "advise" => Ok(Mode::Advise),
+        other => Err(format!("'{other}' is no mode; expected place or advise")),
+    }
 }
 
 /// A text, unless it is empty.

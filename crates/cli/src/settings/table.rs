@@ -21,6 +21,7 @@ use arles_api::{KindSpec, Quota};
 use arles_core::allocate::PolicyEntry;
 use arles_core::{Kind, Tenant};
 use arles_daemon::service::SharedEstimates;
+use arles_engine::kubernetes::Mode;
 use arles_engine::slurm::EnergySource;
 use arles_engine::{MigLayout, Sharing};
 use arles_sim::trace::generate::{GenerateOptions, submitters};
@@ -366,6 +367,11 @@ settings! {
     /// Kubeconfig of --engine kubernetes; empty: KUBECONFIG, the service account of this pod, or ~/.kube/config
     "kubernetes.kubeconfig" = "", flag("kubeconfig", "FILE", "Kubernetes", SERVE | KUBERNETES | KUBERNETES_SHADOW)
         => kubeconfig: Option<PathBuf> = path;
+    /// What arles does: place pods that are given to it, or advise Kueue, which then admits and runs everything
+    "kubernetes.mode" = "place", flag("mode", "MODE", "Kubernetes", SERVE)
+        => kubernetes_mode: Mode = kubernetes_mode;
+    /// Give tenants the weights and limits of Kueue's ClusterQueues, where it has any. 'arles tenants set' counts until they are changed there
+    "kubernetes.queues" = "true", FILE_ONLY => kubernetes_queues: bool = truth;
     /// Pods that name this scheduler are bound by arles itself. Pods behind the gate arles/admission are taken in any case
     "kubernetes.scheduler-name" = "arles", flag("scheduler-name", "NAME", "Kubernetes", SERVE | KUBERNETES)
         => kubernetes_scheduler: String = |text| Ok(text.to_owned());

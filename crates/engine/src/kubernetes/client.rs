@@ -102,6 +102,19 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Fields are replaced, and those that are null are removed: what custom resources take.
+    pub(super) fn merge(path: impl Into<String>, body: Value) -> Self {
+        let form = "application/merge-patch+json";
+        Self { method: Method::PATCH, path: path.into(), form, body: Some(body) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn body(&self) -> Option<&Value> {
+        self.body.as_ref()
+    }
+}
+
 type Sender = SendRequest<Full<Bytes>>;
 
 /// Where connections are made, shared by everybody on the runtime.

@@ -1,8 +1,9 @@
 //! Pods that are one job: those of one Job, those with one gang's label, or one by itself.
 
 use super::fit::Room;
+use super::kueue::Workload;
 use super::mark::{self, GANG, Mark, PODS};
-use super::object::{Job, Meta, Pod};
+use super::object::{Job, Meta, Pod, Words};
 use crate::intake::Arrival;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,10 +28,13 @@ pub(super) enum Sort {
     Gang,
     /// A pod by itself; its controller, if it has one, makes another of the same name.
     Pod,
+    /// A Workload of Kueue's, whoever it was made for; arles gives advice about it.
+    Workload,
 }
 
 impl Sort {
-    const ALL: [(Self, &str); 3] = [(Self::Job, "job"), (Self::Gang, "gang"), (Self::Pod, "pod")];
+    const ALL: [(Self, &str); 4] =
+        [(Self::Job, "job"), (Self::Gang, "gang"), (Self::Pod, "pod"), (Self::Workload, "workload")];
 }
 
 impl fmt::Display for GroupKey {
@@ -108,11 +112,16 @@ pub(super) struct Group {
     pub(super) key: GroupKey,
     pub(super) pods: Vec<Arc<Pod>>,
     pub(super) job: Option<Arc<Job>>,
+    /// What Kueue admits, where that is what makes it one job.
+    pub(super) workload: Option<Arc<Workload>>,
 }
 
 impl Group {
     /// Pods that it has when it is whole.
     pub(super) fn size(&self) -> u32 {
+        if self.workload.is_some() {
+            return self.unmade().len() as u32;
+        }
         let said = self.pods.iter().find_map(|pod| pod.metadata.annotations.get(PODS)?.trim().parse().ok());
         said.or_else(|| self.job.as_ref().map(|job| job.size())).unwrap_or(1)
     }
@@ -129,6 +138,9 @@ impl Group {
 
     /// GPUs of all its pods, if it is whole. Pods of one Job are alike.
     pub(super) fn gpus(&self) -> Option<u32> {
+        if self.workload.is_some() {
+            return Some(self.unmade().iter().map(|pod| Room::of_pod(pod).gpus).sum::<f64>() as u32);
+        }
         let live = self.pods.iter().filter(|pod| !pod.is_over());
         let each: Vec<f64> = live.chain(&self.unmade()).map(|pod| Room::of_pod(pod).gpus).collect();
         let size = self.size() as usize;
@@ -141,8 +153,17 @@ impl Group {
         Some(total as u32)
     }
 
-    /// The pods that a suspended Job would have.
+    /// What its user wrote on it to say whose it is.
+    pub(super) fn labels(&self) -> Option<&Words> {
+        let job = self.job.as_ref().map(|job| &job.metadata.labels);
+        job.or_else(|| self.pods.first().map(|pod| &pod.metadata.labels))
+    }
+
+    /// The pods that a suspended Job would have, or a Workload.
     fn unmade(&self) -> Vec<Arc<Pod>> {
+        if let Some(workload) = &self.workload {
+            return workload.samples();
+        }
         let job = self.job.as_ref().filter(|job| self.pods.is_empty() && job.waits_as_a_whole());
         job.map_or_else(Vec::new, |job| std::iter::repeat_n(Arc::new(job.sample()), job.size() as usize).collect())
     }
@@ -156,6 +177,14 @@ impl Group {
 
     /// What its pods come to. `is_lost` says whose node is lost: a pod that was told to go there is gone, as far as anybody can know.
     pub(super) fn stage(&self, scheduler_name: &str, is_lost: impl Fn(&Pod) -> bool) -> Stage {
+        if let Some(workload) = &self.workload {
+            return match workload.ended() {
+                Some(Ok(())) => Stage::Completed,
+                Some(Err(why)) => Stage::Failed(why, None),
+                None if workload.is_admitted() => Stage::Running,
+                None => Stage::Waiting,
+            };
+        }
         let placed: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| pod.is_placed(scheduler_name)).collect();
         let placed: Vec<_> = placed.into_iter().filter(|pod| !(pod.is_leaving() && is_lost(pod))).collect();
         // Whoever was told to go ends as it must, and that is nobody's failure.
@@ -204,23 +233,30 @@ impl Group {
     /// The marks of pods that have a place.
     pub(super) fn marks(&self, scheduler_name: &str) -> impl Iterator<Item = Mark> {
         let placed = self.pods.iter().filter(move |pod| pod.is_placed(scheduler_name) || pod.is_over());
-        placed.filter_map(|pod| Mark::read(&pod.metadata))
+        let advised = self.workload.iter().filter_map(|workload| Mark::read(&workload.metadata));
+        placed.filter_map(|pod| Mark::read(&pod.metadata)).chain(advised)
     }
 
     /// The job that it is, if it is whole and waits to be taken.
     pub(super) fn arrival(&self, tenant: &str, scheduler_name: &str) -> Option<Arrival> {
         let unmade = self.unmade();
-        let waiting: Vec<&Arc<Pod>> = self.waiting(scheduler_name).chain(&unmade).collect();
+        let is_advised = self.workload.is_some();
+        let waiting: Vec<&Arc<Pod>> = self.waiting(scheduler_name).filter(|_| !is_advised).chain(&unmade).collect();
         let size = self.size();
         let is_settled =
             |meta: &Meta| [mark::REFUSED, mark::RELEASED].iter().any(|key| meta.annotations.contains_key(*key));
         let settled = |pod: &&Arc<Pod>| is_settled(&pod.metadata);
         let is_over = |job: &Job| ["Complete", "Failed"].iter().any(|kind| job.condition(kind).is_some());
         let is_job_settled = self.job.as_ref().is_some_and(|job| is_settled(&job.metadata) || is_over(job));
+        let is_workload_settled =
+            |workload: &Arc<Workload>| is_settled(&workload.metadata) || workload.ended().is_some();
+        if self.workload.as_ref().is_some_and(is_workload_settled) {
+            return None;
+        }
         if waiting.len() < size.max(1) as usize || is_job_settled || waiting.iter().any(settled) {
             return None;
         }
-        if self.pods.iter().any(|pod| pod.is_placed(scheduler_name)) {
+        if !is_advised && self.pods.iter().any(|pod| pod.is_placed(scheduler_name)) {
             return None;
         }
         let room = waiting.iter().map(|pod| Room::of_pod(pod)).fold(Room::default(), Room::plus);
@@ -265,6 +301,7 @@ impl Group {
     /// What it says of itself: for pods that were taken before.
     pub(super) fn is_released(&self) -> bool {
         let metas = self.pods.iter().map(|pod| &pod.metadata).chain(self.job.iter().map(|job| &job.metadata));
+        let metas = metas.chain(self.workload.iter().map(|workload| &workload.metadata));
         metas.into_iter().any(|meta| meta.annotations.contains_key(mark::RELEASED))
     }
 }
@@ -281,7 +318,7 @@ fn failure(pod: &Pod) -> Stage {
 impl Default for Group {
     fn default() -> Self {
         let key = GroupKey { sort: Sort::Pod, namespace: String::new(), name: String::new(), uid: String::new() };
-        Self { key, pods: Vec::new(), job: None }
+        Self { key, pods: Vec::new(), job: None, workload: None }
     }
 }
 
@@ -293,7 +330,7 @@ mod tests {
     fn group(pods: &[Value], job: Option<Value>) -> Group {
         let pods: Vec<Arc<Pod>> = pods.iter().map(|pod| Arc::new(from_value(pod.clone()).expect("a pod"))).collect();
         let job = job.map(|job| Arc::new(from_value(job).expect("a job")));
-        Group { key: GroupKey::of(&pods[0]), pods, job }
+        Group { key: GroupKey::of(&pods[0]), pods, job, workload: None }
     }
 
     fn pod(node: Option<&str>, phase: &str) -> Value {

@@ -104,11 +104,11 @@ impl Kubernetes {
     /// Finds what an earlier engine did with a job.
     pub(super) fn adopt(&self, entry: &mut Entry) {
         let id = entry.live.spec.id;
-        let pods: Vec<Arc<Pod>> = match &entry.group {
-            Some((key, _)) => self.view.group(key).map_or_else(Vec::new, |group| group.pods),
-            None => self.view.programs.get(&id).cloned().unwrap_or_default(),
+        let made = || Group { pods: self.view.programs.get(&id).cloned().unwrap_or_default(), ..Group::default() };
+        let found = match &entry.group {
+            Some((key, _)) => self.view.group(key).unwrap_or_default(),
+            None => made(),
         };
-        let found = Group { pods, ..Group::default() };
         let here = |mark: &Mark| mark.gpus.iter().all(|gpu| gpu.index() < self.cluster.gpus());
         let marks = found.marks(&self.options.scheduler_name);
         let marks = marks.filter(|mark| mark.job == id && mark.journal == self.journal && here(mark));
@@ -173,6 +173,9 @@ impl Kubernetes {
             return Ok(());
         }
         self.read_steps(id);
+        if let Some(group) = &group {
+            self.advise(id, group)?;
+        }
         let Some(gang) = &self.jobs[&id].gang else { return self.tend_waiting(id, group.as_ref()) };
         let step = next_step(&gang.phase, stage);
         self.take_step(id, step, &group.unwrap_or_default())
@@ -191,6 +194,7 @@ impl Kubernetes {
                     gang.broken_since = Instant::now();
                 }
             }
+            Step::Place if group.workload.is_some() => return self.not_admitted(id),
             Step::Place if late => return self.give_back(id, group),
             Step::Place => return self.place(id, group),
             Step::Evict => return self.evict(id, &group.pods, "arles needs its GPUs; the job is back in arles' queue"),
@@ -302,6 +306,7 @@ impl Kubernetes {
         seen.arrivals = self.arrivals(&bound);
         let drained = self.view.nodes.iter().filter_map(|(name, node)| Some((name.clone(), node.drained()?)));
         seen.drained = drained.collect();
+        seen.entitlements = self.view.queues.entitlements();
         seen
     }
 
@@ -317,6 +322,9 @@ impl Kubernetes {
         };
         if group.is_released() {
             return Some("it was given back to Kubernetes".into());
+        }
+        if self.is_narrowed(entry, &group) {
+            return Some("Kueue has taken its place back, and it may run on other kinds again".into());
         }
         // Pods whose Job was deleted are on their way out, and nobody says any more how many they should be.
         let is_orphaned = group.key.sort == Sort::Job && group.job.is_none();
@@ -341,7 +349,7 @@ impl Kubernetes {
         let ours = free.filter(|group| taken.is_empty() || taken.contains(&group.key.namespace));
         let scheduler = &self.options.scheduler_name;
         let whole = |group: &Group| {
-            let mut arrival = group.arrival(self.view.tenant(&group.key.namespace), scheduler)?;
+            let mut arrival = group.arrival(self.view.tenant(group), scheduler)?;
             if !self.has_gates && group.pods.is_empty() {
                 let why = "it is suspended, and this Kubernetes has no scheduling gates, which came with 1.27; use schedulerName";
                 arrival.wishes.wrong.push(why.into());
@@ -353,13 +361,16 @@ impl Kubernetes {
     }
 
     /// Where nodes have GPUs of several sorts (NVIDIA's, AMD's, slices), a job goes to those of the sort that it asks for.
-    fn narrow(&self, group: &Group, arrival: &mut Arrival) {
+    pub(super) fn narrow(&self, group: &Group, arrival: &mut Arrival) {
         let asked: BTreeSet<String> = group.gpu_resources();
         let products = |resource: &str| -> BTreeSet<String> {
             let nodes = self.view.nodes.values().filter(|node| node.gpu_resource() == Some(resource));
             nodes.filter_map(|node| node.product()).collect()
         };
         let there: BTreeSet<&str> = self.view.nodes.values().filter_map(|node| node.gpu_resource()).collect();
+        if let Some(workload) = group.workload.as_ref().filter(|_| arrival.kinds.is_empty()) {
+            arrival.kinds = self.queue_products(workload);
+        }
         let mut asked_for = asked.iter();
         let (Some(resource), None) = (asked_for.next(), asked_for.next()) else {
             if asked.len() > 1 {
@@ -395,6 +406,10 @@ impl Kubernetes {
             .collect();
         for (key, why) in refused {
             let Some(group) = self.view.group(&key) else { continue };
+            if let Some(workload) = &group.workload {
+                self.tolerate(vec![workload.refusal(&why)])?;
+                continue;
+            }
             self.annotate(&group.pods, mark::REFUSED, &why)?;
             if let Some(job) = group.job.as_ref().filter(|job| job.waits_as_a_whole()) {
                 let meta = serde_json::json!({"uid": job.metadata.uid, "annotations": {mark::REFUSED: why}});

@@ -50,6 +50,11 @@ impl Mark {
         json!({MARK: mark, JOB: self.job.0.to_string()})
     }
 
+    /// What takes them away.
+    pub(super) fn no_annotations() -> Value {
+        json!({MARK: Value::Null, JOB: Value::Null})
+    }
+
     pub(super) fn read(meta: &Meta) -> Option<Self> {
         let text = meta.annotations.get(MARK)?;
         let word = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));

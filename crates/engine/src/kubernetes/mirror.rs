@@ -2,7 +2,10 @@
 //!
 //! Level-triggered: readers look at what is there, and never miss anything that still matters. A watch that ends is opened again where it
 //! ended; one that the server has forgotten about (410 Gone, after a compaction) is begun anew with a list; one on which nothing was heard for longer
-//! than the server may be silent is given up. Nothing is asked for each object.
+//! than the server may be silent is given up. One that goes stale while the server answers everything else is found out by what this engine did itself: a change
+//! that the server took must come by the watch soon, and if it does not, everything is listed anew. Nothing is asked for each object.
+//!
+//! Objects of others' making ([`Mirror::follow_if_there`]) may have no place in a cluster: then there are none of them, until somebody installs them.
 //!
 //! Must never: show half a list. Until the first list is whole nothing is shown; a later one replaces everything at once.
 
@@ -21,6 +24,12 @@ const PAGE: usize = 500;
 const WATCH_SECONDS: u64 = 60;
 /// A watch that was silent for longer is dead, whatever TCP says.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS + 15);
+/// A change that the server took and that its watch does not show for longer means that the watch is stale.
+const OVERDUE: Duration = Duration::from_secs(10);
+/// Pause between two looks at whether a silent watch is still good.
+const TICK: Duration = Duration::from_secs(1);
+/// Pause before somebody looks again whether objects have a place in the cluster.
+const ABSENT: Duration = Duration::from_secs(60);
 /// Shortest and longest pause before the server is asked again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Longest line of a watch: an object has at most 1.5 MB.
@@ -32,6 +41,8 @@ struct Held<T> {
     /// Changes so far; nothing is shown before the first list.
     changes: u64,
     is_listed: bool,
+    /// Changes of ours that the watch has not shown yet, by the object's name.
+    awaited: BTreeMap<String, Instant>,
     /// When the server was last heard, and why it is not now.
     heard: Instant,
     trouble: Option<String>,
@@ -46,6 +57,21 @@ impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, Held<T>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Replaces everything at once.
+    fn show(&self, objects: BTreeMap<String, Arc<T>>) {
+        let mut held = self.lock();
+        (held.objects, held.is_listed, held.trouble, held.heard) = (objects, true, None, Instant::now());
+        held.awaited.clear();
+        held.changes += 1;
+        self.changed.notify_all();
+    }
+
+    /// A change of ours that the watch should have shown by now.
+    fn overdue(&self) -> Option<String> {
+        let held = self.lock();
+        held.awaited.iter().find(|(_, since)| since.elapsed() >= OVERDUE).map(|(key, _)| key.clone())
+    }
 }
 
 /// A copy of all objects of one kind.
@@ -57,13 +83,27 @@ pub(super) struct Mirror<T> {
 impl<T: Object> Mirror<T> {
     /// Begins to follow; ends with the mirror.
     pub(super) fn follow(client: &Client, path: &str) -> Self {
-        let held =
-            Held { objects: BTreeMap::new(), changes: 0, is_listed: false, heard: Instant::now(), trouble: None };
+        Self::begin(client, path.to_owned(), None)
+    }
+
+    /// The same for objects of a group that a cluster may not have.
+    pub(super) fn follow_if_there(client: &Client, group: &'static str, resource: &'static str) -> Self {
+        Self::begin(client, format!("{resource}.{group}"), Some((group, resource)))
+    }
+
+    fn begin(client: &Client, path: String, optional: Option<(&'static str, &'static str)>) -> Self {
+        let held = Held {
+            objects: BTreeMap::new(),
+            changes: 0,
+            is_listed: false,
+            awaited: BTreeMap::new(),
+            heard: Instant::now(),
+            trouble: None,
+        };
         let shared = Arc::new(Shared { held: Mutex::new(held), changed: Condvar::new() });
-        let follower =
-            Follower { server: Arc::clone(&client.server), path: path.to_owned(), shared: Arc::downgrade(&shared) };
-        client.runtime.spawn(follower.run());
-        Self { shared, path: path.to_owned() }
+        let (server, weak) = (Arc::clone(&client.server), Arc::downgrade(&shared));
+        client.runtime.spawn(Follower { server, path: path.clone(), optional, shared: weak }.run());
+        Self { shared, path }
     }
 
     /// Changes so far: another number means that something may have changed.
@@ -84,6 +124,7 @@ impl<T: Object> Mirror<T> {
             known.meta().uid != object.meta().uid || known.meta().version() < object.meta().version()
         });
         if older {
+            held.awaited.insert(key.clone(), Instant::now());
             held.objects.insert(key, Arc::new(object));
             held.changes += 1;
         }
@@ -94,6 +135,7 @@ impl<T: Object> Mirror<T> {
         let mut held = self.shared.lock();
         let key = object.meta().key();
         if held.objects.get(&key).is_some_and(|known| known.meta().resource_version == object.meta().resource_version) {
+            held.awaited.insert(key.clone(), Instant::now());
             held.objects.insert(key, Arc::new(object));
             held.changes += 1;
         }
@@ -123,6 +165,8 @@ impl<T: Object> Mirror<T> {
 struct Follower<T> {
     server: Arc<Server>,
     path: String,
+    /// Group and resource, where the version to ask for is to be found out, and there may be none.
+    optional: Option<(&'static str, &'static str)>,
     shared: Weak<Shared<T>>,
 }
 
@@ -144,18 +188,25 @@ struct Event {
 enum End {
     /// By itself: it goes on from here.
     Over,
-    /// The server does not know that version any more.
+    /// The server does not know that version any more, or does not tell what has happened since.
     Gone,
     /// Nobody needs it.
     Unwanted,
 }
 
 impl<T: Object> Follower<T> {
-    async fn run(self) {
+    async fn run(mut self) {
         let mut pause = BACKOFF.0;
         let mut version: Option<String> = None;
         loop {
             let tried = match version.take() {
+                None if !self.find().await => {
+                    let Some(shared) = self.shared.upgrade() else { return };
+                    shared.show(BTreeMap::new());
+                    drop(shared);
+                    tokio::time::sleep(ABSENT).await;
+                    continue;
+                }
                 None => self.list().await.map(Some),
                 Some(from) => self.watch(from).await,
             };
@@ -178,6 +229,20 @@ impl<T: Object> Follower<T> {
         }
     }
 
+    /// Finds out where its objects are; `false` where there are none, or they are nobody's business here. A server that does not answer is asked for its list, and
+    /// says why then.
+    async fn find(&mut self) -> bool {
+        let Some((group, resource)) = self.optional else { return true };
+        let found = match self.server.ask(&Call::get(format!("/apis/{group}"))).await {
+            Ok(found) => found,
+            Err(error) => return !error.is(404),
+        };
+        let Some(version) = found["preferredVersion"]["version"].as_str() else { return false };
+        self.path = format!("/apis/{group}/{version}/{resource}");
+        let first = self.server.ask(&Call::get(format!("{}?limit=1", self.path))).await;
+        !first.is_err_and(|error| error.is(404) || error.is(403))
+    }
+
     /// Lists everything, in pages; the version to watch from.
     async fn list(&self) -> Result<String, (ApiError, Option<String>)> {
         let (mut found, mut next) = (BTreeMap::new(), String::new());
@@ -192,10 +257,7 @@ impl<T: Object> Follower<T> {
                 continue;
             }
             if let Some(shared) = self.shared.upgrade() {
-                let mut held = shared.lock();
-                (held.objects, held.is_listed, held.trouble, held.heard) = (found, true, None, Instant::now());
-                held.changes += 1;
-                shared.changed.notify_all();
+                shared.show(found);
             }
             return Ok(list.metadata.resource_version);
         }
@@ -229,9 +291,21 @@ impl<T: Object> Follower<T> {
             let mut held = shared.lock();
             (held.heard, held.trouble) = (Instant::now(), None);
         }
-        let mut text = Vec::new();
+        let (mut text, mut heard) = (Vec::new(), Instant::now());
         loop {
-            let frame = tokio::time::timeout(SILENCE, body.frame()).await.map_err(|_| lost(&"it is silent"))?;
+            let Some(shared) = self.shared.upgrade() else { return Ok(End::Unwanted) };
+            if let Some(key) = shared.overdue() {
+                tracing::warn!("the watch of {} does not show what was done to {key}; all is listed anew", self.path);
+                return Ok(End::Gone);
+            }
+            drop(shared);
+            let Ok(frame) = tokio::time::timeout(TICK, body.frame()).await else {
+                if heard.elapsed() >= SILENCE {
+                    return Err(lost(&"it is silent"));
+                }
+                continue;
+            };
+            heard = Instant::now();
             let Some(frame) = frame else { return Ok(End::Over) };
             let Ok(piece) = frame.map_err(|error| lost(&error))?.into_data() else { continue };
             text.extend_from_slice(&piece);
@@ -266,6 +340,7 @@ impl<T: Object> Held<T> {
         }
         let object: T = serde_json::from_value(event.object)?;
         let key = object.meta().key();
+        self.awaited.remove(&key);
         match event.what.as_str() {
             "DELETED" => drop(self.objects.remove(&key)),
             _ => drop(self.objects.insert(key, Arc::new(object))),

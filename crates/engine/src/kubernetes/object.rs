@@ -30,11 +30,13 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
 }
 
 /// Null is what an empty list or map is in some answers.
-fn or_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+pub(super) fn or_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
 }
 
-type Words = BTreeMap<String, String>;
+pub(super) type Words = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -42,7 +42,9 @@ impl Kubernetes {
         }
         let mut strays: BTreeMap<(JobId, Fence), Vec<GpuId>> = BTreeMap::new();
         let mut others: Vec<&Pod> = Vec::new();
-        for pod in self.view.pods.iter().filter(|pod| pod.holds() && !self.is_of_gang(pod)) {
+        let advised = self.advised_pods();
+        let is_known = |pod: &Pod| self.is_of_gang(pod) || advised.contains(pod.metadata.uid.as_str());
+        for pod in self.view.pods.iter().filter(|pod| pod.holds() && !is_known(pod)) {
             match self.own_mark(pod) {
                 // It is on its way out, and whoever is next on its GPUs waits until it is gone.
                 Some(_) if pod.is_leaving() => {}

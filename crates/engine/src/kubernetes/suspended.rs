@@ -133,13 +133,13 @@ mod tests {
     #[test]
     fn a_suspended_job_is_offered_as_a_whole() {
         let given = job(&json!({GATE: "true"}), true);
-        let group = Group { key: GroupKey::of_job(&given), pods: Vec::new(), job: Some(given) };
+        let group = Group { key: GroupKey::of_job(&given), pods: Vec::new(), job: Some(given), ..Group::default() };
         let arrival = group.arrival("team", "arles").expect("it waits");
         assert_eq!((arrival.gang, arrival.external.as_str()), (6, "kubernetes:job/team/train@u#6"));
         assert_eq!((arrival.wishes.steps, arrival.wishes.workload.as_deref()), (Some(10.0), Some("lm-b20")));
         for (labels, suspend) in [(json!({}), true), (json!({GATE: "false"}), true), (json!({GATE: "true"}), false)] {
             let other = job(&labels, suspend);
-            let group = Group { key: GroupKey::of_job(&other), pods: Vec::new(), job: Some(other) };
+            let group = Group { key: GroupKey::of_job(&other), pods: Vec::new(), job: Some(other), ..Group::default() };
             assert!(group.arrival("team", "arles").is_none(), "{labels} {suspend}");
         }
     }

@@ -4,7 +4,9 @@ use super::KindOf;
 use super::access::Access;
 use super::client::{ApiError, Call, Client};
 use super::fit::{Room, forbidden};
+use super::kueue::{self, Workload};
 use super::mark::{GATE, Hold, RELEASED};
+use super::mirror::Mirror;
 use super::object::Node;
 use super::view::{Mirrors, View};
 use arles_core::NodeSpec;
@@ -48,7 +50,7 @@ impl Cluster {
     /// When it cannot be asked.
     pub fn open(kubeconfig: Option<&Path>) -> Result<Self, EngineError> {
         let client = Client::new(Access::find(kubeconfig)?)?;
-        let mirrors = Mirrors::follow(&client);
+        let mirrors = Mirrors::follow(&client, false);
         Ok(Self { client, mirrors })
     }
 
@@ -124,6 +126,7 @@ impl Cluster {
         let mut left: BTreeMap<String, Room> = view.nodes.keys().map(|name| (name.clone(), view.left(name))).collect();
         let mut done = Released::default();
         self.release_jobs(&view, dry_run, &mut done)?;
+        self.release_advice(dry_run, &mut done)?;
         let pods = view.groups.values().flat_map(|group| &group.pods).filter(|pod| !pod.is_over() && !pod.is_leaving());
         for pod in pods {
             let annotations = json!({RELEASED: "true"});
@@ -186,8 +189,27 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Workloads of Kueue's that arles advised on: what it wrote is taken away, and they go on as Kueue likes.
+    fn release_advice(&self, dry_run: bool, done: &mut Released) -> Result<(), EngineError> {
+        let workloads: Mirror<Workload> = Mirror::follow_if_there(&self.client, kueue::GROUP, "workloads");
+        workloads.check(PATIENCE)?;
+        for workload in workloads.objects() {
+            let Some(call) = workload.release() else { continue };
+            let refused = if dry_run { None } else { self.client.send(&call).err() };
+            match refused {
+                Some(ApiError::Unreachable(why)) => return Err(EngineError(why)),
+                Some(error) => done.failed.push((workload.metadata.key(), error.to_string())),
+                None if workload.is_admitted() => done.running.push(workload.metadata.key()),
+                None => done.waiting.push(workload.metadata.key()),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Everything that arles does at the API server: group, resource, subresource, verbs. The manifests grant exactly this.
-pub const NEEDED: [(&str, &str, &str, &str); 8] = [
+pub const NEEDED: [(&str, &str, &str, &str); 10] = [
     ("", "pods", "", "list watch patch create delete"),
     ("", "pods", "binding", "create"),
     ("", "pods", "eviction", "create"),
@@ -196,6 +218,8 @@ pub const NEEDED: [(&str, &str, &str, &str); 8] = [
     ("", "events", "", "create"),
     ("batch", "jobs", "", "list watch patch"),
     ("coordination.k8s.io", "leases", "", "get create update"),
+    (kueue::GROUP, "clusterqueues", "", "list watch"),
+    (kueue::GROUP, "localqueues", "", "list watch"),
 ];
 
 /// The one Lease that arles may read and change; whoever creates has no name to be allowed by.

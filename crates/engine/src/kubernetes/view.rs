@@ -3,9 +3,10 @@
 use super::client::{ApiError, Client};
 use super::fit::Room;
 use super::group::{Group, GroupKey, Sort};
+use super::kueue::{self, ClusterQueue, LocalQueue, Queues, ResourceFlavor, Workload};
 use super::mark::{JOB, TENANT};
 use super::mirror::Mirror;
-use super::object::{Job, Namespace, Node, Pod};
+use super::object::{Job, Namespace, Node, Pod, Words};
 use arles_core::JobId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +18,23 @@ pub(super) struct Mirrors {
     nodes: Mirror<Node>,
     jobs: Mirror<Job>,
     namespaces: Mirror<Namespace>,
+    cluster_queues: Mirror<ClusterQueue>,
+    local_queues: Mirror<LocalQueue>,
+    /// For advice alone.
+    advised: Option<(Mirror<ResourceFlavor>, Mirror<Workload>)>,
 }
 
 impl Mirrors {
-    pub(super) fn follow(client: &Client) -> Self {
+    /// Begins to follow; `with_workloads` what Kueue admits as well.
+    pub(super) fn follow(client: &Client, with_workloads: bool) -> Self {
+        let workloads = || {
+            let flavors = Mirror::follow_if_there(client, kueue::GROUP, "resourceflavors");
+            (flavors, Mirror::follow_if_there(client, kueue::GROUP, "workloads"))
+        };
         Self {
+            cluster_queues: Mirror::follow_if_there(client, kueue::GROUP, "clusterqueues"),
+            local_queues: Mirror::follow_if_there(client, kueue::GROUP, "localqueues"),
+            advised: with_workloads.then(workloads),
             pods: Mirror::follow(client, "/api/v1/pods"),
             nodes: Mirror::follow(client, "/api/v1/nodes"),
             jobs: Mirror::follow(client, "/apis/batch/v1/jobs"),
@@ -31,7 +44,9 @@ impl Mirrors {
 
     /// Another number means that something may have changed.
     pub(super) fn changes(&self) -> u64 {
-        self.pods.changes() + self.nodes.changes() + self.jobs.changes() + self.namespaces.changes()
+        let advised = self.advised.as_ref().map_or(0, |(flavors, workloads)| flavors.changes() + workloads.changes());
+        let queues = self.cluster_queues.changes() + self.local_queues.changes();
+        self.pods.changes() + self.nodes.changes() + self.jobs.changes() + self.namespaces.changes() + queues + advised
     }
 
     /// Whether all of it is known and none of it is stale.
@@ -42,7 +57,31 @@ impl Mirrors {
         self.pods.check(patience)?;
         self.nodes.check(patience)?;
         self.jobs.check(patience)?;
-        self.namespaces.check(patience)
+        self.namespaces.check(patience)?;
+        self.cluster_queues.check(patience)?;
+        self.local_queues.check(patience)?;
+        if let Some((flavors, workloads)) = &self.advised {
+            flavors.check(patience)?;
+            workloads.check(patience)?;
+        }
+        Ok(())
+    }
+
+    fn queues(&self) -> Queues {
+        let flavors = self.advised.as_ref().map_or_else(Vec::new, |(flavors, _)| flavors.objects());
+        Queues::new(self.cluster_queues.objects(), &self.local_queues.objects(), flavors)
+    }
+
+    /// What Kueue admits, where that is followed.
+    fn workloads(&self) -> Option<Vec<Arc<Workload>>> {
+        self.advised.as_ref().map(|(_, workloads)| workloads.objects())
+    }
+
+    /// Takes a Workload as the server just answered it.
+    pub(super) fn take_workload(&self, workload: Workload) {
+        if let Some((_, workloads)) = &self.advised {
+            workloads.take(workload);
+        }
     }
 }
 
@@ -58,27 +97,37 @@ pub(super) struct View {
     /// What pods hold, by node.
     used: BTreeMap<String, Room>,
     jobs: BTreeMap<String, Arc<Job>>,
+    /// Tenants of namespaces that name theirs.
     tenants: BTreeMap<String, String>,
+    pub(super) queues: Queues,
+    /// Whether Kueue admits, so that no pod is arles' to place.
+    is_advised: bool,
 }
 
 impl View {
     pub(super) fn new(mirrors: &Mirrors, scheduler_name: &str, own_namespace: &str) -> Self {
         let tenant = |namespace: &Arc<Namespace>| {
             let meta = &namespace.metadata;
-            (meta.name.clone(), meta.labels.get(TENANT).unwrap_or(&meta.name).clone())
+            Some((meta.name.clone(), meta.labels.get(TENANT)?.clone()))
         };
         let mut view = Self {
             nodes: mirrors.nodes.objects().into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
             jobs: mirrors.jobs.objects().into_iter().map(|job| (job.metadata.uid.clone(), job)).collect(),
-            tenants: mirrors.namespaces.objects().iter().map(tenant).collect(),
+            tenants: mirrors.namespaces.objects().iter().filter_map(tenant).collect(),
+            queues: mirrors.queues(),
+            is_advised: mirrors.advised.is_some(),
             ..Self::default()
         };
         for pod in mirrors.pods.objects() {
             view.add(pod, scheduler_name, own_namespace);
         }
+        if let Some(workloads) = mirrors.workloads() {
+            view.add_workloads(workloads);
+            return view;
+        }
         for job in view.jobs.values().filter(|job| job.waits_as_a_whole()) {
             let key = GroupKey::of_job(job);
-            let group = || Group { key: key.clone(), pods: Vec::new(), job: Some(Arc::clone(job)) };
+            let group = || Group { key: key.clone(), pods: Vec::new(), job: Some(Arc::clone(job)), workload: None };
             view.groups.entry(key.clone()).or_insert_with(group);
         }
         view
@@ -90,6 +139,10 @@ impl View {
             *used = used.plus(Room::of_pod(&pod));
         }
         let meta = &pod.metadata;
+        if self.is_advised {
+            self.pods.push(pod);
+            return;
+        }
         if let Some(job) = meta.labels.get(JOB).filter(|_| meta.namespace == own_namespace) {
             if let Ok(job) = job.parse() {
                 self.programs.entry(JobId(job)).or_default().push(Arc::clone(&pod));
@@ -97,7 +150,8 @@ impl View {
         } else if pod.is_claimed(scheduler_name) {
             let key = GroupKey::of(&pod);
             let job = self.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job).cloned();
-            let group = self.groups.entry(key.clone()).or_insert_with(|| Group { key, pods: Vec::new(), job });
+            let group =
+                self.groups.entry(key.clone()).or_insert_with(|| Group { key, pods: Vec::new(), job, workload: None });
             group.pods.push(Arc::clone(&pod));
         }
         self.pods.push(pod);
@@ -127,7 +181,7 @@ impl View {
         if let Some(group) = self.groups.get(key) {
             return Some(group.clone());
         }
-        Some(Group { key: key.clone(), pods: Vec::new(), job: Some(self.job(key)?) })
+        Some(Group { key: key.clone(), pods: Vec::new(), job: Some(self.job(key)?), workload: None })
     }
 
     /// The Job that a group's pods are of.
@@ -135,9 +189,19 @@ impl View {
         self.jobs.get(&key.uid).filter(|_| key.sort == Sort::Job).cloned()
     }
 
-    /// Who a namespace belongs to.
-    pub(super) fn tenant<'v>(&'v self, namespace: &'v str) -> &'v str {
-        self.tenants.get(namespace).map_or(namespace, String::as_str)
+    /// A Job by its uid.
+    pub(super) fn job_of(&self, uid: &str) -> Option<&Arc<Job>> {
+        self.jobs.get(uid)
+    }
+
+    /// Whose a group is: of the tenant that its namespace names, or of the ClusterQueue that its queue leads to, or of its namespace.
+    pub(super) fn tenant<'v>(&'v self, group: &'v Group) -> &'v str {
+        let namespace = &group.key.namespace;
+        let queue = || match &group.workload {
+            Some(workload) => self.queues.of_workload(workload),
+            None => self.queues.of(namespace, group.labels().unwrap_or(&Words::new())),
+        };
+        self.tenants.get(namespace).map(String::as_str).or_else(queue).unwrap_or(namespace)
     }
 
     /// What is left on a node.

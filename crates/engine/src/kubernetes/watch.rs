@@ -42,11 +42,11 @@ impl Watch {
             }
             let key = GroupKey::of(pod);
             let group = groups.entry(key.clone());
-            let empty = || Group { key: key.clone(), pods: Vec::new(), job: view.job(&key) };
+            let empty = || Group { key: key.clone(), pods: Vec::new(), job: view.job(&key), workload: None };
             group.or_insert_with(empty).pods.push(Arc::clone(pod));
         }
         for group in groups.values() {
-            note(&mut self.jobs, group, view.tenant(&group.key.namespace), now);
+            note(&mut self.jobs, group, view.tenant(group), now);
         }
         for (key, job) in self.jobs.iter_mut().filter(|(key, job)| !job.over && !groups.contains_key(*key)) {
             end(job, now);
@@ -137,7 +137,7 @@ mod tests {
         .expect("a pod");
         let job: Job =
             from_value(json!({"spec": {"parallelism": 3}, "status": {"conditions": conditions}})).expect("a Job");
-        Group { key: GroupKey::of(&pod), pods: vec![Arc::new(pod)], job: Some(Arc::new(job)) }
+        Group { key: GroupKey::of(&pod), pods: vec![Arc::new(pod)], job: Some(Arc::new(job)), workload: None }
     }
 
     #[test]

@@ -13,11 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// All that the service account may do, by the server's own word: resources, the names that it is limited to, verbs.
-const EVERYWHERE: [(&str, &str, &str); 6] = [
+const EVERYWHERE: [(&str, &str, &str); 8] = [
     ("pods", "[]", "list patch watch"),
     ("nodes", "[]", "list watch"),
     ("namespaces", "[]", "list watch"),
     ("jobs.batch", "[]", "list patch watch"),
+    ("clusterqueues.kueue.x-k8s.io", "[]", "list watch"),
+    ("localqueues.kueue.x-k8s.io", "[]", "list watch"),
     ("pods/binding", "[]", "create"),
     ("pods/eviction", "[]", "create"),
 ];
@@ -85,8 +87,9 @@ fn the_shipped_rights_are_enough_and_of_two_daemons_one_acts() {
     kubernetes.kubectl(&["label", "namespace", "arles", "standin=true"], "").expect("it is accepted");
     let said = kubernetes.kubectl(&["apply", "--dry-run=server", "-k", folder], "").expect("all of it is accepted");
     assert_eq!(said.lines().filter(|line| line.contains("(server dry run)")).count(), said.lines().count(), "{said}");
-    let webhook = format!("{folder}/webhook");
-    kubernetes.kubectl(&["apply", "--dry-run=server", "-k", &webhook], "").expect("it is accepted");
+    for kustomization in [format!("{folder}/webhook"), format!("{folder}-advise")] {
+        kubernetes.kubectl(&["apply", "--dry-run=server", "-k", &kustomization], "").expect("it is accepted");
+    }
     if kubernetes.minor() >= 36 {
         let gates = format!("{folder}/gates");
         kubernetes.kubectl(&["apply", "--dry-run=server", "-k", &gates], "").expect("it is accepted");
@@ -167,6 +170,8 @@ fn the_chart_grants_what_the_manifests_grant() {
     let read = |path: &str| std::fs::read_to_string(packaging(path)).expect("it is shipped");
     let chart = read("helm/arles/templates/rbac.yaml").replace("{{ .Release.Namespace }}", "arles");
     assert_eq!(chart, read("kubernetes/rbac.yaml"));
+    let advice = read("helm/arles/templates/advise.yaml").replace("{{ .Release.Namespace }}", "arles");
+    assert!(advice.contains(&read("kubernetes-advise/rbac.yaml")), "the rights of an adviser differ");
     let policy = read("kubernetes/gates/policy.yaml");
     let gates = read("helm/arles/templates/gates.yaml").replace("{{ $version }}", "admissionregistration.k8s.io/v1");
     assert!(gates.contains(&policy), "the policies differ");

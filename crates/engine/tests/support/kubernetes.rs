@@ -110,6 +110,7 @@ impl RealKubernetes {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         KubernetesOptions {
             kubeconfig: Some(self.kubeconfig()),
+            mode: arles_engine::kubernetes::Mode::Place,
             scheduler_name: "arles".into(),
             namespaces: Vec::new(),
             gang_timeout_seconds: 20.0,
@@ -130,11 +131,15 @@ impl RealKubernetes {
         Kubernetes::new(cluster, self.options(namespace), Box::new(Nominal)).expect("it answers")
     }
 
+    /// One of the programs of Kubernetes' own.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        let bin = Command::new(script("build")).arg("--show").output().expect("bash is there").stdout;
+        Path::new(String::from_utf8_lossy(&bin).trim()).join(name)
+    }
+
     /// What kubectl says, with this for its standard input.
     pub(crate) fn kubectl(&self, words: &[&str], input: &str) -> Result<String, String> {
-        let bin = Command::new(script("build")).arg("--show").output().expect("bash is there").stdout;
-        let kubectl = Path::new(String::from_utf8_lossy(&bin).trim()).join("kubectl");
-        let mut command = Command::new(kubectl);
+        let mut command = Command::new(self.program("kubectl"));
         command.args(words).env("KUBECONFIG", self.kubeconfig()).stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
         child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");

@@ -4,12 +4,12 @@
 //! other queue is its idempotency key: it is taken once, however often it is seen. One that is over here and waits there again, because Kubernetes took its word
 //! back or its user scaled it there and back, is taken under its name with the number of its life.
 
-use arles_api::{DrainRequest, JobRequest, JobState, Needs, Program, TenantRequest};
+use arles_api::{DrainRequest, JobRequest, JobState, Needs, Program, Quota, Tenant, TenantRequest};
 use arles_core::JobId;
 use arles_daemon::Refusal;
 use arles_daemon::access::Caller;
 use arles_daemon::desk::{Desk, Page};
-use arles_engine::intake::{Arrival, Intake, Seen};
+use arles_engine::intake::{Arrival, Entitlement, Intake, Seen};
 use arles_engine::slurm::share_weights;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,21 +29,35 @@ fn caller(system: &str) -> Caller {
     Caller { name: name.clone(), id: name, ..Caller::loopback() }
 }
 
+/// Where it is written what tenants are owed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwedBy {
+    /// Here alone.
+    Nobody,
+    /// Slurm's database, by the accounts' shares.
+    Slurm,
+    /// Kueue, by its ClusterQueues.
+    Queues,
+}
+
 /// Follows what the engine sees until the service ends.
-pub(super) async fn follow(desk: Desk, intake: Intake, with_shares: bool) {
+pub(super) async fn follow(desk: Desk, intake: Intake, owed_by: OwedBy) {
     let (who, mut held, mut looks) = (caller(intake.system()), BTreeSet::new(), 0);
     let (mut put_off, mut ended) = (BTreeMap::new(), BTreeSet::new());
     let mut shares = Shares::default();
     loop {
         tokio::time::sleep(PAUSE).await;
         let seen = intake.seen();
-        if with_shares && seen.looks > 0 {
-            shares.follow(&desk, &who).await;
+        if owed_by == OwedBy::Slurm && seen.looks > 0 {
+            shares.ask_slurm(&desk, &who).await;
         }
         if seen.looks == looks {
             continue;
         }
         looks = seen.looks;
+        if owed_by == OwedBy::Queues {
+            shares.follow(&desk, &who, seen.entitlements.clone(), "its ClusterQueue in Kueue").await;
+        }
         for (&job, why) in &seen.over {
             if desk.cancel(&who, job.0).await.is_ok() {
                 tracing::info!("job {} is cancelled: {why}", job.0);
@@ -62,51 +76,74 @@ pub(super) async fn follow(desk: Desk, intake: Intake, with_shares: bool) {
     }
 }
 
-/// Entitlements of accounts in Slurm's database.
+/// What tenants are owed by the other system's word.
 #[derive(Default)]
 struct Shares {
-    weights: BTreeMap<String, f64>,
+    owed: BTreeMap<String, Entitlement>,
     asked: Option<Instant>,
     trouble: Option<String>,
 }
 
-impl Shares {
-    /// The weight of a tenant that is new here.
-    fn weight(&self, account: &str) -> f64 {
-        // A share of nothing is no weight that a tenant can have; it is served when nobody else wants to be.
-        self.weights.get(account).map_or(1.0, |weight| weight.max(arles_core::job::MIN_WEIGHT))
-    }
+/// A share of nothing is no weight that a tenant can have; it is served when nobody else wants to be.
+fn weight_of(owed: &Entitlement) -> f64 {
+    owed.weight.max(arles_core::job::MIN_WEIGHT)
+}
 
-    /// Gives tenants the weights of accounts whose share is new or has changed. What was set here stays until then.
-    async fn follow(&mut self, desk: &Desk, who: &Caller) {
+impl Shares {
+    /// Asks Slurm's database for the shares of accounts, now and then.
+    async fn ask_slurm(&mut self, desk: &Desk, who: &Caller) {
         if self.asked.is_some_and(|asked| asked.elapsed() < SHARES_EVERY) {
             return;
         }
         self.asked = Some(Instant::now());
-        let weights = match tokio::task::spawn_blocking(|| share_weights(None)).await {
-            Ok(Ok(weights)) => weights,
+        match tokio::task::spawn_blocking(|| share_weights(None)).await {
+            Ok(Ok(weights)) => {
+                self.trouble = None;
+                let owed = weights.into_iter().map(|(name, weight)| (name, Entitlement { weight, gpus: None }));
+                self.follow(desk, who, owed.collect(), "its share in Slurm's database").await;
+            }
             Ok(Err(error)) => {
                 let text = error.to_string();
                 if self.trouble.as_ref() != Some(&text) {
                     tracing::warn!("shares of accounts cannot be read, and stay as they were: {text}");
                 }
                 self.trouble = Some(text);
-                return;
             }
-            Err(_) => return,
-        };
-        self.trouble = None;
-        let before = std::mem::replace(&mut self.weights, weights);
+            Err(_) => {}
+        }
+    }
+
+    /// Gives tenants what they are owed where that is new or has changed. What was set here stays until then.
+    async fn follow(&mut self, desk: &Desk, who: &Caller, owed: BTreeMap<String, Entitlement>, by: &str) {
+        if self.owed == owed {
+            return;
+        }
+        let before = std::mem::replace(&mut self.owed, owed);
         let tenants = desk.view(who).tenants().tenants;
         for tenant in tenants {
-            let Some(share) = self.weights.get(&tenant.name).filter(|now| before.get(&tenant.name) != Some(now)) else {
-                continue;
-            };
-            let weight = share.max(arles_core::job::MIN_WEIGHT);
-            if weight != tenant.weight && desk.set_tenant(who, &tenant.name, TenantRequest { weight }).await.is_ok() {
-                tracing::info!("tenant {} weighs {weight}, by its share in Slurm's database", tenant.name);
+            let (Some(now), before) = (self.owed.get(&tenant.name), before.get(&tenant.name)) else { continue };
+            let weight = weight_of(now);
+            let is_new = before.is_none_or(|before| before.weight != now.weight) && weight != tenant.weight;
+            if is_new && desk.set_tenant(who, &tenant.name, TenantRequest { weight }).await.is_ok() {
+                tracing::info!("tenant {} weighs {weight}, by {by}", tenant.name);
+            }
+            // A system that limits nobody leaves the limits that were set here alone.
+            let limited = before.map_or(now.gpus.is_some(), |before| before.gpus != now.gpus);
+            if limited && tenant.quota.gpus != now.gpus {
+                limit(desk, who, &tenant, now.gpus, by).await;
             }
         }
+    }
+}
+
+async fn limit(desk: &Desk, who: &Caller, tenant: &Tenant, gpus: Option<u32>, by: &str) {
+    let quota = Quota { gpus, ..tenant.quota };
+    match desk.set_quota(who, &tenant.name, quota).await {
+        Ok(_) => match gpus {
+            Some(gpus) => tracing::info!("tenant {} may have {gpus} GPUs at once, by {by}", tenant.name),
+            None => tracing::info!("tenant {} may have any number of GPUs, by {by}", tenant.name),
+        },
+        Err(refusal) => tracing::warn!("tenant {} keeps its quota: {}", tenant.name, refusal.message),
     }
 }
 
@@ -117,9 +154,17 @@ async fn take(desk: &Desk, who: &Caller, intake: &Intake, shares: &Shares, arriv
         return intake.refuse(arrival, wrong);
     }
     let known = desk.view(who).tenants().tenants.iter().any(|tenant| tenant.name == arrival.tenant);
-    let weight = shares.weight(&arrival.tenant);
-    if !known && let Err(refusal) = desk.set_tenant(who, &arrival.tenant, TenantRequest { weight }).await {
-        return refused(intake, arrival, &refusal);
+    if !known {
+        let owed = shares.owed.get(&arrival.tenant);
+        let weight = owed.map_or(1.0, weight_of);
+        match desk.set_tenant(who, &arrival.tenant, TenantRequest { weight }).await {
+            Err(refusal) => return refused(intake, arrival, &refusal),
+            Ok(tenant) => {
+                if let Some(gpus) = owed.and_then(|owed| owed.gpus) {
+                    limit(desk, who, &tenant, Some(gpus), "its ClusterQueue in Kueue").await;
+                }
+            }
+        }
     }
     for life in 1..=LIVES {
         let name = if life == 1 { arrival.external.clone() } else { format!("{}~{life}", arrival.external) };
