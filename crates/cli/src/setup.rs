@@ -73,6 +73,7 @@ impl<'s> Setup<'s> {
             reference: settings.reference.as_deref().map(|name| reference(name, &cluster)).transpose()?,
             epsilon: settings.epsilon,
             half_life_seconds: settings.half_life_seconds,
+            refill: settings.refill,
             power_budget,
             prices,
             script: cluster::script(&outages, &cluster).map_err(|e| anyhow!("--fail: {e}"))?,

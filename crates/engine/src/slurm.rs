@@ -16,6 +16,7 @@
 pub(crate) mod account;
 mod arrival;
 mod controller;
+mod dependency;
 mod devices;
 mod entry;
 mod gang;
@@ -280,8 +281,16 @@ impl Slurm {
         }
         // Whatever is said from here on is final: a copy of this order that comes later must not be done.
         entry.fence = start.fence;
-        if entry.gang.as_ref().is_some_and(Gang::holds) {
-            return refused(format!("job {} has another gang here", start.job.0));
+        if let Some(gang) = entry.gang.as_mut().filter(|gang| gang.holds()) {
+            // Whoever drives has given that one up: it goes first. That it is still there is no failure of the job's, which waits for the next decision.
+            if gang.phase != Phase::Stopping {
+                gang.phase = Phase::Stopping;
+                entry.sent_shows();
+            }
+            entry.put_off = Some("its last gang has not left yet".into());
+            let report = GangReport::new(start.job, start.fence, GangEvent::Stopped(entry.steps));
+            self.follow(start.job)?;
+            return Ok(OrderReply::Reported(report));
         }
         entry.gang = None;
         if let Some(why) = self.why_not(start) {

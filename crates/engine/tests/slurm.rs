@@ -2,6 +2,8 @@
 
 #[path = "support/slurm.rs"]
 mod support;
+#[path = "slurm/words.rs"]
+mod words;
 
 use arles_core::engine::{Engine, LiveJob, Mandate, OrderReply};
 use arles_core::scheduler::{GangEvent, GangState};

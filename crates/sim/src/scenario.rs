@@ -34,6 +34,8 @@ pub struct Options {
     pub epsilon: f64,
     /// Past use of tenants counts half after this time, if at all.
     pub half_life_seconds: Option<f64>,
+    /// Whether GPUs of a job that ends go to the next job of its class at once.
+    pub refill: bool,
     /// What all GPUs together may draw, from when on.
     pub power_budget: Vec<BudgetEvent>,
     /// Electricity by the hour; empty where nobody counts it.
@@ -56,6 +58,7 @@ impl Default for Options {
             script: Vec::new(),
             epsilon: EPSILON,
             half_life_seconds: None,
+            refill: false,
             power_budget: Vec::new(),
             prices: Prices::default(),
             keep_details: true,

@@ -182,6 +182,7 @@ fn founded(store: &mut Store, cluster: &Cluster, settings: &ServeSettings) -> Re
         pace.survey_seconds = settings.survey_seconds;
         pace.epsilon = settings.epsilon;
         pace.half_life_seconds = settings.half_life_seconds;
+        pace.refill = settings.refill;
         pace.lease_seconds = 4.0 * settings.survey_seconds;
         let header = JournalHeader {
             cluster: cluster.clone(),

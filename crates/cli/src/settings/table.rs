@@ -157,6 +157,9 @@ settings! {
     /// Time after which a tenant's past use counts half, such as 7d; empty: past use does not count
     "simulation.half-life" = "", flag("half-life", "TIME", "Scheduling", RUN)
         => half_life_seconds: Option<f64> = half_life;
+    /// GPUs of a job that ends: on (the next job of its tenant and workload has them at once) or off (they wait for the next round)
+    "simulation.refill" = "off", flag("refill", "ON|OFF", "Scheduling", RUN)
+        => refill: bool = switched_on;
     /// Power that all GPUs together may draw: WATTS, or WATTS@TIME from a time on, separated by commas, such as 12kW,8kW@6h,none@12h; empty: no limit
     "simulation.power-budget" = "", flag("power-budget", "BUDGETS", "Cluster", RUN)
         => power_budget: Vec<(Moment, Option<f64>)> = cluster::budgets;
@@ -277,6 +280,9 @@ settings! {
     /// Time after which a tenant's past use counts half, such as 7d, of a new journal; empty: past use does not count
     "serve.half-life" = "", flag("half-life", "TIME", "Scheduling", SERVE)
         => half_life_seconds: Option<f64> = half_life;
+    /// GPUs of a job that ends, of a new journal: on (the next job of its tenant and workload has them at once) or off (they wait for the next round)
+    "serve.refill" = "off", flag("refill", "ON|OFF", "Scheduling", SERVE)
+        => refill: bool = switched_on;
     /// Tenants that share the cluster: NAME or NAME:WEIGHT, separated by commas. More can be added while it runs
     "serve.tenants" = "research,vision,language", flag("tenants", "TENANTS", "Scheduling", SERVE)
         => tenants: Vec<Tenant> = tenants;

@@ -40,6 +40,9 @@ pub struct Settings {
     /// Past use counts half after this time; it does not count at all if none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_life_seconds: Option<f64>,
+    /// Whether GPUs of a job that ends go to the next job of its class at once. If not, they wait for the next round.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refill: bool,
 }
 
 fn default_epsilon() -> f64 {
@@ -67,6 +70,7 @@ impl Settings {
             unused_off: false,
             epsilon: EPSILON,
             half_life_seconds: None,
+            refill: false,
         }
     }
 

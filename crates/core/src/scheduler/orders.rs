@@ -216,10 +216,15 @@ impl Scheduler {
         job.failures += 1;
         let failures = job.failures;
         if failures >= self.most_failures(slot) {
+            let job = self.jobs.get(slot);
+            let (class, gang) = (job.class, job.phase.occupied().cloned());
             self.drop_target(slot);
             self.vacate(slot, out);
             let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times in a row") };
             self.give_up(slot, format!("failed {times}, last: {why}"), out);
+            if let Some(gang) = gang {
+                self.refill(class, gang, out);
+            }
         } else {
             self.requeue(slot, self.backoff_seconds(failures), why, out);
         }
@@ -313,13 +318,44 @@ impl Scheduler {
 
     /// A job's gang of this fence, the one that it holds or its last one, has done all there was to do.
     pub(super) fn complete(&mut self, slot: Slot, fence: Fence, out: &mut Vec<Output>) {
-        let id = self.jobs.get(slot).spec.id;
+        let job = self.jobs.get(slot);
+        let (id, gang) = (job.spec.id, job.phase.occupied().cloned());
         self.drop_target(slot);
         self.vacate(slot, out);
-        self.bury(slot);
+        let class = self.bury(slot).class;
         out.push(Output::Order(Order::Stop { job: id, fence }));
         out.push(Output::Note(Event::Completed { job: id }));
         self.ended(id, true, out);
+        if let Some(gang) = gang {
+            self.refill(class, gang, out);
+        }
+    }
+
+    /// A job is over, and its gang's place is its class's until the next plan: the next job of the class takes it, if one waits. The plan stays
+    /// what it was, so many gangs of this class on this kind, and nobody's credit changes.
+    fn refill(&mut self, class: ClassId, gang: Gang, out: &mut Vec<Output>) {
+        let vacant = |gpu: GpuId| {
+            self.takes_gangs(gpu) && self.seats.on(gpu).next().is_none() && self.awaiting[gpu.index()].is_empty()
+        };
+        if !self.settings.refill || !gang.gpus.iter().all(|&gpu| vacant(gpu)) {
+            return;
+        }
+        let Some(members) = self.classes.get(&class) else { return };
+        let waits = |slot: &Slot| {
+            let job = self.jobs.get(*slot);
+            job.queues() && job.not_before <= self.now && job.target.is_none()
+        };
+        // Whoever has received least, as in a plan.
+        let received = |slot: &Slot| self.jobs.get(*slot).virtual_seconds;
+        let next = members.jobs.iter().filter(waits).min_by(|a, b| received(a).total_cmp(&received(b)));
+        let Some(slot) = next else { return };
+        for &gpu in &gang.gpus {
+            self.awaiting[gpu.index()].push(slot);
+        }
+        self.jobs.get_mut(slot).target = Some(Gang { confirmed_at: None, retuned: None, ..gang });
+        self.try_start(slot, out);
+        // A place that it cannot have now is for the next plan.
+        self.drop_target(slot);
     }
 
     pub(super) fn broke(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {

@@ -12,6 +12,7 @@ mod modes;
 mod nodes;
 mod power;
 mod quotas;
+mod refill;
 mod sharing;
 mod switching;
 

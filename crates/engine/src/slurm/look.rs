@@ -2,6 +2,7 @@
 
 use super::arrival::{among, arrival, parse_external};
 use super::controller::CommandError;
+use super::dependency::{Dependency, dependency};
 use super::entry::{Entry, unix_seconds};
 use super::gang::{Gang, Phase, Step, next_step};
 use super::mark::{self, Claim, Mark, MarkedGang};
@@ -165,7 +166,9 @@ impl Slurm {
     fn give_back_excluded(&mut self) -> Result<(), EngineError> {
         let excluded = |record: &&JobRecord| {
             let offered = mark::claim(&record.comment, &record.admin_comment) == Claim::Offered;
-            let not_ours = !self.options.canary.takes(record) || suit::why_left_to_slurm(record).is_some();
+            let not_ours = !self.options.canary.takes(record)
+                || suit::why_left_to_slurm(record).is_some()
+                || self.dependency(record) == Dependency::Never;
             offered && record.stage() == Stage::Held && not_ours
         };
         let records: Vec<JobRecord> = self.queue.records.iter().filter(excluded).cloned().collect();
@@ -180,6 +183,26 @@ impl Slurm {
         Ok(())
     }
 
+    /// Whether a job that waits can never start, by what Slurm says of it or will say when it looks.
+    fn never_begins(&self, record: &JobRecord) -> bool {
+        match record.stage() {
+            Stage::Held => self.dependency(record) == Dependency::Never,
+            Stage::Queued => record.state_reason == "DependencyNeverSatisfied",
+            _ => false,
+        }
+    }
+
+    /// Gives one job back: Slurm says what is wrong with it, and nobody keeps GPUs free for it.
+    fn give_back(&mut self, id: JobId, record: &JobRecord) -> Result<(), EngineError> {
+        let (name, comment) = (record.slurm_name(), format!("AdminComment={}", mark::released()));
+        self.tolerate(|controller| controller.update(&name, &["ReqNodeList=".into(), comment]))?;
+        if record.stage() == Stage::Held {
+            self.tolerate(|controller| controller.release(&name))?;
+        }
+        self.let_go(id);
+        Ok(())
+    }
+
     /// Does what follows from the last look for one job.
     pub(super) fn follow(&mut self, id: JobId) -> Result<(), EngineError> {
         let Some(entry) = self.jobs.get(&id) else { return Ok(()) };
@@ -189,6 +212,9 @@ impl Slurm {
         {
             self.let_go(id);
             return Ok(());
+        }
+        if let Some(record) = record.as_ref().filter(|record| entry.is_native() && self.never_begins(record)) {
+            return self.give_back(id, record);
         }
         if entry.gang.is_none() {
             return match record {
@@ -579,10 +605,11 @@ impl Slurm {
             if let Some(why) = self.why_over(entry) {
                 seen.over.insert(id, why);
             } else if let Some(record) = self.record(entry) {
-                let idle =
-                    entry.gang.is_none() && record.stage() == Stage::Held && record.state_reason == "JobHeldUser";
+                let idle = entry.gang.is_none() && record.stage() == Stage::Held && entry.is_native();
                 let marked = Mark::read(&record.admin_comment).is_some_and(|mark| mark.gang.is_none());
-                if idle && marked && entry.is_native() {
+                let held = marked && record.state_reason == "JobHeldUser";
+                // Not the begin time: Slurm gives one to every job that is requeued.
+                if idle && (held || self.dependency(record) == Dependency::Open) {
                     seen.held.push(id);
                 }
             }
@@ -629,7 +656,8 @@ impl Slurm {
                     .is_some_and(|mark| mark.journal != self.journal || !self.jobs.contains_key(&mark.job)),
                 Claim::None | Claim::Released | Claim::Refused => false,
             };
-            let ready = record.stage() == Stage::Held && record.eligible_time <= now && self.depends_on_nobody(record);
+            let begins = record.eligible_time <= now && self.dependency(record) == Dependency::Met;
+            let ready = record.stage() == Stage::Held && begins;
             // What an earlier daemon took it has also pinned.
             let left = mark::claim(&record.comment, &record.admin_comment) == Claim::Offered
                 && suit::why_left_to_slurm(record).is_some();
@@ -655,20 +683,8 @@ impl Slurm {
         self.jobs.values().filter(|entry| entry.slurm.as_ref().is_some_and(|name| name.starts_with(&prefix))).count()
     }
 
-    /// Whether all jobs that a job waits for are over. Slurm does not look at dependencies of held jobs; it does when they are released, and
-    /// by its own rules.
-    fn depends_on_nobody(&self, record: &JobRecord) -> bool {
-        let numbers = record.dependency.split([',', '?']).filter_map(|part| {
-            let list = part.split_once(':')?.1;
-            Some(list.split(':').filter_map(|id| id.split(['(', '+']).next()).collect::<Vec<_>>())
-        });
-        let over = |name: &str| {
-            let digits = name.trim_end_matches("_*");
-            let array = digits.parse::<u64>().unwrap_or(0);
-            let is_it = |other: &&JobRecord| other.slurm_name() == digits || (array > 0 && other.array_job_id == array);
-            let waits = |stage| matches!(stage, Stage::Held | Stage::Queued | Stage::Running | Stage::Completing);
-            !self.queue.records.iter().filter(is_it).any(|other| waits(other.stage()))
-        };
-        numbers.flatten().all(over)
+    /// How a job stands with those it depends on.
+    fn dependency(&self, record: &JobRecord) -> Dependency {
+        dependency(record, &self.queue.records, unix_seconds())
     }
 }

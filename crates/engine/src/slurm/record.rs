@@ -183,6 +183,8 @@ impl JobRecord {
         let (code, signal) = ((self.exit_code >> 8) & 0xff, self.exit_code & 0x7f);
         let state = self.job_state.first().map_or("unknown", String::as_str).to_lowercase().replace('_', " ");
         match (signal, code) {
+            // The signal is Slurm's own.
+            _ if self.is("TIMEOUT") => ("Slurm says: timeout; its time limit was over".into(), None),
             (0, 0) => (format!("Slurm says: {state} ({})", self.state_reason), None),
             (0, code) => (format!("exit code {code}"), Some(code as i32)),
             (signal, _) => (format!("ended by signal {signal}"), Some(128 + signal as i32)),

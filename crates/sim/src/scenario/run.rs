@@ -29,6 +29,7 @@ fn settings(options: &Options) -> Settings {
     settings.unused_off = options.world_options.unused_off;
     settings.epsilon = options.epsilon;
     settings.half_life_seconds = options.half_life_seconds;
+    settings.refill = options.refill;
     settings
 }
 
