@@ -14,6 +14,8 @@ const SIZES: [(usize, usize); 8] =
 /// The whole program has n² rows; beyond this many users one solve takes minutes, and beyond half as many it is
 /// asked of one family only.
 const GENERAL: usize = 200;
+/// Sizes at which the search is cut short, and the bound is by relays.
+const CROWDS: [(usize, usize); 4] = [(2_500, 3), (5_000, 3), (10_000, 3), (10_000, 10)];
 /// Pivots for sizes at which nobody waits for the optimum.
 const ANYTIME: Budget = Budget::iterations(10_000);
 
@@ -27,15 +29,16 @@ fn main() {
             row(&format!("{family:?}"), &mut Owned::new(&recipe), PIVOTS);
         }
     }
-    for n in [10_000, 100_000].into_iter().filter(|n| wanted.contains(n)) {
-        let recipe =
-            Recipe { family: Family::Rand, users: n, resources: 10, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
-        row("Rand*", &mut Owned::new(&recipe), ANYTIME);
+    for (n, k) in CROWDS.into_iter().filter(|s| wanted.contains(&s.0)) {
+        for family in Family::ALL.into_iter().filter(|&family| family != Family::Few) {
+            let recipe = Recipe { family, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
+            row(&format!("{family:?}*"), &mut Owned::new(&recipe), ANYTIME);
+        }
     }
     for n in [10_000, 100_000, 1_000_000].into_iter().filter(|n| wanted.contains(n)) {
         row("Kinds", &mut Owned::kinds(n, 10), PIVOTS);
     }
-    println!("Rand*: stopped after {} pivots. Kinds: users of 26 different kinds.", ANYTIME.iterations);
+    println!("*: stopped after {} pivots. Kinds: users of 26 different kinds.", ANYTIME.iterations);
 }
 
 /// An instance with weights 1 to 4.

@@ -21,6 +21,9 @@
 //! Users have no caps here: envy rows that count what a capped user could not use would hold everybody down to its level.
 //! A market with caps is [`crate::nash`].
 //!
+//! Where that proof was not reached (the budget ended, or there are thousands of distinct users), a relaxation with few rows
+//! per user bounds the optimum instead (`envy/relay.rs`).
+//!
 //! Nothing here may depend on time or chance: the budget counts pivots, and when it ends, the solution is the best so
 //! far, feasible and envy-free, with a certificate that says how far it may be from the optimum.
 
@@ -28,6 +31,7 @@ mod block;
 mod bound;
 mod merge;
 mod pricing;
+mod relay;
 mod restricted;
 mod scaled;
 mod solve;
@@ -83,6 +87,27 @@ pub struct EnvyDual {
     pub dual: f64,
 }
 
+/// The duals of rows between all who pay into a relay and all who are paid from it: that of "l does not envy i" is what `l`
+/// pays times the share of `i`. In units of `z`.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Relay {
+    /// `(user, dual)`.
+    pub paid: Vec<(u32, f64)>,
+    /// `(user, share)`; shares sum to 1.
+    pub share: Vec<(u32, f64)>,
+}
+
+impl Relay {
+    fn scaled(&self, factor: f64) -> Self {
+        Self { paid: self.paid.iter().map(|&(l, y)| (l, y * factor)).collect(), share: self.share.clone() }
+    }
+
+    fn renamed(self, name: impl Fn(u32) -> u32) -> Self {
+        let rename = |list: Vec<(u32, f64)>| list.into_iter().map(|(l, value)| (name(l), value)).collect();
+        Self { paid: rename(self.paid), share: rename(self.share) }
+    }
+}
+
 /// Who holds what, with a proof of how good that is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Solution {
@@ -96,6 +121,8 @@ pub struct Solution {
     pub prices: Vec<f64>,
     /// The duals that are not 0; none where prices alone prove the bound, as with two resources.
     pub envy: Vec<EnvyDual>,
+    /// More duals, where there are too many users to write down those of pairs.
+    pub through: Vec<Relay>,
     /// Bounds of the optimal sum.
     pub bound: Certificate,
     /// The largest relative envy: by how much a user values another's bundle above its own.

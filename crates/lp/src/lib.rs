@@ -16,6 +16,7 @@
 //! library's type in a public signature.
 
 pub mod certificate;
+mod cholesky;
 mod clarabel;
 pub mod cover;
 mod distinct;

@@ -24,7 +24,6 @@
 //! (`ways/interior.rs`); `ways/bound.rs` proves how good an answer is from its prices alone.
 
 mod bound;
-mod cholesky;
 mod envy;
 mod interior;
 mod solve;

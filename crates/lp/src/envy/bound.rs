@@ -10,7 +10,8 @@
 //! Σ_l π_l w_l·z_l ≤ Σ_j m_j p_j + Σ_l g_l·z_l      g_l = (π_l + Y_l) w_l − π_l p − Σ_i y_il w_i,   Y_l = Σ_i y_li
 //! ```
 //!
-//! Prices are raised until `g_l ≤ 0` wherever `w_l > 0`; then the bound is `Σ_j m_j p_j`.
+//! Prices are raised until `g_l ≤ 0` wherever `w_l > 0`; then the bound is `Σ_j m_j p_j`. Some `y` come as products of what users
+//! pay into a relay and the shares in which it is passed on.
 //!
 //! *Two resources.* Sorted by the ratio of their rates, users hold ever less of the first resource and more of
 //! the second, and an envy-free allocation is a sum of allocations with two bundles, `(θ, 0)` up to a user and `(0, 1)`
@@ -20,10 +21,10 @@
 //! Identical users are treated as one user with the sum of their weights: `y` spread over them in proportion to weight
 //! gives every one of them the same `g_l/π_l`.
 
-use super::EnvyFree;
+use super::{EnvyFree, Relay};
 
-/// Raises `prices` until they and `envy` are dual feasible; returns the upper bound.
-pub(super) fn prove(problem: &EnvyFree<'_>, prices: &mut [f64], envy: &[(u32, u32, f64)]) -> f64 {
+/// Raises `prices` until they, `envy` and what goes `through` relays are dual feasible; returns the upper bound.
+pub(super) fn prove(problem: &EnvyFree<'_>, prices: &mut [f64], envy: &[(u32, u32, f64)], through: &[Relay]) -> f64 {
     let k = problem.capacity.len();
     let mut worth: Vec<f64> = problem.w.iter().enumerate().map(|(at, w)| problem.weight[at / k] * w).collect();
     for &(l, i, y) in envy {
@@ -37,6 +38,7 @@ pub(super) fn prove(problem: &EnvyFree<'_>, prices: &mut [f64], envy: &[(u32, u3
             worth[i * k + j] -= paid;
         }
     }
+    through.iter().for_each(|relay| pass_on(problem, relay, &mut worth));
     let useful = |l: usize, j: usize| problem.w[l * k + j] > 0.0 && problem.capacity[j] > 0.0;
     let mut demanded = vec![0.0; k];
     for (l, worth) in worth.chunks_exact(k).enumerate() {
@@ -48,6 +50,30 @@ pub(super) fn prove(problem: &EnvyFree<'_>, prices: &mut [f64], envy: &[(u32, u3
         *p = if p.is_finite() { p.max(*demanded) } else { *demanded };
     }
     prices.iter().zip(problem.capacity).map(|(p, m)| p * m).sum()
+}
+
+/// Adds `y_li w_l` to `worth_l` and takes it from `worth_i` for all pairs of a relay, `y_li = y_l s_i` with shares `s`: the
+/// sum over pairs is a product of sums. Who is on both sides pays itself, which changes nothing.
+fn pass_on(problem: &EnvyFree<'_>, relay: &Relay, worth: &mut [f64]) {
+    let k = problem.capacity.len();
+    let sound = |value: f64| value > 0.0 && value.is_finite();
+    let total: f64 = relay.share.iter().map(|t| t.1).filter(|&s| sound(s)).sum();
+    if !sound(total) {
+        return;
+    }
+    let mut passed = vec![0.0; k];
+    for &(l, y) in relay.paid.iter().filter(|t| sound(t.1)) {
+        for j in 0..k {
+            let paid = y * problem.w[l as usize * k + j];
+            worth[l as usize * k + j] += paid;
+            passed[j] += paid;
+        }
+    }
+    for &(i, share) in relay.share.iter().filter(|t| sound(t.1)) {
+        for j in 0..k {
+            worth[i as usize * k + j] -= share / total * passed[j];
+        }
+    }
 }
 
 /// As [`prove`] by prices alone; none unless there are two resources, both with a price.

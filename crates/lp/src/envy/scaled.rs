@@ -7,8 +7,8 @@
 //! maximise Σ π̃_l w̃_l·z̃_l   s.t.   Σ_l π̃_l z̃_lj ≤ 1,   w̃_l·z̃_l ≥ w̃_l·z̃_i,   z̃ ≥ 0
 //! ```
 
-use super::EnvyFree;
 use super::bound::Allocation;
+use super::{EnvyFree, Relay};
 
 /// The scaled program.
 #[derive(Clone, Debug)]
@@ -72,11 +72,17 @@ impl Scaled {
         Allocation { bundles, holds }
     }
 
+    /// The bundles of an allocation in these units.
+    pub(super) fn bundles_of(&self, allocation: &Allocation) -> Vec<f64> {
+        allocation.bundles.iter().enumerate().map(|(at, z)| z / self.unit[at % self.k]).collect()
+    }
+
     /// Duals in the problem's own units.
     pub(super) fn unscaled(&self, duals: &Duals, capacity: &[f64]) -> Duals {
         Duals {
             prices: duals.prices.iter().zip(capacity).map(|(p, m)| p * self.value / m).collect(),
             envy: duals.envy.iter().map(|&(l, i, y)| (l, i, y * self.total)).collect(),
+            through: duals.through.iter().map(|relay| relay.scaled(self.total)).collect(),
         }
     }
 }
@@ -92,6 +98,8 @@ pub(super) struct Duals {
     pub(super) prices: Vec<f64>,
     /// `(l, i, y)`: the row "l does not envy i".
     pub(super) envy: Vec<(u32, u32, f64)>,
+    /// More of them, as products.
+    pub(super) through: Vec<Relay>,
 }
 
 /// A partition of the users by the bundle that they hold.

@@ -5,11 +5,13 @@ use super::bound::{Allocation, prove, prove_two};
 use super::merge::Merged;
 use super::pricing::{self, Pricing};
 use super::scaled::{Duals, Menu, Scaled};
-use super::{EnvyDual, EnvyFree, Solution, TOLERANCE, start, two};
+use super::{EnvyDual, EnvyFree, Solution, TOLERANCE, relay, start, two};
 use crate::Certificate;
 
 /// The largest relative envy of a starting point that may become the incumbent.
 const ENVY: f64 = 1e-8;
+/// The relative gap beyond which another proof is tried, by relays.
+const UNPROVED: f64 = 1e-3;
 
 pub(super) fn solve(problem: &EnvyFree<'_>, last: Option<&Solution>, pivots: u32) -> Solution {
     let resources = problem.capacity.len();
@@ -43,11 +45,11 @@ impl Duals {
         if let Some(upper) = prove_two(problem, &mut self.prices) {
             return upper;
         }
-        let upper = prove(problem, &mut self.prices, &self.envy);
+        let upper = prove(problem, &mut self.prices, &self.envy, &self.through);
         let mut prices = vec![0.0; self.prices.len()];
-        let plain = prove(problem, &mut prices, &[]);
+        let plain = prove(problem, &mut prices, &[], &[]);
         if plain < upper {
-            *self = Self { prices, envy: Vec::new() };
+            *self = Self { prices, ..Self::default() };
         }
         upper.min(plain)
     }
@@ -78,7 +80,7 @@ impl<'a> Run<'a> {
         let n = problem.weight.len();
         let mut allocation = Allocation { bundles: equal, holds: vec![0; n] };
         let objective = allocation.settle(problem);
-        let duals = Duals { prices: vec![0.0; problem.capacity.len()], envy: Vec::new() };
+        let duals = Duals { prices: vec![0.0; problem.capacity.len()], ..Duals::default() };
         let (hints, labels) = (Vec::new(), vec![u32::MAX; n]);
         Self { problem, allocation, objective, duals, groups: None, hints, labels, pivots, spent: 0 }
     }
@@ -130,8 +132,15 @@ impl<'a> Run<'a> {
 
     /// The incumbent in terms of the problem as given, with its certificate.
     fn finish(self, merged: &Merged, resources: usize) -> Solution {
-        let Self { problem, allocation, mut duals, objective, labels, spent, .. } = self;
-        let upper = duals.prove(problem);
+        let Self { problem, allocation, mut duals, objective, labels, spent, pivots, .. } = self;
+        let mut upper = duals.prove(problem);
+        if pivots > 0 && upper > objective * (1.0 + UNPROVED) {
+            let mut relayed = relay::duals(problem, &allocation);
+            let better = relayed.prove(problem);
+            if better < upper {
+                (upper, duals) = (better, relayed);
+            }
+        }
         let name = |(l, i, dual): (u32, u32, f64)| EnvyDual {
             user: merged.first[l as usize],
             other: merged.first[i as usize],
@@ -145,6 +154,7 @@ impl<'a> Run<'a> {
             objective,
             prices: merged.expand(&duals.prices, resources),
             envy: duals.envy.into_iter().map(name).collect(),
+            through: duals.through.into_iter().map(|r| r.renamed(|l| merged.first[l as usize])).collect(),
             bound: Certificate { lower: objective, upper },
             iterations: spent,
         }
@@ -203,7 +213,7 @@ fn search(pricing: &mut Pricing<'_>, mut groups: Vec<Vec<u32>>) -> Option<Candid
         last = restricted.objective;
         let answered = pricing.spent < pricing.pivots && sweep.part.iter().all(|&part| part == 0);
         let proved = finer.is_none() && answered;
-        let duals = Duals { prices: restricted.prices, envy: sweep.envy };
+        let duals = Duals { prices: restricted.prices, envy: sweep.envy, ..Duals::default() };
         best = Some(Candidate { menu, blocks, duals, proved });
         match finer {
             Some(finer) => groups = finer,

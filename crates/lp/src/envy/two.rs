@@ -42,7 +42,7 @@ fn one(problem: &EnvyFree<'_>) -> (Allocation, Duals) {
     }
     envy.retain(|row| row.2 > 0.0);
     let allocation = Allocation { bundles: vec![problem.capacity[0] / total], holds: vec![0; w.len()] };
-    (allocation, Duals { prices: vec![mean], envy })
+    (allocation, Duals { prices: vec![mean], envy, ..Duals::default() })
 }
 
 /// A ray, and where it is drawn.

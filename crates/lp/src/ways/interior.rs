@@ -35,8 +35,8 @@
 //!
 //! in which nothing large is subtracted. For the same reason `b`'s own step comes from the user's row, not from `θ_b dr`.
 
-use super::cholesky::Cholesky;
 use super::{Limit, Ways};
+use crate::cholesky::Cholesky;
 
 /// The largest fraction of the step to the boundary that is taken, for the market and for floors.
 const SHARES: [f64; 2] = [0.995, 0.9];
