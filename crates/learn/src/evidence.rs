@@ -22,6 +22,7 @@ mod population;
 
 use crate::catalog::{Catalog, Cell, Key};
 use crate::features::{Psi, distance2, psi};
+use crate::gang::GangScaling;
 use crate::method::{GANG_STANDARD_ERROR, Prediction, modelled_scaling};
 use crate::profile::Completed;
 use crate::residual::UNKNOWN_RELATIVE_RATE;
@@ -33,7 +34,7 @@ pub(crate) use pairs::{PairRow, PairTable};
 pub(crate) use population::median;
 use population::{OwnRate, Population, boundless};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A workload with a number.
 #[derive(Clone, Debug)]
@@ -113,6 +114,8 @@ pub(crate) struct Evidence {
     /// Gang sizes above 1 that were measured, by (workload, kind).
     gangs: BTreeMap<(usize, usize), Vec<u32>>,
     population: Population,
+    /// What gangs teach, worked out when it is asked for.
+    scaling: Arc<OnceLock<GangScaling>>,
 }
 
 /// A measurement as the evidence took it in.
@@ -194,6 +197,7 @@ impl Evidence {
             beside_column: PairTable::new(n, k),
             measured_pairs: vec![0; n],
             gangs: BTreeMap::new(),
+            scaling: Arc::default(),
         };
         for (key, cell) in catalog.cells() {
             evidence.take(key, cell);
@@ -321,6 +325,16 @@ impl Evidence {
         self.gangs.get(&(workload, kind)).map_or(&[], Vec::as_slice)
     }
 
+    /// Who was measured in a gang, and on which kind.
+    pub(crate) fn with_gangs(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.gangs.keys().copied()
+    }
+
+    /// How rates grow with gangs.
+    pub(crate) fn scaling(&self) -> &GangScaling {
+        self.scaling.get_or_init(|| GangScaling::new(self))
+    }
+
     /// The catalog's cell, whatever its source.
     pub(crate) fn cell(&self, seen: &CellIndex) -> Option<Cell> {
         let key = self.key(seen);
@@ -413,6 +427,9 @@ impl Evidence {
 
     fn set(&mut self, seen: &CellIndex, cell: &Cell) {
         let (workload, kind, rate) = (seen.workload, seen.kind, cell.rate);
+        if seen.gang > 1 || self.gangs.contains_key(&(workload, kind)) {
+            self.scaling = Arc::default();
+        }
         match seen.partner {
             Some(other) => {
                 if self.beside.get(workload, kind, other).is_nan() && rate > 0.0 {

@@ -11,6 +11,7 @@ mod completion;
 pub mod evaluate;
 mod evidence;
 mod features;
+mod gang;
 pub mod learned;
 mod mean;
 mod method;

@@ -4,7 +4,7 @@
 //! A [`Prediction`] is the logarithm of a rate with a standard error. With r the rate alone and t the fraction of it left beside a
 //! partner, the rate together is r·t and its standard error √(σ_r² + σ_t²).
 //!
-//! **Gangs.** rate(g) = rate(1) · model(g)/model(1) · e^c, where c is the correction from the measured gang nearest in size.
+//! **Gangs.** rate(g) = rate(g₀) · model(g)/model(g₀) · (g/g₀)^c, g₀ being the measured size that is nearest and c what gangs of this and of other workloads taught (`gang.rs`).
 //!
 //! **Power limits.** A limit slows two on one card, measured side by side under another limit, by the mean of what it does to each alone and to the hungrier
 //! of them: it takes from the card's clock, which both have, but nothing from what a program does on its processor. Of twelve such cells on an H200 that is
@@ -19,7 +19,6 @@
 //!
 //! No method may decide what fits, or override a measurement.
 
-use crate::catalog::MEASUREMENT_ERROR;
 use crate::evidence::{CellIndex, Evidence};
 use crate::{power_limit, watts};
 use arles_core::estimate::{Estimate, Estimator, Observation, RateQuery, RateRow, Source};
@@ -130,10 +129,8 @@ impl<M: Method> MethodEstimator<M> {
                 source: Source::Measured,
             });
         }
-        let one = self.alone(workload, kind);
-        let gangs = if gang > 1 { scaling(&self.evidence, workload, kind, gang) } else { (0.0, 0.0) };
-        let rate = bounded(one.ln + gangs.0).exp();
-        let standard_error = one.standard_error.hypot(gangs.1);
+        let one = if gang > 1 { self.gang(workload, kind, gang) } else { self.alone(workload, kind) };
+        let (rate, standard_error) = (bounded(one.ln).exp(), one.standard_error);
         Some(Estimate {
             rate,
             spread_rate: rate * spread,
@@ -143,6 +140,18 @@ impl<M: Method> MethodEstimator<M> {
             standard_error,
             source: if one.refined { Source::Refined } else { Source::Initial },
         })
+    }
+
+    /// Of a gang that was not measured.
+    fn gang(&self, workload: usize, kind: usize, gang: u32) -> Prediction {
+        let (measured, ln, standard_error) = self.evidence.scaling().carry(&self.evidence, workload, kind, gang);
+        match measured {
+            Some(base) => Prediction::new(base + ln, standard_error, true),
+            None => {
+                let one = self.alone(workload, kind);
+                Prediction::new(one.ln + ln, one.standard_error.hypot(standard_error), one.refined)
+            }
+        }
     }
 
     /// The rate of `workload` beside `other`: (rate, standard error, source).
@@ -279,24 +288,6 @@ fn changed(evidence: &Evidence, seen: &CellIndex) -> Vec<RateQuery> {
     asks.sort_unstable();
     asks.dedup();
     asks
-}
-
-/// ln of a gang's rate over that of one GPU, and its standard error.
-fn scaling(evidence: &Evidence, workload: usize, kind: usize, gang: u32) -> (f64, f64) {
-    let modelled = |g: u32| modelled_scaling(evidence, workload, kind, g);
-    let one = evidence.alone(workload, kind);
-    let nearest = evidence.gangs(workload, kind).iter().min_by_key(|&&g| (g.max(gang) / g.min(gang), g));
-    let seen = nearest.filter(|_| one.is_finite()).and_then(|&g| {
-        let cell = evidence.measured(&CellIndex { workload, partner: None, kind, gang: g })?;
-        Some((g, cell.rate.ln() - one - modelled(g)))
-    });
-    match seen {
-        Some((g, correction)) => {
-            let steps = (f64::from(gang) / f64::from(g)).log2().abs();
-            (modelled(gang) + correction, MEASUREMENT_ERROR.hypot(GANG_STANDARD_ERROR * steps / (1.0 + steps)))
-        }
-        None => (modelled(gang), GANG_STANDARD_ERROR),
-    }
 }
 
 /// ln of a gang's rate over that of one GPU, by the model; nearly in proportion where nothing is known.

@@ -9,6 +9,7 @@
 
 mod alone;
 mod calibrate;
+mod expected;
 mod gaussian;
 mod kinds;
 mod pairs;

@@ -18,6 +18,7 @@
 //! those of its nearest relatives with it.
 
 use super::calibrate::{Hidden, factor};
+use super::expected::Expected;
 use super::gaussian::{Covariance, Inverse, Kernel, Posterior, Variances, covariance_of, fit};
 use super::kinds::KindTable;
 use crate::catalog::MEASUREMENT_ERROR;
@@ -26,7 +27,6 @@ use crate::method::Prediction;
 use crate::rng::Rng;
 use crate::stacked::LeftOut;
 use crate::traits::{Metric, alike_in_batch};
-use crate::{perf_model, power_limit};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -43,8 +43,6 @@ const RELATIVES: usize = 16;
 /// Variances of the level by which what is told lies below the median, and the most of it: too high a guess is worse than too low a one.
 const SHADE: f64 = 0.5;
 const MOST_SHADED: f64 = 1.0;
-/// Part of the model's own profile of a workload in the prior mean.
-const OWN_PROFILE: f64 = 0.3;
 /// Quantiles behind the factors of intervals, of strangers and of relatives.
 const LEVELS: [f64; 2] = [0.92, 0.9];
 
@@ -56,18 +54,26 @@ const START: [f64; 31] = [
     0.02, 0.02, 0.01, 0.01, //
     0.05, 0.002, 4.0, 0.05, 0.005,
 ];
+/// 1, V, V·s, e, ρ, σ: what all workloads, a maker or a kind have in common is one fact for each; variances are found on so many kinds or more.
+const OF_KINDS: [usize; 6] = [0, 9, 10, 11, 18, 22];
+const ENOUGH_KINDS: usize = 4;
+/// σ·(…) and μμ': what goes with specifications. On one kind these are like levels, and on the next they would be carried over with another factor, or another
+/// sign: 171 % from an RTX 4090 to a PRO 6000 and back. They are left out until a second kind was measured.
+const OF_SPECIFICATIONS: std::ops::RangeInclusive<usize> = 22..=26;
+/// As good as 0.
+const NONE: f64 = 1e-6;
 /// ν².
 const NOISE: f64 = 0.0015;
 
 /// A cell: a workload on one GPU of a kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct AloneCell {
-    workload: usize,
-    kind: usize,
+    pub(super) workload: usize,
+    pub(super) kind: usize,
     /// μ.
-    tilt: f64,
+    pub(super) tilt: f64,
     /// Variance of the measurement.
-    noise: f64,
+    pub(super) noise: f64,
 }
 
 /// The covariance of rates alone.
@@ -134,6 +140,25 @@ impl Covariance for AloneTerms {
     }
 }
 
+/// Variances to begin with, and those that stay.
+fn start(kinds: &KindTable, cells: &[AloneCell]) -> (Variances, Vec<usize>) {
+    let mut products: Vec<usize> = Vec::new();
+    for cell in cells {
+        if !products.iter().any(|&kind| kinds.between(cell.kind, kind).same) {
+            products.push(cell.kind);
+        }
+    }
+    let (mut start, mut held) = (START, Vec::new());
+    if products.len() < ENOUGH_KINDS {
+        held.extend(OF_KINDS);
+    }
+    if products.len() == 1 {
+        start[OF_SPECIFICATIONS].fill(NONE);
+        held.extend(OF_SPECIFICATIONS);
+    }
+    (Variances::new(&start, NOISE, 1, false), held)
+}
+
 /// What is believed of rates alone.
 pub(super) struct Alone {
     terms: AloneTerms,
@@ -145,8 +170,7 @@ pub(super) struct Alone {
     places: BTreeMap<(usize, usize), usize>,
     /// Whether cells of the catalog were left out.
     thinned: bool,
-    /// Kinds over which μ is taken: those of the beginning, so that one more changes nothing.
-    base: usize,
+    expected: Arc<Expected>,
     /// What it would have got wrong of workloads hidden from it.
     left_out: Arc<Vec<LeftOut>>,
     /// Measured workloads by family.
@@ -164,7 +188,7 @@ impl Clone for Alone {
             posterior: self.posterior.clone(),
             places: self.places.clone(),
             thinned: self.thinned,
-            base: self.base,
+            expected: Arc::clone(&self.expected),
             left_out: Arc::clone(&self.left_out),
             families: self.families.clone(),
             told: Mutex::new(told),
@@ -174,18 +198,21 @@ impl Clone for Alone {
 
 impl Alone {
     pub(super) fn new(evidence: &Evidence, seed: u64) -> Self {
-        let base = evidence.kinds().len();
         let metric = Metric::new(&evidence.workloads().iter().map(|w| &w.point).collect::<Vec<_>>());
         let terms = AloneTerms { kinds: KindTable::new(evidence.kinds()), metric };
         let mut drawn: Vec<usize> = (0..evidence.workloads().len()).collect();
         Rng::new(seed, "alone").shuffle(&mut drawn);
-        let cells = drawn.iter().flat_map(|&t| cells_of(evidence, t, base));
+        let expected = Expected::new(evidence);
+        let cells = drawn.iter().flat_map(|&t| expected.cells_of(evidence, t));
         let (all, y): (Vec<AloneCell>, Vec<f64>) = cells.unzip();
         let some = |most: usize| all.len().min(most);
-        let start = Variances::new(&START, NOISE, 1, false);
+        let (start, held) = start(&terms.kinds, &all);
         let fitted = some(MOST_FITTED);
-        let variances =
-            if fitted >= LEAST_FITTED { fit(&terms, evidence, &all[..fitted], &y[..fitted], &start) } else { start };
+        let variances = if fitted >= LEAST_FITTED {
+            fit(&terms, evidence, &all[..fitted], &y[..fitted], &start, &held)
+        } else {
+            start
+        };
         let mut kernel = Kernel::new(&terms, evidence, &variances);
         let kept = some(MOST);
         let posterior = Posterior::new(&mut kernel, &all[..kept], &y[..kept]);
@@ -194,11 +221,12 @@ impl Alone {
         let left_out = Arc::new(left_out);
         let places = all[..kept].iter().enumerate().map(|(at, c)| ((c.workload, c.kind), at)).collect();
         let mut families: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for t in drawn.iter().copied().filter(|&t| cells_of(evidence, t, base).next().is_some()) {
+        for t in drawn.iter().copied().filter(|&t| expected.cells_of(evidence, t).next().is_some()) {
             families.entry(evidence.workloads()[t].marks.family).or_default().push(t);
         }
         let (thinned, variances) = (kept < all.len(), Arc::new(variances));
-        Self { terms, variances, factors, posterior, places, thinned, base, left_out, families, told: Mutex::default() }
+        let (expected, told) = (Arc::new(expected), Mutex::default());
+        Self { terms, variances, factors, posterior, places, thinned, expected, left_out, families, told }
     }
 
     pub(super) fn left_out(&self) -> &[LeftOut] {
@@ -232,13 +260,13 @@ impl Alone {
         let mut v = Vec::new();
         let mut told: Vec<(f64, f64)> = Vec::new();
         for kind in 0..evidence.kinds().len() {
-            let asked = AloneCell { workload, kind, tilt: tilt(evidence, workload, kind, self.base), noise: 0.0 };
+            let asked = AloneCell { workload, kind, tilt: self.expected.tilt(evidence, workload, kind), noise: 0.0 };
             v.clear();
             posterior.solve(&mut kernel, &asked, &mut v);
             let (mean, explained) = posterior.answer(&v);
             let variance = kernel.between(&asked, &asked) + kernel.noise(&asked) - explained;
             told.push((
-                prior_mean(evidence, workload, kind, self.base) + mean,
+                self.expected.ln_rate(evidence, workload, kind) + mean,
                 variance.max(MEASUREMENT_ERROR.powi(2)),
             ));
         }
@@ -268,14 +296,14 @@ impl Alone {
         let mut kin: Vec<(f64, usize)> = family.map(|t| (closeness(t), t)).collect();
         kin.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let open = |c: &(AloneCell, f64)| !self.places.contains_key(&(c.0.workload, c.0.kind));
-        let own = cells_of(evidence, workload, self.base).filter(open);
-        let others = kin.iter().flat_map(|&(_, t)| cells_of(evidence, t, self.base)).filter(open).take(RELATIVES);
+        let own = self.expected.cells_of(evidence, workload).filter(open);
+        let others = kin.iter().flat_map(|&(_, t)| self.expected.cells_of(evidence, t)).filter(open).take(RELATIVES);
         own.chain(others).collect()
     }
 
     /// Something was measured of a workload on a kind.
     pub(super) fn learn(&mut self, evidence: &Evidence, workload: usize, kind: usize) {
-        let seen = cells_of(evidence, workload, self.base).find(|(c, _)| c.kind == kind);
+        let seen = self.expected.cells_of(evidence, workload).find(|(c, _)| c.kind == kind);
         let Some((cell, y)) = seen else { return };
         match self.places.get(&(workload, kind)) {
             Some(&at) => self.posterior.correct(at, y),
@@ -295,7 +323,7 @@ impl Alone {
 
     pub(super) fn add_kind(&mut self, evidence: &Evidence, measured: bool) {
         let kinds = evidence.kinds().len();
-        self.base = self.base.max(1);
+        Arc::make_mut(&mut self.expected).at_least_one_kind();
         self.terms.kinds = KindTable::new(evidence.kinds());
         self.told = Mutex::default();
         if measured {
@@ -314,37 +342,6 @@ impl Alone {
         }
         self.told.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&workload);
     }
-}
-
-/// ln steps/s before anything was measured: the model's level of a workload, and the profile over kinds of the library's median workload with a
-/// part of what the model says is special to this one. (Of a kind that nobody measured, the median's profile is nearer than the workload's own: 12
-/// against 26 % from an RTX 3090 to a 4090 and back.) The level is over the first `base` kinds.
-fn prior_mean(evidence: &Evidence, workload: usize, kind: usize, base: usize) -> f64 {
-    let limit = power_limit::ln_speed(evidence, workload, kind);
-    let median = evidence.modelled_median(kind);
-    median + OWN_PROFILE * tilt(evidence, workload, kind, base) + level(evidence, workload, base) + limit
-}
-
-/// How far above the library's median the model sees a workload, over the first `base` kinds.
-fn level(evidence: &Evidence, workload: usize, base: usize) -> f64 {
-    let above = |a: usize| Some(perf_model::alone_as_sold(evidence, workload, a)? - evidence.modelled_median(a));
-    crate::residual::moments((0..base).filter_map(above)).map_or(0.0, |(mean, _)| mean)
-}
-
-/// μ: how far above the median's profile the model sees a workload on a kind.
-fn tilt(evidence: &Evidence, workload: usize, kind: usize, base: usize) -> f64 {
-    let own = perf_model::alone_as_sold(evidence, workload, kind);
-    own.map_or(0.0, |own| own - evidence.modelled_median(kind) - level(evidence, workload, base))
-}
-
-fn cells_of(evidence: &Evidence, workload: usize, base: usize) -> impl Iterator<Item = (AloneCell, f64)> {
-    (0..evidence.kinds().len()).filter_map(move |kind| {
-        let rate = evidence.own_rate(workload, kind)?;
-        let y = rate.ln - prior_mean(evidence, workload, kind, base);
-        let noise = (rate.variance - MEASUREMENT_ERROR * MEASUREMENT_ERROR).max(0.0);
-        let cell = AloneCell { workload, kind, tilt: tilt(evidence, workload, kind, base), noise };
-        y.is_finite().then_some((cell, y))
-    })
 }
 
 /// Factors of intervals: each workload hidden in turn, with its family and without, before and after one of its cells was seen.

@@ -43,6 +43,8 @@ const SCALE_BOUNDS: (f64, f64) = (-1.0, 1.0);
 const NOISE_BOUNDS: (f64, f64) = (-8.0, -1.0);
 /// Weight of the prior on each logarithm.
 const PRIOR: f64 = 0.05;
+/// The same on those of which the measurements cannot tell.
+const HELD: f64 = 5.0;
 const STEPS: usize = 40;
 /// What is added to K's diagonal so that a root exists.
 const JITTER: f64 = 1e-6;
@@ -261,13 +263,14 @@ pub(super) fn covariance_of<C: Covariance>(kernel: &mut Kernel<'_, C>, cells: &[
 }
 
 /// The variances under which these measurements are most likely: steps along the sign of the exact slope, longer while it stays the
-/// same and shorter when it turns (resilient propagation), and the best point on the way.
+/// same and shorter when it turns (resilient propagation), and the best point on the way. Terms in `held` stay near where they begin.
 pub(super) fn fit<C: Covariance>(
     covariance: &C,
     evidence: &Evidence,
     cells: &[C::Cell],
     y: &[f64],
     start: &Variances,
+    held: &[usize],
 ) -> Variances {
     let tables = Tables::new(covariance, evidence, cells, start);
     let begin = flat(start);
@@ -278,8 +281,9 @@ pub(super) fn fit<C: Covariance>(
         let (mut loss, mut slope) = tables.loss(&unflat(&at, start), y);
         for i in 0..at.len() {
             let away = at[i] - begin[i];
-            loss += PRIOR * away * away;
-            slope[i] += 2.0 * PRIOR * away;
+            let prior = if held.contains(&i) { HELD } else { PRIOR };
+            loss += prior * away * away;
+            slope[i] += 2.0 * prior * away;
         }
         if loss < best.0 {
             best = (loss, at.clone());

@@ -286,7 +286,7 @@ impl Pairs {
         };
         let n = cells.len().min(most);
         if n >= LEAST_FITTED {
-            pairs.variances = Arc::new(fit(&pairs.terms, evidence, &cells[..n], &y[..n], &start));
+            pairs.variances = Arc::new(fit(&pairs.terms, evidence, &cells[..n], &y[..n], &start, &[]));
         }
         let kept = if cells.len() <= MOST { cells.len() } else { THINNED };
         let mut kernel = Kernel::new(&pairs.terms, evidence, &pairs.variances);
