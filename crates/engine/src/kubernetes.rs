@@ -188,7 +188,7 @@ impl Kubernetes {
     fn why_not(&self, start: &Start) -> Option<String> {
         let (job, live) = (start.job.0, &self.jobs[&start.job].live);
         let submit = "submit one with 'kubectl' or 'arles submit -- COMMAND'";
-        order::nonsense(start, live, &self.cluster, submit).or_else(|| {
+        order::elastic(live).or_else(|| order::nonsense(start, live, &self.cluster, submit)).or_else(|| {
             start.gpus.iter().find_map(|&gpu| {
                 let other = self.holder(gpu).filter(|other| *other != start.job)?;
                 Some(format!("{gpu} was ordered for job {job}, and job {} has it", other.0))
