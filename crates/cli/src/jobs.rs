@@ -47,6 +47,14 @@ pub(crate) fn standing(job: &Job) -> String {
     }
 }
 
+/// The GPUs of its gang; of an elastic job also the fewest and the most that it can use.
+pub(crate) fn gpus_of(job: &Job) -> String {
+    match (job.smallest_gang, job.largest_gang) {
+        (Some(least), Some(most)) => format!("{} ({least}-{most})", job.gang),
+        _ => job.gang.to_string(),
+    }
+}
+
 /// How long it has been where it is: since its first start if it holds GPUs, else since it came; of one that is over, all of it.
 pub(crate) fn age(job: &Job, now: f64) -> f64 {
     match job.ended_at {
@@ -116,7 +124,7 @@ pub(crate) fn table(jobs: &[Job], now: f64, whole: bool) -> Table {
             Cell::named(&shortened(&name, 12), &name),
             Cell::named(&shortened(&tenant, 12), &tenant),
             Cell::named(&shortened(called, if narrow { 12 } else { 16 }), &job.workload),
-            job.gang.into(),
+            Cell::number(gpus_of(job), f64::from(job.gang)),
             Cell::named(letters(job.state), job.state.name()),
             Cell::number(span(age), age),
             Cell::number(

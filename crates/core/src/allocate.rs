@@ -94,6 +94,9 @@ pub struct User {
     pub jobs: u32,
     /// Weight of each job within the tenant.
     pub job_weight: f64,
+    /// Users that are owed as one, this one included: elastic jobs that are alike but for their present size. 1 for all others.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub parts: u32,
     /// Promised rate of each job, if any.
     pub floor: Option<f64>,
     /// The only job, where the policy asked for [`Grouping::Single`].
@@ -108,6 +111,15 @@ pub struct User {
     pub steps_left: f64,
     /// The kind the only job holds now, where the policy asked for [`Grouping::Single`].
     pub held: Option<KindId>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_one(parts: &u32) -> bool {
+    *parts == 1
 }
 
 /// Rates of two workloads on one GPU of a kind.

@@ -127,8 +127,11 @@ pub struct JobSpec {
     pub tenant: TenantId,
     /// What runs.
     pub workload: WorkloadId,
-    /// GPUs held at once; all or nothing.
+    /// GPUs held at once; all or nothing. Of an elastic job, the fewest that it can use.
     pub gang: u32,
+    /// The most GPUs that it can use, where the scheduler may choose between `gang` and this; none where `gang` is what it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_gang: Option<u32>,
     /// How much there is to do.
     pub work: Work,
     /// Promised rate in steps per second of the whole gang (the SLA), if any.
@@ -167,6 +170,49 @@ pub struct JobSpec {
     pub program: Option<Arc<Program>>,
 }
 
+/// Up to so many sizes of an elastic job are all considered; of a longer range, doublings.
+const MOST_SIZES: u32 = 8;
+
+impl JobSpec {
+    /// The most GPUs that it can hold at once.
+    #[must_use]
+    pub fn most_gpus(&self) -> u32 {
+        self.largest_gang.unwrap_or(self.gang).max(self.gang)
+    }
+
+    /// Whether the scheduler chooses how many GPUs it holds.
+    #[must_use]
+    pub fn is_elastic(&self) -> bool {
+        self.most_gpus() > self.gang
+    }
+
+    /// Whether a gang of so many GPUs is one that it asked for.
+    #[must_use]
+    pub fn takes(&self, gpus: usize) -> bool {
+        (self.gang as usize..=self.most_gpus() as usize).contains(&gpus)
+    }
+
+    /// The sizes that it may have, smallest first: all of a short range; of a long one, doublings and the largest.
+    #[must_use]
+    pub fn sizes(&self) -> Vec<u32> {
+        let (least, most) = (self.gang.max(1), self.most_gpus());
+        if most.saturating_sub(least) < MOST_SIZES {
+            return (least..=most.max(least)).collect();
+        }
+        let doublings = std::iter::successors(Some(least), |n| n.checked_mul(2)).take_while(|n| *n < most);
+        doublings.chain([most]).collect()
+    }
+
+    /// The GPUs that it asks for, in words: `4`, or `1-4` where the scheduler chooses.
+    #[must_use]
+    pub fn gpus_in_words(&self) -> String {
+        match self.is_elastic() {
+            true => format!("{}-{}", self.gang, self.most_gpus()),
+            false => self.gang.to_string(),
+        }
+    }
+}
+
 /// One GPU until it ends, of average importance: for `..JobSpec::default()`.
 impl Default for JobSpec {
     fn default() -> Self {
@@ -175,6 +221,7 @@ impl Default for JobSpec {
             tenant: TenantId(0),
             workload: WorkloadId(0),
             gang: 1,
+            largest_gang: None,
             work: Work::Open(None),
             floor: None,
             weight: 1.0,

@@ -29,6 +29,7 @@ pub mod prices;
 pub mod program;
 pub mod quota;
 pub mod scheduler;
+pub mod sizing;
 pub mod spread;
 pub mod workload;
 

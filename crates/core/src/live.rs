@@ -96,6 +96,12 @@ pub(crate) struct Job {
     pub(crate) joined: u64,
     pub(crate) class: ClassId,
     pub(crate) phase: Phase,
+    /// GPUs that it is to hold, where the scheduler chose; what it holds now may still be another number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<u32>,
+    /// Seconds that its gangs have run, where gangs of several sizes have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ran_seconds: Option<f64>,
     /// The place the last plan gave it, if it still has to move there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<Gang>,
@@ -158,9 +164,19 @@ impl Job {
         self.phase == Phase::Waiting && self.may_run()
     }
 
+    /// GPUs that a plan gives it.
+    pub(crate) fn gang(&self) -> u32 {
+        self.size.unwrap_or(self.spec.gang)
+    }
+
+    /// The gang that it holds and that is as large as it is to be: one that can stay where it is.
+    pub(crate) fn held_whole(&self) -> Option<&Gang> {
+        self.phase.held().filter(|gang| gang.gpus.len() == self.gang() as usize)
+    }
+
     /// Seconds that its gangs have run, as far as they were counted.
     pub(crate) fn run_seconds(&self) -> f64 {
-        self.attained_gpu_seconds / f64::from(self.spec.gang.max(1))
+        self.ran_seconds.unwrap_or_else(|| self.attained_gpu_seconds / f64::from(self.spec.gang.max(1)))
     }
 
     /// Whether it has run for as long as it may.
@@ -196,7 +212,8 @@ impl Job {
     pub(crate) fn credit(&mut self, now: Time) -> f64 {
         let Phase::Running(gang) = &self.phase else { return 0.0 };
         let seconds = now.since(self.credited);
-        let gpu_seconds = seconds * f64::from(self.spec.gang);
+        let gpu_seconds = seconds * gang.gpus.len() as f64;
+        self.ran_seconds = self.ran_seconds.map(|ran| ran + seconds);
         self.virtual_seconds += seconds * gang.speed;
         self.served_seconds += seconds * gang.speed;
         self.attained_gpu_seconds += gpu_seconds;
@@ -311,6 +328,8 @@ pub(crate) struct ClassKey {
     tenant: TenantId,
     workload: WorkloadId,
     gang: u32,
+    /// Fewest and most GPUs of elastic jobs.
+    range: Option<(u32, u32)>,
     weight_bits: u64,
     floor_bits: u64,
     kinds: Vec<KindId>,
@@ -320,17 +339,26 @@ pub(crate) struct ClassKey {
 }
 
 impl ClassKey {
-    pub(crate) fn of(spec: &JobSpec, grouping: Grouping) -> Self {
+    /// Of jobs like `spec` that are to hold `gang` GPUs.
+    pub(crate) fn of(spec: &JobSpec, gang: u32, grouping: Grouping) -> Self {
         Self {
             tenant: spec.tenant,
             workload: spec.workload,
-            gang: spec.gang,
+            gang,
+            range: spec.is_elastic().then(|| (spec.gang, spec.most_gpus())),
             weight_bits: spec.weight.to_bits(),
             floor_bits: spec.floor.map_or(u64::MAX, f64::to_bits),
             kinds: spec.kinds.clone(),
             needs_bits: spec.needs.bits(),
             job: (grouping == Grouping::Single).then_some(spec.id),
         }
+    }
+}
+
+impl ClassKey {
+    /// What elastic jobs have in common that differ in their present size only; none for others.
+    pub(crate) fn family(&self) -> Option<Self> {
+        self.range.map(|(least, _)| Self { gang: least, ..self.clone() })
     }
 }
 

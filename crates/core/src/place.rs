@@ -145,10 +145,13 @@ impl Placement {
             if std::mem::replace(&mut placed[slot as usize], true) {
                 return Err(PlaceError::Twice(spec.id.0));
             }
-            if gpus.len() != spec.gang as usize {
+            let (kept, gang) =
+                (view.jobs.get(slot).phase.held().is_some_and(|held| held.gpus == gpus), view.jobs.get(slot).gang());
+            // One that goes on may be of the size that it had until now.
+            if gpus.len() != gang as usize && !(kept && spec.takes(gpus.len())) {
                 return Err(PlaceError::NotWhole(spec.id.0));
             }
-            let most = if spec.gang == 1 && view.pairs { view.cluster.kind(kind).max_jobs.min(2) } else { 1 };
+            let most = if gpus.len() == 1 && view.pairs { view.cluster.kind(kind).max_jobs.min(2) } else { 1 };
             for &gpu in gpus {
                 if view.cluster.kind_of(gpu) != view.cluster.sold_as(kind) {
                     return Err(PlaceError::Mixed(spec.id.0));

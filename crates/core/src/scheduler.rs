@@ -13,7 +13,7 @@
 //!   are they given up (`survey`).
 
 use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem, Promise};
-use crate::estimate::{Estimates, RateQuery, RateRow};
+use crate::estimate::{Estimate, Estimates, RateQuery, RateRow};
 use crate::host::Shapes;
 use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
@@ -32,6 +32,7 @@ mod admission;
 mod claims;
 mod clock;
 mod deferral;
+mod elastic;
 mod explain;
 mod messages;
 mod nodes;
@@ -270,7 +271,9 @@ impl Scheduler {
             out.push(Output::Note(Event::Rejected { job: spec.id, why }));
             return;
         }
-        self.ask(RateQuery { workload: spec.workload, gang: spec.gang, partner: None }, out);
+        for gang in spec.sizes() {
+            self.ask(RateQuery { workload: spec.workload, gang, partner: None }, out);
+        }
         if self.policy.pairs && spec.gang == 1 {
             let unanswered = self.asked.keys().filter(|ask| ask.gang == 1 && ask.partner.is_none());
             let others = self.estimates.single_workloads().chain(unanswered.map(|ask| ask.workload));
@@ -279,7 +282,7 @@ impl Scheduler {
                 self.ask(RateQuery { workload: a, gang: 1, partner: Some(b) }, out);
             }
         }
-        let class = self.class_for(&spec);
+        let class = self.class_for(&spec, spec.gang);
         // A newcomer is neither ahead of those who waited, nor behind.
         let level = self.classes.get_mut(&class).expect("just made").jobs.level(&self.jobs);
         let joined = self.next_joined;
@@ -288,6 +291,8 @@ impl Scheduler {
             joined,
             class,
             phase: Phase::Waiting,
+            size: spec.is_elastic().then_some(spec.gang),
+            ran_seconds: spec.is_elastic().then_some(0.0),
             target: None,
             virtual_seconds: level,
             served_seconds: 0.0,
@@ -334,6 +339,12 @@ impl Scheduler {
         if spec.gang == 0 {
             return Some(format!("job {id} asks for a gang of 0 GPUs; ask for at least 1"));
         }
+        if let Some(most) = spec.largest_gang.filter(|most| *most < spec.gang) {
+            let least = spec.gang;
+            return Some(format!(
+                "job {id} asks for {least} to {most} GPUs; the second number must not be the smaller one"
+            ));
+        }
         if spec.tenant.index() >= self.tenants.len() {
             return Some(format!("job {id} belongs to an unknown tenant ({})", spec.tenant));
         }
@@ -359,26 +370,26 @@ impl Scheduler {
         }
     }
 
-    fn class_for(&mut self, spec: &JobSpec) -> ClassId {
-        let key = ClassKey::of(spec, self.policy.grouping);
+    fn class_for(&mut self, spec: &JobSpec, gang: u32) -> ClassId {
+        let key = ClassKey::of(spec, gang, self.policy.grouping);
         if let Some(&id) = self.class_ids.get(&key) {
             return id;
         }
         let id = ClassId(self.next_class);
         self.next_class += 1;
         self.class_ids.insert(key.clone(), id);
-        let class = self.make_class(key, spec);
+        let class = self.make_class(key, spec, gang);
         self.classes.insert(id, class);
         id
     }
 
-    /// A class for jobs like `spec`, without any yet.
-    fn make_class(&self, key: ClassKey, spec: &JobSpec) -> Class {
+    /// A class for jobs like `spec` that are to hold `gang` GPUs, without any yet.
+    fn make_class(&self, key: ClassKey, spec: &JobSpec, gang: u32) -> Class {
         let kinds = self.cluster.kinds().len();
         let mut class = Class {
             key,
             jobs: Roster::default(),
-            gang: spec.gang,
+            gang,
             rates: vec![0.0; kinds],
             spread_rates: vec![[0.0; Spread::ALL.len()]; kinds],
             seen_rates: vec![0.0; kinds],
@@ -417,14 +428,8 @@ impl Scheduler {
 
     /// Sets a class's rates from the estimates, 0 for kinds it may not use and for those that lack what it needs.
     fn fill_rates(&self, class: &mut Class, spec: &JobSpec) {
-        let row = self.estimates.row(&RateQuery { workload: spec.workload, gang: spec.gang, partner: None });
         for (j, kind) in self.cluster.kinds().iter().enumerate() {
-            let id = KindId(j as u16);
-            let base = self.cluster.sold_as(id);
-            let allowed = (spec.kinds.is_empty() || spec.kinds.contains(&id) || spec.kinds.contains(&base))
-                && kind.memory_gib >= spec.needs.gpu_memory_gib
-                && self.shapes.enough(base, spec.gang, &spec.needs);
-            let cell = row.and_then(|r| r.cells.get(j).copied().flatten()).filter(|_| allowed);
+            let cell = self.cell(spec, class.gang, KindId(j as u16));
             class.spread_rates[j] = Spread::ALL.map(|spread| cell.map_or(0.0, |c| c.rate_at(spread)));
             // A policy that does not know modes is never asked about them; a gang may still be in one, from before.
             let cell = cell.filter(|_| self.policy.modes || !kind.is_mode());
@@ -434,6 +439,16 @@ impl Scheduler {
         }
         let seen = &class.seen_rates;
         class.fastest_first.sort_by(|a, b| seen[b.index()].total_cmp(&seen[a.index()]).then(a.cmp(b)));
+    }
+
+    /// What is known of a job's gang of this size on a kind; none where it may not go, or where the kind lacks what it needs.
+    fn cell(&self, spec: &JobSpec, gang: u32, kind: KindId) -> Option<Estimate> {
+        let base = self.cluster.sold_as(kind);
+        let allowed = (spec.kinds.is_empty() || spec.kinds.contains(&kind) || spec.kinds.contains(&base))
+            && self.cluster.kind(kind).memory_gib >= spec.needs.gpu_memory_gib
+            && self.shapes.enough(base, gang, &spec.needs);
+        let row = self.estimates.row(&RateQuery { workload: spec.workload, gang, partner: None });
+        row.and_then(|row| row.cells.get(kind.index()).copied().flatten()).filter(|_| allowed)
     }
 
     fn tick(&mut self, out: &mut Vec<Output>) {
@@ -453,6 +468,7 @@ impl Scheduler {
         let solver_is_late = self.outstanding.is_some();
         self.placed = false;
         if (self.changed || self.must_ask()) && !solver_is_late {
+            self.choose_sizes(out);
             self.changed = false;
             let problem = Arc::new(self.problem());
             self.outstanding = Some(Arc::clone(&problem));
@@ -606,17 +622,22 @@ impl Scheduler {
         }
     }
 
-    /// Forgets a job for good.
-    fn bury(&mut self, slot: Slot) -> Job {
-        self.unconfirmed.remove(&slot);
-        self.drop_target(slot);
-        let job = self.jobs.remove(slot);
+    /// A job is no longer one of its class.
+    fn leave_class(&mut self, job: &Job) {
         let class = self.classes.get_mut(&job.class).expect("a job's class lives as long as its jobs");
         class.jobs.leave(job.joined);
         if class.jobs.is_empty() {
             let class = self.classes.remove(&job.class).expect("found above");
             self.class_ids.remove(&class.key);
         }
+    }
+
+    /// Forgets a job for good.
+    fn bury(&mut self, slot: Slot) -> Job {
+        self.unconfirmed.remove(&slot);
+        self.drop_target(slot);
+        let job = self.jobs.remove(slot);
+        self.leave_class(&job);
         self.strike_off(&job);
         let state = &mut self.tenant_states[job.spec.tenant.index()];
         state.live = state.live.saturating_sub(1);

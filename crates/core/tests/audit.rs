@@ -22,6 +22,7 @@ fn problem(capacity: &[f64], drafts: &[Draft]) -> Problem {
         gang: *gang,
         jobs: *jobs,
         job_weight: 1.0,
+        parts: 1,
         floor: None,
         job: None,
         arrived: Time::ZERO,

@@ -75,6 +75,8 @@ struct World {
     cluster: Cluster,
     submitted: u64,
     needs: BTreeMap<JobId, Needs>,
+    /// GPUs that jobs can use.
+    ranges: BTreeMap<JobId, std::ops::RangeInclusive<u32>>,
     running: BTreeMap<(JobId, Fence), Vec<GpuId>>,
     stops: VecDeque<(JobId, Fence)>,
     /// GPUs that must not be given out.
@@ -95,6 +97,7 @@ impl World {
             cluster,
             submitted: 0,
             needs: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             running: BTreeMap::new(),
             stops: VecDeque::new(),
             drained: BTreeSet::new(),
@@ -138,6 +141,8 @@ impl World {
 
     /// Checks a start against this engine's own account, and does it.
     fn start(&mut self, start: &Start) -> Result<(), TestCaseError> {
+        let asked = self.ranges.get(&start.job).is_none_or(|range| range.contains(&(start.gpus.len() as u32)));
+        prop_assert!(asked, "{:?} is not of a size that was asked for", start);
         for gpu in &start.gpus {
             let node = self.cluster.node(self.cluster.node_of(*gpu));
             prop_assert!(!node.removed, "{} was sent to '{}', which has left", start.job, node.name);
@@ -250,8 +255,10 @@ impl World {
                 self.submitted += 1;
                 let (cpus_per_gpu, memory_gib_per_gpu) = (f64::from(cpus) * 0.7, f64::from(memory) * 1.1);
                 let needs = Needs { cpus_per_gpu, memory_gib_per_gpu, gpu_memory_gib: 0.0 };
-                let spec = JobSpec { needs, ..job(self.submitted, gang, gang) };
+                let largest_gang = self.submitted.is_multiple_of(3).then_some(gang + 2);
+                let spec = JobSpec { needs, largest_gang, ..job(self.submitted, gang, gang) };
                 self.needs.insert(spec.id, needs);
+                self.ranges.insert(spec.id, spec.gang..=spec.most_gpus());
                 self.tell(Input::Submit(spec))
             }
             Deed::Round => self.round(),

@@ -75,6 +75,7 @@ impl Scene {
             gang: 1,
             jobs: 1,
             job_weight: 1.0,
+            parts: 1,
             floor: self.jobs[l].floor,
             job: Some(JobId(l as u64)),
             arrived: Time::ZERO,

@@ -86,6 +86,7 @@ impl Measured {
             gang: 1,
             jobs: 1,
             job_weight: 1.0,
+            parts: 1,
             floor: (floor > 0.0).then(|| floor * self.alone[&(job, 0)].0),
             job: Some(JobId(job as u64)),
             arrived: Time::ZERO,

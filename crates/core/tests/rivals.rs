@@ -48,6 +48,7 @@ fn problem(capacity: &[f64], drafts: &[Draft]) -> Problem {
         gang: draft.gang,
         jobs: draft.jobs,
         job_weight: 1.0,
+        parts: 1,
         floor: draft.floor,
         job: (draft.jobs == 1).then_some(JobId(i as u64)),
         arrived: Time(u64::from(NOW_SECONDS - draft.waited_seconds) * 1_000_000),

@@ -226,6 +226,7 @@ impl Twins {
                     after: self.dependencies(workload),
                     array: (workload == 2).then_some(ArrayTask { array: JobId(1), index: gang, at_most: 2 }),
                     needs: if tenant == 1 { self.needs() } else { Needs::default() },
+                    largest_gang: self.submitted.is_multiple_of(3).then_some(gang + 2),
                     ..job(self.submitted, workload, gang)
                 }))
             }

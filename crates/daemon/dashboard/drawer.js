@@ -53,7 +53,7 @@ function draw(app, job, why) {
     h("dl", { class: "facts" },
       fact("tenant", h("a", { href: app.link("jobs", { tenant: job.tenant }) }, app.mark(job.tenant))),
       fact("workload", h("a", { href: app.link("jobs", { workload: job.workload }) }, job.workload)),
-      fact("gang", plural(job.gang, "GPU"), job.kinds.length ? ` of ${job.kinds.join(", ")}` : " of any kind"),
+      fact("gang", plural(job.gang, "GPU"), job.largest_gang ? ` (can use ${job.smallest_gang} to ${job.largest_gang})` : "", job.kinds.length ? ` of ${job.kinds.join(", ")}` : " of any kind"),
       job.place && fact("place", place(app, job.place)),
       fact("submitted", when(job.submitted_at, now)),
       job.started_at != null && fact("first start", when(job.started_at, now), ` after ${span(job.started_at - job.submitted_at)}`),

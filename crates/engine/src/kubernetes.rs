@@ -200,7 +200,7 @@ impl Kubernetes {
             return Some(format!("job {job} was submitted to arles: {why}"));
         }
         let submit = "submit one with 'kubectl' or 'arles submit -- COMMAND'";
-        order::nonsense(start, live, &self.cluster, submit).or_else(|| {
+        order::elastic(live).or_else(|| order::nonsense(start, live, &self.cluster, submit)).or_else(|| {
             start.gpus.iter().find_map(|&gpu| {
                 let other = self.holder(gpu).filter(|other| *other != start.job)?;
                 Some(format!("{gpu} was ordered for job {job}, and job {} has it", other.0))

@@ -362,7 +362,7 @@ impl Local {
             let mut others = self.holders(gpu).filter(|other| *other != start.job);
             let Some(other) = others.next() else { continue };
             let alone = others.next().is_none();
-            let both_single = live.spec.gang == 1 && self.jobs[&other].live.spec.gang == 1;
+            let both_single = start.gpus.len() == 1 && self.gpus_of(other) == 1;
             if !(alone && both_single && self.cluster.kind(start.kind).max_jobs >= 2) {
                 return Some(format!("job {job} cannot run beside job {} on {gpu}", other.0));
             }
@@ -378,6 +378,11 @@ impl Local {
             }
         }
         None
+    }
+
+    /// GPUs that a job's gang holds now.
+    fn gpus_of(&self, job: JobId) -> usize {
+        self.jobs[&job].running().map_or(0, |gang| gang.process.record.gpus.len())
     }
 
     fn holders(&self, gpu: GpuId) -> impl Iterator<Item = JobId> + '_ {
@@ -564,7 +569,7 @@ impl Local {
             let Some(&kind) = modes.get(&id).filter(|_| gang.undisturbed <= read) else { continue };
             let record = &gang.process.record;
             let partner = partners.get(&id).copied().flatten().and_then(|other| workloads.get(&other).copied());
-            let ask = RateQuery { workload: job.live.spec.workload, gang: job.live.spec.gang, partner };
+            let ask = RateQuery { workload: job.live.spec.workload, gang: record.gpus.len() as u32, partner };
             let watts = record.gpus.iter().map(|gpu| f64::from(self.watts[gpu.index()])).sum::<f64>();
             found.push(Observation {
                 ask,

@@ -220,7 +220,7 @@ impl Slurm {
     fn why_not(&self, start: &Start) -> Option<String> {
         let (job, live) = (start.job.0, &self.jobs[&start.job].live);
         let submit = "submit one with 'sbatch' or 'arles submit -- COMMAND'";
-        if let Some(why) = order::nonsense(start, live, &self.cluster, submit) {
+        if let Some(why) = order::elastic(live).or_else(|| order::nonsense(start, live, &self.cluster, submit)) {
             return Some(why);
         }
         let kind = self.cluster.kind(start.kind);

@@ -108,6 +108,7 @@ fn trace(totals: &[f64], gpus: f64, jobs: u64) -> (Trace, Vec<usize>) {
             restart_seconds: None,
             kinds: Vec::new(),
             before_seconds: None,
+            largest_gang: None,
         }
     };
     let jobs = (0..jobs).map(job).collect();

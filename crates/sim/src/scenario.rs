@@ -308,6 +308,7 @@ impl Scenario {
             tenant: TenantId(job.tenant),
             workload,
             gang: job.gang,
+            largest_gang: job.largest_gang,
             work: match job.length {
                 Length::Steps(steps) => Work::Steps(steps),
                 Length::Duration(seconds) => Work::Steps(seconds * reference()),

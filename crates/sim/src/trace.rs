@@ -45,8 +45,10 @@ pub struct TraceJob {
     pub tenant: u32,
     /// Index into [`Trace::workloads`].
     pub workload: u32,
-    /// GPUs held at once.
+    /// GPUs held at once; of an elastic job, the fewest.
     pub gang: u32,
+    /// The most GPUs that an elastic job can use.
+    pub largest_gang: Option<u32>,
     /// When it is submitted; never before the job above it.
     pub arrival_seconds: f64,
     /// Work until it completes.

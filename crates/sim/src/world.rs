@@ -326,8 +326,8 @@ impl World {
         if start.kind.index() >= kinds {
             return Some(format!("job {job} was ordered onto {}, and there are {kinds} kinds here", start.kind));
         }
-        if start.gpus.is_empty() || start.gpus.len() != sim_job.spec.gang as usize {
-            let (gang, ordered) = (sim_job.spec.gang, start.gpus.len());
+        if start.gpus.is_empty() || !sim_job.spec.takes(start.gpus.len()) {
+            let (gang, ordered) = (sim_job.spec.gpus_in_words(), start.gpus.len());
             return Some(format!("job {job} needs a gang of {gang} and was ordered onto {ordered} GPUs"));
         }
         for (i, &gpu) in start.gpus.iter().enumerate() {
@@ -354,8 +354,15 @@ impl World {
         if let Err(why) = &sim_job.part {
             return Some(why.clone());
         }
-        let fits = sim_job.paces[start.kind.index()].is_some();
+        let fits = self.paces_of(start)[start.kind.index()].is_some();
         (!fits).then(|| format!("job {job} does not fit in the memory of {}", self.cluster.kind(start.kind).name))
+    }
+
+    /// How a gang of the ordered size would run, on all kinds.
+    fn paces_of(&self, start: &Start) -> PaceRow {
+        let sim_job = &self.jobs[&start.job];
+        let gang = start.gpus.len() as u32;
+        sim_job.part.as_ref().map_or_else(|_| Arc::from([]), |part| self.truth.alone(part.plays, gang))
     }
 
     /// Who the newcomer would share its GPU with, if anybody.
@@ -364,7 +371,8 @@ impl World {
         let mut holders = start.gpus.iter().copied().flat_map(there);
         let Some((gpu, holder)) = holders.next() else { return Ok(None) };
         let (own, other) = (&self.jobs[&start.job], &self.jobs[&holder]);
-        let alone_together = holders.next().is_none() && own.spec.gang == 1 && other.spec.gang == 1;
+        let alone_together = holders.next().is_none() && start.gpus.len() == 1;
+        let alone_together = alone_together && other.gang.as_ref().is_some_and(|gang| gang.gpus.len() == 1);
         let may = alone_together && self.cluster.kind(start.kind).max_jobs >= 2;
         if may && self.truth.together(own.plays(), other.plays(), start.kind).is_some() {
             return Ok(Some(holder));
@@ -385,7 +393,9 @@ impl World {
             let seats = &mut self.on_gpu[gpu.index()];
             *seats.iter_mut().find(|s| s.is_none()).expect("looked at before") = Some(start.job);
         }
+        let paces = self.paces_of(start);
         let sim_job = self.jobs.get_mut(&start.job).expect("looked at before");
+        sim_job.paces = paces;
         // Whoever comes with steps has state to restore.
         let again = sim_job.started.is_some() || sim_job.steps > 0.0;
         sim_job.started.get_or_insert(now);
@@ -559,7 +569,7 @@ impl World {
             sim_job.steps = sim_job.steps.min(total);
         }
         sim_job.served_seconds += productive;
-        sim_job.gpu_seconds += seconds * f64::from(sim_job.spec.gang);
+        sim_job.gpu_seconds += seconds * gang.gpus.len() as f64;
         // A tolerance, since the promise may be exactly the rate it has.
         if sim_job.spec.floor.is_none_or(|floor| gang.rate >= floor * (1.0 - 1e-9)) {
             sim_job.kept_seconds += productive;

@@ -31,6 +31,7 @@ fn job(id: u64, tenant: u32, arrival_seconds: f64, hours: f64, before_seconds: O
         weight: 1.0,
         restart_seconds: None,
         before_seconds,
+        largest_gang: None,
         kinds: Vec::new(),
     }
 }

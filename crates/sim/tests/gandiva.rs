@@ -60,6 +60,7 @@ fn user(i: u32) -> User {
         gang: 1,
         jobs: 1000,
         job_weight: 1.0,
+        parts: 1,
         floor: None,
         job: None,
         arrived: Time::ZERO,

@@ -28,6 +28,7 @@ fn trace() -> Trace {
         weight: 1.0,
         restart_seconds: None,
         before_seconds: None,
+        largest_gang: None,
         kinds: Vec::new(),
     };
     let narrow = |id: u64| job(id, 0, 2, 0.0, 8.0 * HOUR * if id.is_multiple_of(2) { 0.3 } else { 2.0 });

@@ -105,6 +105,7 @@ impl Measured {
                 gang: 1,
                 jobs: 1000,
                 job_weight: 1.0,
+                parts: 1,
                 floor: None,
                 job: None,
                 arrived: Time::ZERO,

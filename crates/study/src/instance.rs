@@ -78,6 +78,7 @@ impl Instance {
             gang: 1,
             jobs,
             job_weight: 1.0,
+            parts: 1,
             floor: None,
             job: None,
             arrived: Time::ZERO,

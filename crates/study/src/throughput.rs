@@ -320,6 +320,7 @@ fn endless(testbed: &Testbed, rows: &[usize]) -> Result<Scenario, String> {
         weight: 1.0,
         restart_seconds: None,
         before_seconds: None,
+        largest_gang: None,
         kinds: Vec::new(),
     };
     let trace = Trace {

@@ -29,10 +29,14 @@ pub struct JobRequest {
     /// What is known of a workload that the library lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// GPUs of the gang; all of them are allocated at once or none.
+    /// GPUs of the gang; all of them are allocated at once or none. With `largest_gang`, the fewest that the job can use.
     #[serde(default = "one", deserialize_with = "super::whole::gpus")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub gang: u32,
+    /// The most GPUs that the job can use, if it is elastic: the scheduler then chooses how many it holds, and restarts it to change that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub largest_gang: Option<u32>,
     /// Training steps to run. Give either this or `period_seconds`; a program with neither runs until it ends.
     #[serde(default)]
     #[schemars(range(min = 0.001, max = 1e15))]
@@ -94,6 +98,7 @@ impl Default for JobRequest {
             program: None,
             profile: None,
             gang: one(),
+            largest_gang: None,
             steps: None,
             period_seconds: None,
             floor: None,
@@ -204,8 +209,14 @@ pub struct Job {
     pub tenant: String,
     /// Workload that it runs.
     pub workload: String,
-    /// GPUs of the gang.
+    /// GPUs of the gang; of an elastic job, as many as it is to hold now.
     pub gang: u32,
+    /// The fewest GPUs that an elastic job can use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_gang: Option<u32>,
+    /// The most GPUs that an elastic job can use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_gang: Option<u32>,
     /// Training steps to run, for a job with a number of steps.
     pub steps: Option<f64>,
     /// Seconds of service, for a job that serves for a period.

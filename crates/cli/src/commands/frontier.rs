@@ -151,6 +151,7 @@ fn problem(setup: &Setup<'_>, settings: &Settings, trace: &Trace) -> Result<(Pro
             gang: 1,
             jobs: MANY,
             job_weight: 1.0,
+            parts: 1,
             floor: None,
             job: None,
             arrived: Time::ZERO,

@@ -213,6 +213,7 @@ fn line(at: Time, output: &Output) -> Option<EventRow> {
                 ("over budget", format!("{watts:.0} W"), format!("of {budget:.0} W: {why}"))
             }
             Event::ClusterChanged { node, what } => ("node", node.clone(), what.clone()),
+            Event::Resized { job, from, to } => ("resized", job.to_string(), format!("{to} GPUs instead of {from}")),
             Event::Held { job } => ("held", job.to_string(), String::new()),
             Event::Released { job } => ("released", job.to_string(), String::new()),
             Event::Refused { why } => ("refused", String::new(), why.clone()),

@@ -1,6 +1,6 @@
 //! `arles show`: all that is known of a job.
 
-use crate::jobs::{self, harmless};
+use crate::jobs::{self, gpus_of, harmless};
 use crate::output::{self, Format, Table};
 use crate::quantity::{kwh, percent, shown, span};
 use crate::server::{EXIT_CODES, JobFlags};
@@ -44,7 +44,7 @@ fn sheet(job: &Job, now: f64) -> Table {
     line("tenant", job.tenant.clone());
     let kinds = if job.kinds.is_empty() { String::new() } else { format!(", only on {}", job.kinds.join(", ")) };
     let gpus = if job.gang == 1 { "GPU" } else { "GPUs" };
-    line("workload", format!("{} on {} {gpus}{kinds}", job.workload, job.gang));
+    line("workload", format!("{} on {} {gpus}{kinds}", job.workload, gpus_of(job)));
     if let Some(program) = &job.program {
         line("program", program.line.clone());
         program_lines(program, &mut line);

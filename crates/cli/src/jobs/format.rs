@@ -3,7 +3,7 @@
 //! `%[.][width]letter`: with a width the text is cut or filled to it, with a dot it stands at the right. Letters are squeue's where it has one
 //! for the same thing.
 
-use super::{age, harmless, letters, remaining, standing};
+use super::{age, gpus_of, harmless, letters, remaining, standing};
 use crate::quantity::{percent, span};
 use arles_api::Job;
 use std::cmp::Ordering;
@@ -59,7 +59,7 @@ const FIELDS: &[Field] = &[
         letter: 'b',
         name: "gpus",
         title: "GPUS",
-        text: |job, _| job.gang.to_string(),
+        text: |job, _| gpus_of(job),
         order: |a, b, _| a.gang.cmp(&b.gang),
     },
     Field {

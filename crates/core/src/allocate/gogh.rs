@@ -12,7 +12,7 @@
 //! that GOGH reports as violation. A job that waits breaks its whole promise, and its price U grows with the time it has
 //! waited, so that nobody waits for good. Two jobs share a GPU only where the kind allows it, their memory fits (else
 //! there is no such pair) and it pays. In GOGH a job may hold up to D_j GPUs of any mixture; in arles a gang is whole and of
-//! one kind, so that D_j is the gang.
+//! one kind, so that D_j is the gang; how large that of an elastic job is was chosen before (`scheduler/elastic.rs`).
 //!
 //! **While jobs wait**, what is cheap to run now says little: all of it is to be run in the end. `gogh/queue.rs` divides the whole queue into
 //! bundles first, and the program chooses among these whose turn it is.

@@ -201,6 +201,7 @@ mod tests {
             gang: 1,
             jobs: 1,
             job_weight: 1.0,
+            parts: 1,
             floor: None,
             job: None,
             arrived: Time::ZERO,

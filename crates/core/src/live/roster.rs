@@ -26,9 +26,14 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    /// Takes in a job that was submitted after all others.
+    /// Takes in a job: at the end where it was submitted after all others, at its place where it comes from another class.
     pub(crate) fn join(&mut self, joined: u64, slot: Slot, jobs: &Jobs) {
-        self.entries.push((joined, slot));
+        let at = self.entries[self.head..].partition_point(|entry| entry.0 < joined);
+        match self.entries.get_mut(self.head + at) {
+            // It was here before.
+            Some(entry) if entry.0 == joined => entry.1 = slot,
+            _ => self.entries.insert(self.head + at, (joined, slot)),
+        }
         self.members += 1;
         if self.levels.len() > 2 * self.members + 16 {
             let entry = |slot: Slot| Reverse((jobs.get(slot).virtual_seconds.to_bits(), slot));

@@ -66,7 +66,7 @@ impl Seating {
         }
         for &(slot, mode) in chosen {
             let (job, kind) = (view.jobs.get(slot), view.cluster.sold_as(mode));
-            match job.phase.held() {
+            match job.held_whole() {
                 Some(gang) if view.cluster.sold_as(gang.kind) == kind && self.keep(view, slot, &gang.gpus) => {
                     if gang.kind != mode {
                         // Who stays in another mode stays: nobody evicts it in the same round.
@@ -74,7 +74,7 @@ impl Seating {
                     }
                     stay_as(view, slot, mode, &mut plan);
                 }
-                _ => unplaced.push(Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind, mode }),
+                _ => unplaced.push(Unplaced { gang: job.gang(), slot: Reverse(slot), kind, mode }),
             }
         }
         if unplaced.is_empty() && apart.is_empty() && !self.any_apart(view, &plan) {
@@ -259,7 +259,7 @@ impl Seating {
         let mut idle: Vec<(f64, Slot)> = idle.map(|slot| (service(view, slot, None), slot)).collect();
         idle.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (_, job) in idle {
-            if let Some(gang) = view.jobs.get(job).phase.held()
+            if let Some(gang) = view.jobs.get(job).held_whole()
                 && gang.gpus.iter().all(|g| self.free[g.index()])
                 && self.take_host(view, job, &gang.gpus)
             {
@@ -287,7 +287,7 @@ impl Seating {
 /// The gang that a job holds on GPUs of the kind, in whatever mode.
 fn held_on<'a>(view: &View<'a>, slot: Slot, kind: KindId) -> Option<&'a Gang> {
     let same = |gang: &&Gang| view.cluster.sold_as(gang.kind) == view.cluster.sold_as(kind);
-    view.jobs.get(slot).phase.held().filter(same)
+    view.jobs.get(slot).held_whole().filter(same)
 }
 
 /// Plans that a job goes on where it is, in the mode that it is in or in another.

@@ -26,7 +26,7 @@ impl Scheduler {
     }
 
     /// Weights of all tenants, given the GPUs that each could use.
-    fn weights(&self, wanted_gpus: &[f64]) -> Vec<f64> {
+    pub(super) fn weights(&self, wanted_gpus: &[f64]) -> Vec<f64> {
         let gpus = self.usable().iter().filter(|usable| **usable).count();
         effective_weights(&self.claims(wanted_gpus), gpus as f64)
     }
@@ -69,7 +69,7 @@ impl Scheduler {
         let Some(half_life) = self.settings.half_life_seconds else { return };
         let mut wanted = vec![0.0; self.tenants.len()];
         for (_, job) in self.jobs.iter().filter(|(_, job)| job.may_run()) {
-            wanted[job.spec.tenant.index()] += f64::from(job.spec.gang);
+            wanted[job.spec.tenant.index()] += f64::from(job.gang());
         }
         let weights = self.weights(&wanted);
         let gpus = self.usable().iter().filter(|usable| **usable).count() as f64;

@@ -48,7 +48,7 @@ impl Scheduler {
             return;
         }
         let mut asked = vec![0.0; self.tenants.len()];
-        self.jobs.iter().for_each(|(_, job)| asked[job.spec.tenant.index()] += f64::from(job.spec.gang));
+        self.jobs.iter().for_each(|(_, job)| asked[job.spec.tenant.index()] += f64::from(job.spec.most_gpus()));
         let slots: Vec<Slot> = self.jobs.iter().filter(|(_, job)| may_wait(job)).map(|(slot, _)| slot).collect();
         for slot in slots {
             let job = self.jobs.get(slot);
@@ -86,7 +86,7 @@ impl Scheduler {
         let deadline = job.spec.before?;
         let class = self.classes.get(&job.class)?;
         let counts = self.cluster.counts();
-        let fits = || (0..counts.len()).filter(|&j| class.rates[j] > 0.0 && counts[j] >= job.spec.gang);
+        let fits = || (0..counts.len()).filter(|&j| class.rates[j] > 0.0 && counts[j] >= job.gang());
         let slowest = fits().map(|j| class.rates[j]).reduce(f64::min)?;
         let present = self.tenants.iter().zip(&self.tenant_states).filter(|(_, state)| !state.removed);
         let all: f64 = present.map(|(tenant, _)| tenant.weight).sum();

@@ -391,6 +391,15 @@ pub enum Event {
         /// What draws it, and what would help.
         why: String,
     },
+    /// An elastic job is to hold another number of GPUs. A gang that it has is restarted with them.
+    Resized {
+        /// It stays live.
+        job: JobId,
+        /// GPUs until now.
+        from: u32,
+        /// GPUs from now on.
+        to: u32,
+    },
     /// A job does not run until it is released.
     Held {
         /// It stays live.
@@ -466,16 +475,22 @@ impl Event {
             | Self::GaveUp { job, .. }
             | Self::Cancelled { job }
             | Self::Requeued { job, .. }
+            | Self::Resized { job, .. }
             | Self::Held { job }
             | Self::Released { job } => Some(*job),
             _ => None,
         }
     }
 
+    /// Whether the job that it is about is live after it.
+    fn goes_on(&self) -> bool {
+        matches!(self, Self::Requeued { .. } | Self::Resized { .. } | Self::Held { .. } | Self::Released { .. })
+    }
+
     /// The job that has left the scheduler with this event, if one has.
     #[must_use]
     pub fn ends(&self) -> Option<JobId> {
-        self.job().filter(|_| !matches!(self, Self::Requeued { .. } | Self::Held { .. } | Self::Released { .. }))
+        self.job().filter(|_| !self.goes_on())
     }
 
     /// A short name that stays the same from release to release, for filters and counters.
@@ -498,6 +513,7 @@ impl Event {
             Self::PowerBudgetSet { .. } => "power-budget-set",
             Self::PricesSet { .. } => "prices-set",
             Self::OverBudget { .. } => "over-budget",
+            Self::Resized { .. } => "resized",
             Self::Held { .. } => "held",
             Self::Released { .. } => "released",
             Self::Refused { .. } => "refused",

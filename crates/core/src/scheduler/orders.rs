@@ -110,7 +110,7 @@ impl Scheduler {
         let strange = |g: GpuId| self.strangers.values().any(|gpus| gpus.contains(&g));
         let free = |g: GpuId| !self.seats.on(g).any(leaving) && self.takes_gangs(g) && !strange(g);
         let vacated = target.gpus.iter().all(|&g| free(g));
-        if job.phase != Phase::Waiting || !vacated || !self.quota_has_room(&job.spec) {
+        if job.phase != Phase::Waiting || !vacated || !self.quota_has_room(job) {
             return;
         }
         if !self.host_has_room(&job.spec.needs, &target.gpus) {
@@ -122,7 +122,7 @@ impl Scheduler {
         self.drop_target(slot);
         let job = self.jobs.get_mut(slot);
         self.seats.sit(slot, &gang.gpus);
-        self.tenant_states[job.spec.tenant.index()].gpus += job.spec.gang;
+        self.tenant_states[job.spec.tenant.index()].gpus += gang.gpus.len() as u32;
         out.push(Output::Order(start_order(job.spec.id, &gang, &self.settings)));
         job.phase = Phase::Starting(gang, Pending { ordered_at: self.now, tries: 1 });
         self.unconfirmed.insert(slot);

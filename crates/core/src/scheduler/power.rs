@@ -147,8 +147,8 @@ impl Scheduler {
             let alone = &mut items[other];
             alone.partner = None;
             if alone.runs {
-                alone.watts = self.added_watts(slot, kind, None);
-                alone.modes = self.modes_of(slot, kind, spread);
+                alone.watts = self.added_watts(slot, kind, 1, None);
+                alone.modes = self.modes_of(slot, kind, spread, 1);
             }
         }
     }
@@ -185,10 +185,11 @@ impl Scheduler {
             let held = self.jobs.get(slot).phase.held().filter(|gang| gang.gpus == gpus).map(|gang| gang.kind);
             let owed: f64 = placer.standing(self.jobs.get(slot).class).iter().map(|s| s.credit).sum();
             let partner = gpus.iter().find_map(|gpu| on[gpu.index()].iter().copied().find(|&other| other != i));
-            let modes = if partner.is_some() { Vec::new() } else { self.modes_of(slot, kind, spread) };
+            let many = gpus.len() as u32;
+            let modes = if partner.is_some() { Vec::new() } else { self.modes_of(slot, kind, spread, many) };
             Item {
-                watts: self.added_watts(slot, kind, partner.map(|other| slots[other])),
-                speed: self.speed(slot, kind, spread),
+                watts: self.added_watts(slot, kind, many, partner.map(|other| slots[other])),
+                speed: self.speed(slot, kind, spread, many),
                 credit: owed + if held.is_some() { TURN_ROUNDS } else { 0.0 },
                 held,
                 partner,
@@ -205,22 +206,21 @@ impl Scheduler {
     }
 
     /// What a job does on a kind, over its best, times its GPUs.
-    fn speed(&self, slot: Slot, kind: KindId, spread: Spread) -> f64 {
-        let job = self.jobs.get(slot);
-        self.classes[&job.class].speed(kind, spread) * f64::from(job.spec.gang)
+    fn speed(&self, slot: Slot, kind: KindId, spread: Spread, gpus: u32) -> f64 {
+        self.classes[&self.jobs.get(slot).class].speed(kind, spread) * f64::from(gpus)
     }
 
     /// The modes that the GPUs of a kind have, as far as it is known what the job does there.
-    fn modes_of(&self, slot: Slot, kind: KindId, spread: Spread) -> Vec<(KindId, f64, f64)> {
+    fn modes_of(&self, slot: Slot, kind: KindId, spread: Spread, gpus: u32) -> Vec<(KindId, f64, f64)> {
         let base = self.cluster.sold_as(kind);
         let modes = self.cluster.modes().iter().filter(|(mode, of)| *of == base && *mode != kind);
-        let known =
-            modes.map(|(mode, _)| (*mode, self.speed(slot, *mode, spread), self.added_watts(slot, *mode, None)));
+        let known = modes
+            .map(|(mode, _)| (*mode, self.speed(slot, *mode, spread, gpus), self.added_watts(slot, *mode, gpus, None)));
         known.filter(|(_, speed, _)| *speed > 0.0).collect()
     }
 
     /// What a job's gang on a kind adds to the bill: its estimate, or what the kind draws at most. Of two on a GPU each stands for half of what both draw.
-    fn added_watts(&self, slot: Slot, kind: KindId, partner: Option<Slot>) -> f64 {
+    fn added_watts(&self, slot: Slot, kind: KindId, gang: u32, partner: Option<Slot>) -> f64 {
         let spec = &self.jobs.get(slot).spec;
         let limit = self.cluster.kind(kind).limit_watts();
         let idle = if self.settings.unused_off { 0.0 } else { self.cluster.kind(kind).idle_watts };
@@ -229,7 +229,7 @@ impl Scheduler {
             (cell.map_or(limit, |cell| cell.watts) - idle).max(0.0)
         };
         match partner.map(|partner| self.jobs.get(partner).spec.workload) {
-            None => drawn(RateQuery { workload: spec.workload, gang: spec.gang, partner: None }) * f64::from(spec.gang),
+            None => drawn(RateQuery { workload: spec.workload, gang, partner: None }) * f64::from(gang),
             // What two draw together is the least sure of all estimates, so their GPU counts for all that it may draw.
             Some(other) => {
                 let (a, b) = (spec.workload.min(other), spec.workload.max(other));
@@ -240,7 +240,8 @@ impl Scheduler {
 
     /// What is drawn whatever the plan is: idle GPUs that stay on, and gangs that no plan moves.
     fn fixed_watts(&self, view: &View<'_>) -> f64 {
-        self.unmoved(view).map(|(slot, gang)| self.added_watts(slot, gang.kind, None)).sum::<f64>() + self.idle_watts()
+        let drawn = |(slot, gang): (Slot, &Gang)| self.added_watts(slot, gang.kind, gang.gpus.len() as u32, None);
+        self.unmoved(view).map(drawn).sum::<f64>() + self.idle_watts()
     }
 
     /// Gangs that no plan moves.

@@ -3,9 +3,9 @@
 use super::Scheduler;
 use crate::allocate::{Grouping, PairPower, PairRates, Power, Problem, User, UserPower};
 use crate::estimate::{Estimate, RateQuery};
-use crate::live::Job;
+use crate::live::{ClassKey, Job};
 use crate::{GpuId, KindId, Work, WorkloadId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
     /// The problem as it stands: classes with estimates, usable GPUs.
@@ -24,6 +24,7 @@ impl Scheduler {
         let mut problem =
             Problem { round: self.round, now: self.now, capacity, sold_as, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == Grouping::Single;
+        let mut families: Vec<Option<ClassKey>> = Vec::new();
         for (&class_id, class) in &self.classes {
             let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.may_run());
             let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;
@@ -40,6 +41,7 @@ impl Scheduler {
                 gang: class.gang,
                 jobs: plannable,
                 job_weight: first.spec.weight,
+                parts: 1,
                 floor: first.spec.floor,
                 job: single.then_some(first.spec.id),
                 arrived: jobs.clone().map(|j| j.spec.arrived).min().unwrap_or_default(),
@@ -49,7 +51,9 @@ impl Scheduler {
                 held: if single { first.phase.held().map(|g| g.kind) } else { None },
             });
             problem.rates.extend_from_slice(&class.rates);
+            families.push(class.key.family());
         }
+        count_parts(&mut problem.users, &families);
         self.entitle(&mut problem);
         if self.policy.pairs {
             problem.pairs = self.pair_rates(&problem);
@@ -135,6 +139,15 @@ impl Scheduler {
         pairs.sort_unstable();
         pairs.dedup();
         pairs
+    }
+}
+
+/// Tells users of elastic jobs how many they are: jobs that differ in their present size only are owed what they would be owed as one.
+fn count_parts(users: &mut [User], families: &[Option<ClassKey>]) {
+    let mut parts: BTreeMap<&ClassKey, u32> = BTreeMap::new();
+    families.iter().flatten().for_each(|family| *parts.entry(family).or_default() += 1);
+    for (user, family) in users.iter_mut().zip(families) {
+        user.parts = family.as_ref().map_or(1, |family| parts[family]);
     }
 }
 

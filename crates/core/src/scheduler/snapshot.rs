@@ -231,6 +231,12 @@ impl Scheduler {
             if let Some(why) = self.senseless(&job.spec) {
                 return Err(why);
             }
+            let (gang, ran) = (job.gang(), job.ran_seconds.unwrap_or(0.0));
+            if !(job.spec.takes(gang as usize) && ran.is_finite() && ran >= 0.0) {
+                return Err(format!(
+                    "{id} of the snapshot holds {gang} GPUs and ran for {ran} s: not what it asks for"
+                ));
+            }
             // What is being stopped may be on GPUs of which some turned out to be of another kind.
             let stops = matches!(job.phase, Phase::Stopping(..));
             if let Some(gang) = job.phase.occupied() {
@@ -254,12 +260,13 @@ impl Scheduler {
             if matches!(job.phase, Phase::Starting(..) | Phase::Stopping(..)) || job.phase.held().is_some_and(retuned) {
                 self.unconfirmed.insert(slot);
             }
-            let key = ClassKey::of(&job.spec, self.policy.grouping);
+            let key = ClassKey::of(&job.spec, job.gang(), self.policy.grouping);
             if *self.class_ids.entry(key.clone()).or_insert(class) != class {
                 return Err(format!("{id} of the snapshot is in another class than jobs like it"));
             }
             if !self.classes.contains_key(&class) {
-                let made = self.make_class(key.clone(), &self.jobs.get(slot).spec);
+                let job = self.jobs.get(slot);
+                let made = self.make_class(key.clone(), &job.spec, job.gang());
                 self.classes.insert(class, made);
             }
             let class = self.classes.get_mut(&class).expect("just made");
@@ -287,7 +294,7 @@ impl Scheduler {
         if gang.kind.index() >= self.cluster.kinds().len() {
             return Err(format!("{} of the snapshot is on {}, which is not there", spec.id, gang.kind));
         }
-        let whole = gang.gpus.len() == spec.gang as usize;
+        let whole = spec.takes(gang.gpus.len());
         let one_kind =
             mixed || gang.gpus.iter().all(|&gpu| self.cluster.kind_of(gpu) == self.cluster.sold_as(gang.kind));
         match whole && one_kind && gang.fence.0 < self.next_fence {

@@ -40,8 +40,8 @@ impl Scheduler {
         self.classes.clear();
         self.class_ids.clear();
         for slot in self.jobs.by_submission() {
-            let spec = self.jobs.get(slot).spec.clone();
-            let class = self.class_for(&spec);
+            let (spec, gang) = (self.jobs.get(slot).spec.clone(), self.jobs.get(slot).gang());
+            let class = self.class_for(&spec, gang);
             let job = self.jobs.get_mut(slot);
             job.class = class;
             job.virtual_seconds = 0.0;

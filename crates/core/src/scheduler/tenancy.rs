@@ -206,9 +206,9 @@ impl Scheduler {
     }
 
     /// Whether a start keeps to the quota of the job's tenant.
-    pub(super) fn quota_has_room(&self, spec: &JobSpec) -> bool {
-        let state = &self.tenant_states[spec.tenant.index()];
-        let fits = state.quota.gpus.is_none_or(|most| u64::from(state.gpus) + u64::from(spec.gang) <= u64::from(most));
+    pub(super) fn quota_has_room(&self, job: &Job) -> bool {
+        let state = &self.tenant_states[job.spec.tenant.index()];
+        let fits = state.quota.gpus.is_none_or(|most| u64::from(state.gpus) + u64::from(job.gang()) <= u64::from(most));
         fits && state.spent().is_none()
     }
 
@@ -248,13 +248,15 @@ impl Scheduler {
                 if !job.may_run_but_for_quota() {
                     continue;
                 }
-                let waits = if spent || job.spec.gang > most {
+                // Whoever waits can be made as small as it may be.
+                let gang = job.phase.held().map_or(job.spec.gang, |held| held.gpus.len() as u32);
+                let waits = if spent || gang > most {
                     true
                 } else if job.phase.held().is_none() && !self.could_start(job, &usable) {
                     false
                 } else {
-                    closed |= job.spec.gang > left;
-                    left -= if closed { 0 } else { job.spec.gang };
+                    closed |= gang > left;
+                    left -= if closed { 0 } else { gang };
                     closed
                 };
                 self.set_waits_for_quota(slot, waits, out);
@@ -286,7 +288,7 @@ impl Scheduler {
     /// Whether a job that waits could be given GPUs in this round, if it were its turn.
     fn could_start(&self, job: &Job, usable: &[u32]) -> bool {
         let rates = &self.classes[&job.class].rates;
-        job.not_before <= self.now && rates.iter().zip(usable).any(|(rate, gpus)| *rate > 0.0 && *gpus >= job.spec.gang)
+        job.not_before <= self.now && rates.iter().zip(usable).any(|(rate, gpus)| *rate > 0.0 && *gpus >= job.gang())
     }
 
     /// Why its tenant's quota keeps a job from running, if it does. One that came after the last round has not been looked at yet.

@@ -90,6 +90,7 @@ pub(crate) fn build(capacity: &[u32], drafts: &[Draft], single: bool) -> Problem
             gang: draft.gang,
             jobs: draft.jobs,
             job_weight: 1.0,
+            parts: 1,
             floor: None,
             job: single.then_some(JobId(i as u64)),
             arrived: Time(i as u64 % 4),

@@ -443,6 +443,7 @@ impl Book {
             }
             Event::TenantRemoved { name } => self.push_event(at, "tenant", None, format!("tenant {name} was removed")),
             Event::ClusterChanged { node, what } => self.push_event(at, "node", None, format!("{node} {what}")),
+            Event::Resized { job, from, to } => self.note_size(at, *job, *from, *to),
             Event::Held { job } => self.note_hold(at, *job, true),
             Event::Released { job } => self.note_hold(at, *job, false),
             Event::Refused { why } => self.push_event(at, "trouble", None, why.clone()),

@@ -356,7 +356,7 @@ fn watts(ahead: &Lookahead<'_>, estimates: &BTreeMap<RateQuery, RateRow>) -> Opt
     let mut draw: Vec<f64> = (0..cluster.gpus() as u32).map(|gpu| idle(GpuId(gpu))).collect();
     for (job, gang) in &ahead.gangs {
         let status = ahead.scheduler.job_status(*job)?;
-        let ask = RateQuery { workload: status.spec.workload, gang: status.spec.gang, partner: None };
+        let ask = RateQuery { workload: status.spec.workload, gang: gang.gpus.len() as u32, partner: None };
         let cell = estimates.get(&ask).and_then(|row| *row.cells.get(gang.kind.index())?);
         let active = cell.map_or(0.0, |cell| (cell.watts - cluster.kind(gang.kind).idle_watts).max(0.0));
         gang.gpus.iter().for_each(|gpu| draw[gpu.index()] += active);

@@ -89,7 +89,7 @@ fn submitted(machine: &StateMachine, submission: &Submission) -> Option<Words> {
         true => machine.workloads.name(spec.workload),
         false => "a new workload",
     };
-    let gpus = if spec.gang == 1 { "1 GPU".to_owned() } else { format!("{} GPUs", spec.gang) };
+    let gpus = if spec.most_gpus() == 1 { "1 GPU".to_owned() } else { format!("{} GPUs", spec.gpus_in_words()) };
     let text = match submission.tasks {
         0 => format!("submitted job {}: {workload} on {gpus}", spec.id.0),
         tasks => format!(

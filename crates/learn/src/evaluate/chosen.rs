@@ -367,6 +367,7 @@ impl<'e> World<'e> {
             gang: 1,
             jobs: 1,
             job_weight: 1.0,
+            parts: 1,
             floor: Some(job.floor),
             job: None,
             arrived: Time::from_seconds(f64::from(job.since) * ROUND_SECONDS),

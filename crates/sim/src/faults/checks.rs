@@ -165,7 +165,7 @@ impl<'p> Checks<'p> {
                 return self.violated(now, format!("{job} runs on {gpu}, which is lost"));
             }
         }
-        let gang = |job: &JobId| world.life(*job).map_or(0, |sim_job| sim_job.spec.gang);
+        let gang = |job: &JobId| world.held(*job).map_or(0, |(_, gpus)| gpus.len());
         for (g, jobs) in seated.iter().enumerate().filter(|(_, jobs)| jobs.len() > 1) {
             let kind = cluster.kind(cluster.kind_of(GpuId(g as u32)));
             let most = if self.pairs { kind.max_jobs.min(2) } else { 1 };

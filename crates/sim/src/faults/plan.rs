@@ -257,6 +257,7 @@ fn draw_jobs(
             restart_seconds: if rng.chance(0.3) { 0.0 } else { rng.uniform_in(1.0, MOST_LOST_SECONDS) },
             kinds: if rng.chance(0.1) { vec![some_kind] } else { Vec::new() },
             arrived: Time::from_seconds(at),
+            largest_gang: id.is_multiple_of(5).then_some(2 * gang),
             ..JobSpec::default()
         });
     }

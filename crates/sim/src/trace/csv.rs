@@ -14,7 +14,7 @@ use std::io::{self, BufRead, Write};
 
 /// The columns that a trace file may have. `job_id`, `workload`, `arrival_seconds` and one of the three lengths
 /// must be there.
-pub const COLUMNS: [&str; 15] = [
+pub const COLUMNS: [&str; 16] = [
     "job_id",
     "tenant",
     "weight",
@@ -30,6 +30,7 @@ pub const COLUMNS: [&str; 15] = [
     "restart_seconds",
     "kinds",
     "before_seconds",
+    "largest_gang",
 ];
 
 /// A column, by its place in [`COLUMNS`].
@@ -50,6 +51,7 @@ enum Column {
     Restart,
     Kinds,
     Before,
+    LargestGang,
 }
 
 impl Column {
@@ -105,7 +107,7 @@ pub fn from_reader(mut reader: impl BufRead, origin: &str) -> Result<Trace, Trac
     }
 }
 
-fn header(source: Source<'_>, fields: &[Field<'_>]) -> Result<[Option<usize>; 15], TraceError> {
+fn header(source: Source<'_>, fields: &[Field<'_>]) -> Result<[Option<usize>; 16], TraceError> {
     for (i, field) in fields.iter().enumerate() {
         let name = field.text.trim();
         if !COLUMNS.contains(&name) {
@@ -134,7 +136,7 @@ fn header(source: Source<'_>, fields: &[Field<'_>]) -> Result<[Option<usize>; 15
 /// A line of the file with its columns named.
 struct Line<'l, 't> {
     source: Source<'t>,
-    columns: &'l [Option<usize>; 15],
+    columns: &'l [Option<usize>; 16],
     fields: &'l [Field<'t>],
 }
 
@@ -166,6 +168,7 @@ impl<'l, 't> Line<'l, 't> {
             tenant: self.tenant(draft)?,
             workload: draft.workload(&workload.text),
             gang: self.gang()?,
+            largest_gang: self.largest_gang()?,
             arrival_seconds: self.source.number(arrival, Column::Arrival.name(), Allow::NotNegative)?,
             length: self.length()?,
             floor: self.floor()?,
@@ -195,6 +198,17 @@ impl<'l, 't> Line<'l, 't> {
             return Err(self.error(Column::Gang, "gang is 0; a job holds at least 1 GPU"));
         }
         Ok(gang)
+    }
+
+    fn largest_gang(&self) -> Result<Option<u32>, TraceError> {
+        let Some(field) = self.get(Column::LargestGang) else { return Ok(None) };
+        let (least, most): (u32, u32) = (self.gang()?, self.source.whole(field, Column::LargestGang.name())?);
+        if most < least {
+            let message =
+                format!("largest_gang is {most} and gang is {least}; give at least as many GPUs, or leave it empty");
+            return Err(self.error(Column::LargestGang, message));
+        }
+        Ok(Some(most))
     }
 
     fn length(&self) -> Result<Length, TraceError> {
@@ -269,8 +283,8 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
 pub struct Writer<'n, W: Write> {
     out: io::BufWriter<W>,
     names: &'n Trace,
-    /// Whether there is a column of deadlines: files without any look as they always did.
-    deadlines: bool,
+    /// How many of [`COLUMNS`] there are: files without deadlines or elastic jobs look as they always did.
+    columns: usize,
 }
 
 impl<'n, W: Write> Writer<'n, W> {
@@ -288,9 +302,14 @@ impl<'n, W: Write> Writer<'n, W> {
             return Err(unwritable(&format!("kind '{kind}' has a | in its name, which separates kinds; rename it")));
         }
         let deadlines = names.jobs.iter().any(|job| job.before_seconds.is_some());
-        let columns = if deadlines { &COLUMNS[..] } else { &COLUMNS[..COLUMNS.len() - 1] };
-        writeln!(out, "{}", columns.join(","))?;
-        Ok(Self { out, names, deadlines })
+        let elastic = names.jobs.iter().any(|job| job.largest_gang.is_some());
+        let columns = match (elastic, deadlines) {
+            (true, _) => COLUMNS.len(),
+            (false, true) => Column::LargestGang as usize,
+            (false, false) => Column::Before as usize,
+        };
+        writeln!(out, "{}", COLUMNS[..columns].join(","))?;
+        Ok(Self { out, names, columns })
     }
 
     /// Writes one job.
@@ -322,11 +341,10 @@ impl<'n, W: Write> Writer<'n, W> {
         let kinds: Vec<&str> = job.kinds.iter().map(|kind| &*self.names.kinds[usize::from(*kind)]).collect();
         write!(out, ",")?;
         quoted(out, &kinds.join("|"))?;
-        if self.deadlines {
-            write!(out, ",")?;
-        }
-        if let Some(seconds) = job.before_seconds.filter(|_| self.deadlines) {
-            write!(out, "{seconds}")?;
+        let last =
+            [job.before_seconds.map(|seconds| seconds.to_string()), job.largest_gang.map(|most| most.to_string())];
+        for field in last.iter().take(self.columns - Column::Before as usize) {
+            write!(out, ",{}", field.as_deref().unwrap_or_default())?;
         }
         writeln!(out)
     }

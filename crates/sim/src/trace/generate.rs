@@ -380,6 +380,7 @@ impl Iterator for Generator {
             weight: 1.0,
             restart_seconds: None,
             before_seconds: None,
+            largest_gang: None,
             kinds: Vec::new(),
         };
         self.made += 1;

@@ -286,6 +286,7 @@ impl<'o> Import<'o> {
             weight: 1.0,
             restart_seconds: None,
             before_seconds: None,
+            largest_gang: None,
             kinds,
         };
         self.draft.push(job);

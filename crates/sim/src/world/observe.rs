@@ -177,7 +177,7 @@ impl World {
             };
             let ask = RateQuery {
                 workload: sim_job.spec.workload,
-                gang: sim_job.spec.gang,
+                gang: gang.gpus.len() as u32,
                 partner: partner.map(|p| p.spec.workload),
             };
             let watts = self.cluster.kind(gang.kind).idle_watts + active;

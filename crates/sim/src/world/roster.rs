@@ -136,7 +136,8 @@ impl SimJob {
 
     /// Its paces on all kinds that there are.
     pub(super) fn paces_by(&self, truth: &Truth) -> PaceRow {
-        self.part.as_ref().map_or_else(|_| Arc::from([]), |part| truth.alone(part.plays, self.spec.gang))
+        let gang = self.gang.as_ref().map_or(self.spec.gang, |gang| gang.gpus.len() as u32);
+        self.part.as_ref().map_or_else(|_| Arc::from([]), |part| truth.alone(part.plays, gang))
     }
 
     /// The same, with no gang up to `fence` to start any more.

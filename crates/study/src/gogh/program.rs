@@ -258,6 +258,7 @@ mod tests {
             gang: 1,
             jobs: 3,
             job_weight: 1.0,
+            parts: 1,
             floor: Some(2.0),
             job: None,
             arrived: Time::ZERO,

@@ -278,6 +278,7 @@ fn class(policy: &PolicyEntry, question: &Question, scale: f64, l: usize) -> Use
         gang: gang as u32,
         jobs: jobs as u32,
         job_weight,
+        parts: 1,
         floor: user.floor.filter(|_| jobs > 0.0).map(|floor| floor / jobs),
         job: None,
         arrived: Time::ZERO,

@@ -15,7 +15,7 @@ pub(super) struct JobFlags {
     /// Tenant; not needed with a tenant's own token
     #[arg(short, long, value_name = "NAME")]
     tenant: Option<String>,
-    /// GPUs of the gang: 2, v100:2 or Slurm's gpu:v100:2 [default: 1]
+    /// GPUs of the gang: 2, v100:2 or Slurm's gpu:v100:2; 1-4 lets the scheduler choose [default: 1]
     #[arg(short, long, value_name = "GPUS", value_parser = Gang::read)]
     gpus: Option<Gang>,
     /// Allowed GPU kinds, separated by commas [default: any]
@@ -167,6 +167,7 @@ impl JobFlags {
     /// The request for a known workload or a program.
     pub(super) fn request(&self, workload: Option<&str>, program: Option<api::Program>) -> Result<api::JobRequest> {
         let (kind, gang) = self.gpus.as_ref().map_or((None, 1), |gang| (gang.kind.clone(), gang.gpus));
+        let largest_gang = self.gpus.as_ref().and_then(|gang| gang.most);
         let kinds = match (kind, self.kinds.as_slice()) {
             (None, kinds) => kinds.to_vec(),
             (Some(kind), []) => vec![kind],
@@ -200,6 +201,7 @@ impl JobFlags {
             program: program.map(|program| self.complete(program)).transpose()?,
             profile: self.profile.clone(),
             gang,
+            largest_gang,
             steps: self.steps,
             period_seconds: self.period,
             floor: self.floor,

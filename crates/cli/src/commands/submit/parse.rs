@@ -8,6 +8,8 @@ use arles_core::library::suggestion;
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Gang {
     pub(super) gpus: u32,
+    /// The most, where the scheduler may choose.
+    pub(super) most: Option<u32>,
     pub(super) kind: Option<String>,
 }
 
@@ -16,15 +18,26 @@ impl Gang {
         let bare = text.trim();
         let bare = bare.strip_prefix("gpu:").unwrap_or(bare);
         let (kind, count) = bare.rsplit_once(':').map_or((None, bare), |(kind, count)| (Some(kind), count));
-        match count.trim().parse::<u32>() {
-            Ok(gpus) if gpus > 0 && kind.is_none_or(|kind| !kind.trim().is_empty()) => {
-                Ok(Self { gpus, kind: kind.map(|kind| kind.trim().to_owned()) })
+        let (least, most) = count.split_once('-').map_or((count, None), |(least, most)| (least, Some(most)));
+        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|gpus| *gpus > 0);
+        let (gpus, limit) = (number(least), most.map(number));
+        match (gpus, limit) {
+            (Some(gpus), None) if named(kind) => {
+                Ok(Self { gpus, most: None, kind: kind.map(|kind| kind.trim().to_owned()) })
             }
-            _ => {
-                Err(format!("'{text}' is not a number of GPUs; expected a number such as 2, or v100:2, or gpu:v100:2"))
+            (Some(gpus), Some(Some(most))) if named(kind) && most >= gpus => {
+                Ok(Self { gpus, most: Some(most), kind: kind.map(|kind| kind.trim().to_owned()) })
             }
+            _ => Err(format!(
+                "'{text}' is not a number of GPUs; expected a number such as 2, a range such as 1-4, or v100:2, or gpu:v100:2"
+            )),
         }
     }
+}
+
+/// Whether a kind that is given has a name.
+fn named(kind: Option<&str>) -> bool {
+    kind.is_none_or(|kind| !kind.trim().is_empty())
 }
 
 /// Reads `1-100%8`, `1-9:2` and `1,5,7`.
@@ -140,8 +153,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gangs_are_read_in_three_forms() {
-        let gang = |gpus, kind: Option<&str>| Ok(Gang { gpus, kind: kind.map(str::to_owned) });
+    fn gangs_are_read_in_four_forms() {
+        let gang = |gpus, kind: Option<&str>| Ok(Gang { gpus, most: None, kind: kind.map(str::to_owned) });
+        assert_eq!(Gang::read("v100:1-4"), Ok(Gang { most: Some(4), ..gang(1, Some("v100")).unwrap() }));
+        assert!(Gang::read("4-1").is_err() && Gang::read("1-").is_err());
         assert_eq!(Gang::read("2"), gang(2, None));
         assert_eq!(Gang::read("v100:2"), gang(2, Some("v100")));
         assert_eq!(Gang::read("gpu:v100:2"), gang(2, Some("v100")));

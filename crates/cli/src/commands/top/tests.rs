@@ -20,6 +20,8 @@ fn job(id: u64, tenant: &str, state: JobState) -> api::Job {
     let waits = state == JobState::Waiting;
     api::Job {
         id,
+        smallest_gang: None,
+        largest_gang: None,
         name: None,
         tenant: tenant.into(),
         workload: "resnet50-b64".into(),

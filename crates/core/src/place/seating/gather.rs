@@ -269,7 +269,7 @@ impl Seating {
                 if free >= who.gang {
                     break;
                 }
-                free += view.jobs.get(victim).spec.gang;
+                free += view.jobs.get(victim).gang();
                 cost += price;
                 victims.push(victim);
             }
@@ -284,7 +284,7 @@ impl Seating {
         let mut slots: Vec<Slot> = gpus.map(|gpu| self.kept[gpu.index()]).filter(|&slot| slot != super::NONE).collect();
         slots.sort_unstable();
         slots.dedup();
-        slots.retain(|&slot| view.jobs.get(slot).spec.gang < who.gang);
+        slots.retain(|&slot| view.jobs.get(slot).gang() < who.gang);
         let mut movable: Vec<(f64, Slot)> =
             slots.iter().map(|&slot| (self.price(view, slot, who.kind), slot)).collect();
         movable.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -293,9 +293,9 @@ impl Seating {
 
     /// What it costs to evict a gang, in GPU seconds: its restart, and what it loses if no node has room for it in one piece.
     fn price(&self, view: &View<'_>, slot: Slot, kind: KindId) -> f64 {
-        let spec = &view.jobs.get(slot).spec;
-        let restart = spec.restart_seconds * f64::from(spec.gang);
-        if spec.gang == 1 || self.one_node(kind, spec.gang, &spec.needs).is_some() {
+        let (spec, gang) = (&view.jobs.get(slot).spec, view.jobs.get(slot).gang());
+        let restart = spec.restart_seconds * f64::from(gang);
+        if gang == 1 || self.one_node(kind, gang, &spec.needs).is_some() {
             return restart;
         }
         restart + gain(view, slot, kind, Spread::Nodes, Spread::Packed)
@@ -332,7 +332,7 @@ impl Seating {
         for &slot in &plan.keep {
             let job = view.jobs.get(slot);
             let Some(gang) = job.phase.held().filter(|gang| gang.spread.apart()) else { continue };
-            let own = job.spec.restart_seconds * f64::from(job.spec.gang);
+            let own = job.spec.restart_seconds * f64::from(job.gang());
             let most = gain(view, slot, gang.kind, gang.spread, Spread::Packed) - own;
             if most > 0.0 {
                 apart.push((most, slot));
@@ -350,9 +350,9 @@ impl Seating {
     fn bring_together(&mut self, view: &View<'_>, slot: Slot, plan: &mut Plan, unplaced: &mut BinaryHeap<Unplaced>) {
         let job = view.jobs.get(slot);
         let gang = job.phase.held().expect("kept gangs are held");
-        let own = job.spec.restart_seconds * f64::from(job.spec.gang);
+        let own = job.spec.restart_seconds * f64::from(job.gang());
         let kind = view.cluster.sold_as(gang.kind);
-        let who = Unplaced { gang: job.spec.gang, slot: Reverse(slot), kind, mode: gang.kind };
+        let who = Unplaced { gang: job.gang(), slot: Reverse(slot), kind, mode: gang.kind };
         // Its own GPUs are part of where it may go.
         self.let_go(view, slot, &gang.gpus);
         let worth = |fit: &Fit| gain(view, slot, gang.kind, gang.spread, fit.spread) > own;
@@ -398,5 +398,5 @@ fn gain(view: &View<'_>, slot: Slot, kind: KindId, from: Spread, to: Spread) -> 
         return 0.0;
     }
     let (_, left) = job.progress(class.best_rate());
-    left * (1.0 / slow - 1.0 / fast) * f64::from(job.spec.gang)
+    left * (1.0 / slow - 1.0 / fast) * f64::from(job.gang())
 }

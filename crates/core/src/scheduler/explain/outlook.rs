@@ -80,8 +80,8 @@ impl<'s> Outlook<'s> {
         let name = |j: usize| s.cluster.kinds()[j].name.clone();
         let as_sold = |j: &usize| !s.cluster.kinds()[*j].is_mode();
         let fitting: Vec<usize> = (0..class.rates.len()).filter(as_sold).filter(|&j| class.rates[j] > 0.0).collect();
-        let ask = RateQuery { workload: job.spec.workload, gang: job.spec.gang, partner: None };
-        let gang = job.spec.gang;
+        let ask = RateQuery { workload: job.spec.workload, gang: job.gang(), partner: None };
+        let gang = job.gang();
         if fitting.is_empty() {
             if s.estimates.row(&ask).is_none() {
                 return Reason::NoEstimate;
@@ -125,9 +125,9 @@ impl<'s> Outlook<'s> {
     fn queue_reason(&mut self, slot: Slot, fitting: Vec<usize>) -> Reason {
         let s = self.scheduler;
         let job = s.jobs.get(slot);
-        let gang = job.spec.gang;
+        let gang = job.gang();
         let free = fitting.iter().any(|&j| self.free[j] >= gang);
-        if free && !s.changed && !self.host_fits(&job.spec, &fitting) {
+        if free && !s.changed && !self.host_fits(&job.spec, gang, &fitting) {
             return Reason::HostsFull { needs: job.spec.needs, gang };
         }
         if s.changed || free {
@@ -150,7 +150,7 @@ impl<'s> Outlook<'s> {
     }
 
     /// Whether nodes with free GPUs of these kinds have the CPUs and the memory for a gang now.
-    fn host_fits(&mut self, spec: &JobSpec, fitting: &[usize]) -> bool {
+    fn host_fits(&mut self, spec: &JobSpec, gang: u32, fitting: &[usize]) -> bool {
         if spec.needs.only_gpus() {
             return true;
         }
@@ -164,7 +164,7 @@ impl<'s> Outlook<'s> {
             }
             by_kind
         });
-        fitting.iter().any(|&j| by_kind[j] >= spec.gang)
+        fitting.iter().any(|&j| by_kind[j] >= gang)
     }
 
     fn gangs(&self, class: ClassId) -> f64 {
@@ -209,7 +209,7 @@ impl<'s> Outlook<'s> {
         let job = self.scheduler.jobs.get(slot);
         let earlier = |j: &Job| (j.spec.arrived, j.spec.id) < (job.spec.arrived, job.spec.id);
         let queue = self.scheduler.jobs.iter().filter(|(_, j)| j.queues() && earlier(j));
-        queue.fold((0, 0), |(n, gpus), (_, j)| (n + 1, gpus + u64::from(j.spec.gang)))
+        queue.fold((0, 0), |(n, gpus), (_, j)| (n + 1, gpus + u64::from(j.gang())))
     }
 
     /// When running jobs on the kinds `fitting` will have freed `wanted` GPUs, by their estimated rates.
@@ -233,11 +233,11 @@ fn ends(s: &Scheduler, kinds: &[usize]) -> Vec<(f64, u64)> {
         let seconds = match job.spec.work {
             Work::Steps(steps) if rate > 0.0 => (steps - job.steps_done).max(0.0) / rate,
             Work::Steps(_) => continue,
-            Work::Period(period) => (period - job.attained_gpu_seconds / f64::from(job.spec.gang)).max(0.0),
+            Work::Period(period) => (period - job.run_seconds()).max(0.0),
             Work::Open(Some(expected)) if rate > 0.0 => (expected - job.served_seconds).max(0.0),
             Work::Open(_) => continue,
         };
-        ends.push((seconds, u64::from(job.spec.gang)));
+        ends.push((seconds, gang.gpus.len() as u64));
     }
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut freed = 0;
@@ -263,7 +263,7 @@ impl Orders {
         }
         let waiting = s.jobs.iter().filter(|(_, job)| job.queues());
         let mut arrivals: Vec<(Time, JobId, Slot, u32)> =
-            waiting.map(|(slot, job)| (job.spec.arrived, job.spec.id, slot, job.spec.gang)).collect();
+            waiting.map(|(slot, job)| (job.spec.arrived, job.spec.id, slot, job.gang())).collect();
         arrivals.sort_unstable();
         let (mut queue, mut wanted) = (vec![(0, 0); s.jobs.slots()], 0);
         for (ahead, &(_, _, slot, gang)) in arrivals.iter().enumerate() {

@@ -109,7 +109,7 @@ impl Book {
             Some(partner) if partner.state == JobState::Running => Some(partner.spec.workload),
             Some(_) => return None,
         };
-        let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner };
+        let ask = RateQuery { workload: record.spec.workload, gang: held.gpus.len() as u32, partner };
         let sighting = self.sightings.get(&(ask, held.kind, held.spread));
         if sighting.is_some_and(|sighting| report.at.since(sighting.at) < OBSERVED_EVERY) {
             return None;

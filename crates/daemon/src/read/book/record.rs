@@ -24,6 +24,9 @@ pub(crate) struct HeldGpus {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) spec: JobSpec,
+    /// GPUs that an elastic job is to hold, once the scheduler has chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     pub(crate) state: JobState,
@@ -75,8 +78,14 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// GPUs that it holds, or is to hold.
+    pub(crate) fn gang(&self) -> u32 {
+        self.size.unwrap_or(self.spec.gang)
+    }
+
     fn new(submission: &Submission) -> Self {
         Self {
+            size: None,
             spec: submission.spec.clone(),
             name: submission.name.clone(),
             state: JobState::Waiting,
@@ -150,8 +159,12 @@ impl Book {
             Arc::make_mut(&mut self.workloads).used(spec.workload, spec.tenant);
         }
         let workload = self.workloads.name(spec.workload);
-        let text =
-            format!("job {} of {}: {workload} on {} GPU(s)", id.0, self.tenants[tenant].name, submission.spec.gang);
+        let text = format!(
+            "job {} of {}: {workload} on {} GPU(s)",
+            id.0,
+            self.tenants[tenant].name,
+            submission.spec.gpus_in_words()
+        );
         self.push_event(at, "submitted", Some(id), text);
     }
 
@@ -217,11 +230,19 @@ impl Book {
         let Some(record) = self.jobs.get(&job) else { return };
         if record.state == JobState::Completed && matches!(record.spec.work, Work::Open(_)) {
             let seconds = self.served_seconds(record);
-            let (workload, gang) = (record.spec.workload, record.spec.gang);
+            let (workload, gang) = (record.spec.workload, record.gang());
             if seconds > 0.0 {
                 self.runs.add(workload, gang, seconds);
             }
         }
+    }
+
+    /// An elastic job is to hold another number of GPUs.
+    pub(super) fn note_size(&mut self, at: Time, job: JobId, from: u32, to: u32) {
+        if let Some(record) = edit(&mut self.jobs, &job) {
+            record.size = Some(to);
+        }
+        self.push_event(at, "resized", Some(job), format!("job {} is to hold {to} GPUs, not {from}", job.0));
     }
 
     /// A job is held, or released.

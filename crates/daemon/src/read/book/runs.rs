@@ -47,8 +47,8 @@ impl Book {
 
     /// Seconds of its fastest kind that a job has run, as far as the meters tell.
     pub(crate) fn served_seconds(&self, record: &Record) -> f64 {
-        let seconds = record.gpu_seconds / f64::from(record.spec.gang.max(1));
-        let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner: None };
+        let seconds = record.gpu_seconds / f64::from(record.gang().max(1));
+        let ask = RateQuery { workload: record.spec.workload, gang: record.gang(), partner: None };
         record.last_kind.map_or(seconds, |kind| seconds * self.relative_speed(&ask, kind))
     }
 }

@@ -21,9 +21,9 @@ pub(super) fn of(book: &Book, record: &Record, now: Time) -> (Option<f64>, Optio
     if record.state.over() {
         return (None, None);
     }
-    let run_seconds = record.gpu_seconds / f64::from(record.spec.gang.max(1));
+    let run_seconds = record.gpu_seconds / f64::from(record.gang().max(1));
     // A task of an array is submitted before the first of them has ended, and learns from it all the same.
-    let earlier = book.runs.expected(record.spec.workload, record.spec.gang).map(|(seconds, _)| seconds);
+    let earlier = book.runs.expected(record.spec.workload, record.gang()).map(|(seconds, _)| seconds);
     let (left, mut promise) = match (record.state, record.spec.work) {
         (JobState::Running, Work::Steps(steps)) => by_steps(record, steps),
         (JobState::Running, Work::Period(seconds)) => {
@@ -62,9 +62,9 @@ fn by_earlier_runs(book: &Book, record: &Record, expected: Option<f64>) -> (Opti
     if served > expected {
         return (None, format!("{silent}; has run longer than earlier runs ({}): end unknown", span(expected)));
     }
-    let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner: None };
+    let ask = RateQuery { workload: record.spec.workload, gang: record.gang(), partner: None };
     let speed = record.last_kind.map_or(1.0, |kind| book.relative_speed(&ask, kind));
-    let known = book.runs.expected(record.spec.workload, record.spec.gang).map_or(0, |(_, runs)| runs);
+    let known = book.runs.expected(record.spec.workload, record.gang()).map_or(0, |(_, runs)| runs);
     let runs = if known == 1 { "one earlier run".to_owned() } else { format!("{known} earlier runs") };
     (Some((expected - served) / speed), format!("{silent}; as long as {runs} of this workload took, not promised"))
 }

@@ -15,7 +15,7 @@ impl View<'_> {
     pub(super) fn rates_of(&self, job: &api::Job) -> Vec<api::KindRate> {
         let mut rates = self.book(|book| {
             let record = book.jobs.get(&arles_core::JobId(job.id))?;
-            let ask = RateQuery { workload: record.spec.workload, gang: record.spec.gang, partner: None };
+            let ask = RateQuery { workload: record.spec.workload, gang: record.gang(), partner: None };
             let row = book.estimates.get(&ask)?;
             let cells = row.cells.iter().enumerate().filter_map(|(j, cell)| Some((j, (*cell)?)));
             let rate = |(j, cell): (usize, Estimate)| {

@@ -37,6 +37,7 @@ impl Desk {
             tenant,
             workload: WorkloadId(0),
             gang,
+            largest_gang: largest_gang(job, gang)?,
             work: work(job)?,
             floor: job.floor.map(|floor| number("floor", floor, 1e-9, 1e12)).transpose()?,
             weight: weight(job.weight)?,
@@ -219,6 +220,21 @@ fn gang(gang: u32, counts: &[u32]) -> Result<u32, Refusal> {
         format!("expected 1 to {most}: all GPUs of a gang are of one kind, and no kind has more"),
     ))
 }
+
+/// The most GPUs of an elastic job. More than any kind has is no mistake: nodes may join.
+fn largest_gang(job: &api::JobRequest, least: u32) -> Result<Option<u32>, Refusal> {
+    match job.largest_gang {
+        Some(most) if !(least..=MOST_GANG).contains(&most) => Err(Refusal::unprocessable(
+            "largest-gang",
+            format!("a gang of {least} to {most} GPUs makes no sense"),
+            format!("expected {least} to {MOST_GANG} for the larger number, such as --gpus 1-4"),
+        )),
+        most => Ok(most.filter(|most| *most > least)),
+    }
+}
+
+/// No job uses more GPUs.
+const MOST_GANG: u32 = 1_000_000;
 
 fn work(job: &api::JobRequest) -> Result<Work, Refusal> {
     match (job.steps, job.period_seconds) {

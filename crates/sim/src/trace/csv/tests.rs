@@ -29,6 +29,7 @@ fn every_column_is_read_and_written_back() {
         weight: 2.0,
         restart_seconds: None,
         before_seconds: None,
+        largest_gang: None,
         kinds: vec![],
     };
     assert_eq!(trace.jobs[1], served);
@@ -164,6 +165,7 @@ fn trace_of(loose: Vec<Loose>) -> Trace {
             restart_seconds,
             kinds: ids,
             before_seconds: i.is_multiple_of(3).then_some(arrival_seconds + 60.0),
+            largest_gang: None,
         };
         draft.push(job);
     }

@@ -109,6 +109,7 @@ fn job(
         weight,
         restart_seconds: None,
         before_seconds: None,
+        largest_gang: None,
         kinds: Vec::new(),
     }))
 }
@@ -139,6 +140,7 @@ mod tests {
                 weight,
                 restart_seconds: None,
                 before_seconds: None,
+                largest_gang: None,
                 kinds: vec![],
             };
             assert_eq!(trace.jobs, [expected], "{line}");

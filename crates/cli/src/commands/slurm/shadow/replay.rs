@@ -252,6 +252,7 @@ fn trace(played: &[Played<'_>], workloads: Vec<String>, window: Window) -> Trace
             weight: job.wishes.weight.filter(|weight| *weight > 0.0).unwrap_or(1.0),
             restart_seconds: job.wishes.restart_seconds.filter(|seconds| *seconds >= 0.0),
             before_seconds: None,
+            largest_gang: None,
             kinds: wanted.collect(),
         });
     }
