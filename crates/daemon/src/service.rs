@@ -460,7 +460,8 @@ impl Service {
         let snapshotter = snapshotter::start(store.side_writer()?, Arc::clone(&shared));
         let reasons = reasons::start(Arc::clone(&shared));
         let event_loop = event_loop::EventLoop::new(Arc::clone(&shared), store, machine, seq, first_entries);
-        let event_loop = event_loop.start(messages, event_loop::Workers { engine, solver, estimator, snapshotter, reasons });
+        let event_loop =
+            event_loop.start(messages, event_loop::Workers { engine, solver, estimator, snapshotter, reasons });
         Ok(Self { shared, event_loop, replayed })
     }
 

@@ -63,7 +63,10 @@ impl<T: Clone> SharedSlots<T> {
     }
 
     /// Slots and values that are to be changed, in order. Chunks without any stay shared.
-    pub(crate) fn iter_mut_where(&mut self, changes: impl Fn(&T) -> bool + Copy) -> impl Iterator<Item = (usize, &mut T)> {
+    pub(crate) fn iter_mut_where(
+        &mut self,
+        changes: impl Fn(&T) -> bool + Copy,
+    ) -> impl Iterator<Item = (usize, &mut T)> {
         let touched = move |chunk: &Arc<Vec<Option<T>>>| chunk.iter().flatten().any(changes);
         let chunks = self.chunks.iter_mut().enumerate().filter(move |(_, chunk)| touched(chunk));
         chunks.flat_map(move |(n, chunk)| {

@@ -3,8 +3,8 @@
 
 use super::threads::{self, Thread};
 use super::{Message, Shared, aside};
-use arles_core::scheduler::{Reason, Scheduler, Verdict};
 use arles_core::JobId;
+use arles_core::scheduler::{Reason, Scheduler, Verdict};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Instant;
