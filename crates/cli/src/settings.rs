@@ -211,7 +211,7 @@ mod tests {
             text("[simulation]\nruond = 6"),
             "my.toml:2: [simulation] has no key 'ruond' (did you mean round?); expected one of policies, seed, round, \
              restart, start, checkpoint, checkpoint-every, reference, drop-unfit, fail, node-events, threads, estimator, noise, \
-             deviation, shared-gpus, unused, epsilon, half-life, power-budget, budget-events, prices"
+             deviation, shared-gpus, unused, epsilon, half-life, refill, power-budget, budget-events, prices"
         );
         assert!(
             text("[simulations]\nround = 6")
