@@ -242,6 +242,12 @@ impl Scheduler {
         self.round
     }
 
+    /// The question that the policy has not answered yet.
+    #[must_use]
+    pub fn open_problem(&self) -> Option<&Arc<Problem>> {
+        self.outstanding.as_ref()
+    }
+
     /// Who decides.
     #[must_use]
     pub fn policy(&self) -> &'static PolicyEntry {

@@ -51,9 +51,6 @@ pub(crate) struct StateMachine {
     /// As the book has them once the entries are published; a request may need one that came just before it.
     #[serde(skip)]
     pub(crate) workloads: Arc<Workloads>,
-    /// The problem that the solver has not answered yet: an allocation is read against it.
-    #[serde(skip)]
-    open_problem: Option<Arc<Problem>>,
 }
 
 /// All that a snapshot holds.
@@ -75,7 +72,6 @@ impl Saved {
         let Self { mut machine, mut book } = self;
         let now = machine.scheduler.now();
         machine.keys.index(now);
-        machine.open_problem = machine.problem_in_flight();
         book.keep_old_sightings();
         book.cluster = Some(Arc::new(machine.scheduler.cluster().clone()));
         Arc::make_mut(&mut book.workloads).attach(header);
@@ -122,7 +118,7 @@ impl StateMachine {
         let mut workloads = Workloads::default();
         workloads.attach(header);
         let workloads = Arc::new(workloads);
-        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, workloads, open_problem: None })
+        Ok(Self { scheduler, keys: Keys::default(), next_job: 1, workloads })
     }
 
     /// The state as of the last entry of a journal.
@@ -210,14 +206,7 @@ impl StateMachine {
 
     /// Whether the solver has a problem of this round to answer.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.open_problem.is_some()
-    }
-
-    fn problem_in_flight(&self) -> Option<Arc<Problem>> {
-        self.scheduler.again().into_iter().find_map(|output| match output {
-            Output::Solve(problem) => Some(problem),
-            _ => None,
-        })
+        self.scheduler.open_problem().is_some()
     }
 
     /// Gives an entry to the scheduler. Nothing that follows may be done before the entry is safe.
@@ -248,7 +237,10 @@ impl StateMachine {
             }
         };
         let answered = match input {
-            Input::Allocated(round, _) => self.open_problem.take_if(|problem| problem.round == *round),
+            // The one that the scheduler waits for, and no other: what readers see must not depend on who was there when it was asked.
+            Input::Allocated(round, _) => {
+                self.scheduler.open_problem().filter(|problem| problem.round == *round).cloned()
+            }
             _ => None,
         };
         if matches!(input, Input::Tick) {
@@ -268,9 +260,6 @@ impl StateMachine {
         let outputs = self.scheduler.step(at, input);
         for output in &outputs {
             jobs.extend(output.job());
-            if let Output::Solve(problem) = output {
-                self.open_problem = Some(Arc::clone(problem));
-            }
         }
         jobs.sort_unstable();
         jobs.dedup();
@@ -287,7 +276,6 @@ impl StateMachine {
             keys: self.keys.unindexed(),
             next_job: self.next_job,
             workloads: Arc::clone(&self.workloads),
-            open_problem: None,
         }
     }
 
