@@ -1,7 +1,9 @@
 //! What the book must not depend on.
 
 use super::*;
+use crate::service::state_machine::StateMachine;
 use crate::store::entry::{Submission, fingerprint};
+use arles_core::allocate::AllocateError;
 use arles_core::engine::{JobMeter, KindMeter, Meters};
 use arles_core::meter::Charge;
 use arles_core::scheduler::{Fence, Settings};
@@ -50,6 +52,22 @@ fn closed() -> Book {
     let mut book = completed();
     book.record(Time(3), &Entry::Dismissed(JOB, None), &Effects::default());
     book
+}
+
+/// An answer that the scheduler no longer waits for was counted as a decision, unless a restart had come between.
+#[test]
+fn a_late_answer_to_a_dropped_question_is_no_decision() {
+    let mut machine = StateMachine::new(&header()).expect("a known policy");
+    let spec = JobSpec { id: JOB, work: Work::Steps(10.0), ..JobSpec::default() };
+    machine.step(Time(1), &Entry::Submit(Submission { spec, name: None, key: None, tasks: 0 }));
+    machine.step(Time(2), &Entry::Input(Input::Tick));
+    let round = machine.scheduler.open_problem().expect("a question").round;
+    let answer = Entry::Input(Input::Allocated(
+        round,
+        Err(AllocateError::OverCapacity { kind: KindId(0), granted: 2.0, capacity: 1.0 }),
+    ));
+    machine.step(Time(3), &Entry::Input(Input::Policy("las".into())));
+    assert_eq!(machine.step(Time(4), &answer).answered, None, "another policy was asked meanwhile");
 }
 
 fn meter() -> JobMeter {
