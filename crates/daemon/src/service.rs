@@ -184,8 +184,8 @@ pub(crate) enum Message {
     JobsSynced(Vec<JobMeter>),
     /// The engine is reachable again and must be sent all jobs and orders.
     Reconnected,
-    /// A serialised snapshot, cut into pieces.
-    Maintenance(VecDeque<MaintenanceStep>),
+    /// A serialised snapshot, cut into pieces, and how long that took.
+    Maintenance(VecDeque<MaintenanceStep>, Duration),
     /// Why everybody waits who does, and how long it took to say so.
     Reasons(Vec<(JobId, Reason)>, Duration),
     /// The snapshot of an entry was read back from the file, or could not be.

@@ -40,6 +40,8 @@ const BATCH: usize = 1024;
 const REASONS_TIME_RATIO: u32 = 20;
 const SNAPSHOT_TIME_RATIO: u32 = 400;
 const COPY_TIME_RATIO: u32 = 400;
+/// A copy costs little, but what is made of it is written beside the entries, and read back: a large state is not written again and again.
+const SERIALISE_TIME_RATIO: u32 = 50;
 /// A copy that took less is made anew for every dry run.
 const LONG_COPY: Duration = Duration::from_millis(1);
 /// Pause before the next maintenance step when the loop is idle.
@@ -328,7 +330,10 @@ impl EventLoop {
             // They only wake the loop.
             Message::ProgressGathered | Message::Requests => {}
             Message::Stop => batch.stop = true,
-            Message::Maintenance(steps) => self.maintenance = steps,
+            Message::Maintenance(steps, took) => {
+                self.maintenance = steps;
+                self.next_snapshot = self.next_snapshot.max(Instant::now() + took * SERIALISE_TIME_RATIO);
+            }
             Message::Reasons(reasons, took) => {
                 self.new_reasons = reasons;
                 self.next_reasons = Some(Instant::now() + took * REASONS_TIME_RATIO);

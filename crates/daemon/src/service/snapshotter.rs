@@ -64,10 +64,11 @@ pub(super) fn start(mut store: Store, shared: Arc<Shared>) -> Sender<SnapshotTas
                     }
                 }
                 Ok(SnapshotTask::Serialise(request)) => {
+                    let began = Instant::now();
                     let bytes = serialise(&request.machine, &request.book);
                     let steps = pieces(request.seq, bytes, shared.options.keep_journal);
                     drop(request);
-                    if shared.send(Message::Maintenance(steps)).is_err() {
+                    if shared.send(Message::Maintenance(steps, began.elapsed())).is_err() {
                         return;
                     }
                 }
