@@ -164,6 +164,56 @@ fn what_code_reports_changes_the_next_decision() {
 }
 
 #[test]
+fn a_card_whose_jobs_are_slower_is_named() {
+    if !has_python() {
+        return;
+    }
+    const SLOW: u64 = 1;
+    let (header, played) = with_unknown(header(cluster(&[("v100", 3)]), &["a"], "fifo"));
+    let folder = Folder::new();
+    let file = folder.0.join("catalog.db");
+    let options = Options { speed: 60.0, ..Options::default() };
+    let service = start_from(&folder.0, &header, options, &played, file, "model", model_estimator(&header));
+    let live =
+        Live::serve(folder, service, http::Options { requests_per_second: f64::INFINITY, ..http::Options::default() });
+    let slow_gpus = || {
+        let nodes = live.desk.view(&admin()).nodes(&arles_daemon::views::Page::default()).expect("nodes").nodes;
+        nodes.into_iter().flat_map(|node| node.slow_gpus.into_iter().map(move |slow| (node.first_gpu + slow.gpu, slow)))
+    };
+    for run in 0..8 {
+        let submit =
+            |_| block(live.desk.submit(&admin(), None, request("a", UNKNOWN, 1, 1e12))).expect("taken in").0.id;
+        let jobs: Vec<u64> = (0..3).map(submit).collect();
+        wait_until("all three run", || live_jobs(&live, JobState::Running) == 3);
+        let gpus = live.desk.view(&admin()).gpus().job;
+        let trainings: Vec<Training> = gpus
+            .iter()
+            .enumerate()
+            .map(|(gpu, job)| {
+                let step = if gpu as u64 == SLOW { 0.06 } else { 0.03 };
+                Training::start(&live, *job, &live.path(&format!("{run}-{job}.json")), step)
+            })
+            .collect();
+        // Half a minute of the daemon's clock lies between two looks.
+        let reported = |job: &u64| {
+            live.desk.view(&admin()).job(*job).expect("a job").reported.is_some_and(|said| said.steps > 100.0)
+        };
+        wait_until("all have reported for a while", || jobs.iter().all(reported));
+        drop(trainings);
+        for job in jobs {
+            block(live.desk.cancel(&admin(), job)).expect("cancelled");
+        }
+        wait_until("all are gone", || live.desk.view(&admin()).gpus().job.iter().all(|job| *job == 0));
+        if slow_gpus().next().is_some() {
+            break;
+        }
+    }
+    let slow: Vec<_> = slow_gpus().collect();
+    assert_eq!(slow.iter().map(|(gpu, _)| u64::from(*gpu)).collect::<Vec<_>>(), [SLOW], "{slow:?}");
+    assert!(slow[0].1.speed_ratio < 0.9 && slow[0].1.runs >= 2, "{slow:?}");
+}
+
+#[test]
 fn code_of_a_cancelled_job_saves_and_stops() {
     if !has_python() {
         return;

@@ -1,119 +1,143 @@
-//! A card that is slower than its kind, found from what was measured on it against what was expected.
+//! Cards that are slower than their kind, found from what is left over when every cell has its rate.
 //!
-//! Every rate on a card is e^κ of what its kind would give. With κ ~ N(0, 0.05²) and cells c of which the mean of n measurements lies r_c = κ + ε_c above
-//! what was expected, ε_c ~ N(0, s_c² + 0.03²/n), s_c the standard error of the expectation:
+//! Estimates are of kinds. A card that is throttled, badly cooled or used by somebody else as well is slower than they say, whatever
+//! runs on it. So the logarithm of a measured rate is taken apart:
 //!
 //! ```text
-//! precision = 1/0.05² + Σ 1/(s_c² + 0.03²/n_c),     mean = Σ r_c/(s_c² + 0.03²/n_c) / precision
+//! ln rate = level of the cell + deviation of the card + error
 //! ```
 //!
-//! A job that stays brings the same error of its estimate with every round, so a cell counts once, however often it was measured. A card is called slow
-//! when even mean + 2.6 standard errors is below −3 %.
+//! Levels may be anything; deviations are about 0. A look is one step of Kalman's filter that moves both at once, each by its own
+//! part of the variance (their covariance is left out, so that the state is a pair of numbers a cell and a card and not a
+//! matrix). Only differences between cards can be seen: a card is judged by the [`norm`] of its kind, the upper median of all cards that
+//! were looked at. With two cards that is the faster one; one card alone has nothing to be compared with.
+//!
+//! Looks at one run share what is peculiar to that run (its input, its host's other work). So a look counts with three times the error of a
+//! measurement, a run with [`LOOKS_PER_RUN`] looks at most, and nobody is called slow before its second run.
 
-use crate::catalog::MEASUREMENT_ERROR;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
 
-/// Spread of sound cards of a kind.
-const CARDS: f64 = 0.05;
-/// How sure one must be, in standard errors, and of how much.
-const SURE: f64 = 2.6;
-const SLOW: f64 = -0.03;
+/// Looks at one run of one job that count.
+pub const LOOKS_PER_RUN: u8 = 4;
+/// Runs after which a card may be called slow.
+const LEAST_RUNS: u32 = 2;
+/// Relative error of one look.
+const LOOK_ERROR: f64 = 3.0 * crate::catalog::MEASUREMENT_ERROR;
+/// By how much cards of one kind differ, before anything is known of them.
+const CARD_SPREAD: f64 = 0.05;
+/// By how much a card or a level may have changed since the last look.
+const DRIFT: f64 = 0.004;
+/// A card is slow below this part of its kind's speed, and no longer above the other.
+const SLOW_BELOW: f64 = 0.95;
+const WELL_ABOVE: f64 = 0.97;
+/// Standard errors that a slow card must be away from its kind.
+const SURE: f64 = 3.0;
 
-/// What one card does to rates.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct CardEffect {
-    /// By cell: sum of ln (measured over expected), how many, standard error of what was expected.
-    cells: BTreeMap<String, (f64, f64, f64)>,
+/// What is known of a cell: the logarithm of its rate on a card like most.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Level {
+    mean: f64,
+    variance: f64,
 }
 
-impl CardEffect {
-    /// Takes a measurement in: `cell` names what ran, `expected` is the rate that the kind should give and `standard_error` its relative error (0 for one
-    /// that was measured on other cards). What makes no sense changes nothing.
-    pub fn observe(&mut self, cell: &str, measured: f64, expected: f64, standard_error: f64) {
-        let ln = (measured / expected).ln();
-        if ln.is_finite() && standard_error.is_finite() && standard_error >= 0.0 {
-            let known = self.cells.entry(cell.to_owned()).or_insert((0.0, 0.0, standard_error));
-            *known = (known.0 + ln, known.1 + 1.0, standard_error);
+/// What is known of a card: by how much the logarithm of any rate on it differs.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Card {
+    deviation: f64,
+    variance: f64,
+    runs: u32,
+    slow: bool,
+}
+
+impl Default for Card {
+    fn default() -> Self {
+        Self { deviation: 0.0, variance: CARD_SPREAD * CARD_SPREAD, runs: 0, slow: false }
+    }
+}
+
+/// A card's speed by that of its kind.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RelativeSpeed {
+    /// 1 for a card like most.
+    pub ratio: f64,
+    /// Relative standard error.
+    pub standard_error: f64,
+    /// Runs that it was judged by.
+    pub runs: u32,
+}
+
+/// The card that others of its kind are judged by.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Norm {
+    deviation: f64,
+    variance: f64,
+}
+
+/// Takes in a rate that was measured on a card. A rate that is no positive number says nothing.
+pub fn look(level: &mut Option<Level>, card: &mut Card, rate: f64, first_of_its_run: bool) {
+    let seen = rate.ln();
+    if !seen.is_finite() {
+        return;
+    }
+    card.runs = card.runs.saturating_add(u32::from(first_of_its_run));
+    let error = LOOK_ERROR * LOOK_ERROR;
+    let Some(level) = level else {
+        // The first look at a cell says what its level is, and nothing of the card.
+        *level = Some(Level { mean: seen - card.deviation, variance: card.variance + error });
+        return;
+    };
+    level.variance += DRIFT * DRIFT;
+    card.variance = (card.variance + DRIFT * DRIFT).min(CARD_SPREAD * CARD_SPREAD);
+    let surprise = seen - level.mean - card.deviation;
+    let whole = level.variance + card.variance + error;
+    let (of_level, of_card) = (level.variance / whole, card.variance / whole);
+    level.mean += of_level * surprise;
+    level.variance *= 1.0 - of_level;
+    card.deviation += of_card * surprise;
+    card.variance *= 1.0 - of_card;
+}
+
+/// What cards of one kind are judged by; `None` while fewer than two were looked at.
+#[must_use]
+pub fn norm<'c>(cards: impl Iterator<Item = &'c Card>) -> Option<Norm> {
+    let mut cards: Vec<(f64, f64)> = cards.filter(|card| card.runs > 0).map(|c| (c.deviation, c.variance)).collect();
+    let (count, middle) = (cards.len(), cards.len() / 2);
+    if count < 2 {
+        return None;
+    }
+    let (_, &mut (deviation, _), _) = cards.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0));
+    let variance = cards.iter().map(|(_, variance)| variance).sum::<f64>() / (count * (count - 1)) as f64;
+    Some(Norm { deviation, variance })
+}
+
+impl Card {
+    /// Its speed by its kind's.
+    #[must_use]
+    pub fn relative_to(&self, norm: &Norm) -> RelativeSpeed {
+        RelativeSpeed {
+            ratio: (self.deviation - norm.deviation).exp(),
+            standard_error: (self.variance + norm.variance).sqrt(),
+            runs: self.runs,
         }
     }
 
-    /// κ and its standard error.
-    #[must_use]
-    pub fn ln_speed(&self) -> (f64, f64) {
-        let (mut precision, mut sum) = (1.0 / (CARDS * CARDS), 0.0);
-        for (ln, count, standard_error) in self.cells.values() {
-            let variance = standard_error * standard_error + MEASUREMENT_ERROR * MEASUREMENT_ERROR / count;
-            precision += 1.0 / variance;
-            sum += ln / count / variance;
-        }
-        (sum / precision, 1.0 / precision.sqrt())
-    }
-
-    /// What estimates of its kind are multiplied by on this card.
-    #[must_use]
-    pub fn factor(&self) -> f64 {
-        self.ln_speed().0.exp()
-    }
-
-    /// Whether it is slower than its kind beyond reasonable doubt.
+    /// Whether it is known to be slower than its kind, by the last judgement.
     #[must_use]
     pub fn is_slow(&self) -> bool {
-        let (mean, standard_error) = self.ln_speed();
-        mean + SURE * standard_error < SLOW
+        self.slow
+    }
+
+    /// Judges it; `true` if it became slow by this, or is no longer.
+    pub fn judge(&mut self, norm: &Norm) -> bool {
+        let speed = self.relative_to(norm);
+        let surely = speed.ratio.ln() + SURE * speed.standard_error < 0.0;
+        let slow = match self.slow {
+            true => speed.ratio < WELL_ABOVE,
+            false => speed.ratio < SLOW_BELOW && surely && self.runs >= LEAST_RUNS,
+        };
+        std::mem::replace(&mut self.slow, slow) != slow
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::Rng;
-
-    /// About N(0, 1).
-    fn normal(random: &mut Rng) -> f64 {
-        (0..12).map(|_| random.uniform()).sum::<f64>() - 6.0
-    }
-
-    /// Rounds until a card of this speed is called slow, of 200; cells change every fourth round and are expected with this error.
-    fn rounds(speed: f64, error: f64, seed: u64) -> Option<usize> {
-        let mut random = Rng::new(seed, "card");
-        let mut card = CardEffect::default();
-        let mut expected = 1.0;
-        for round in 0..200 {
-            if round % 4 == 0 {
-                expected = (error * normal(&mut random)).exp();
-            }
-            let measured = speed * (MEASUREMENT_ERROR * normal(&mut random)).exp();
-            card.observe(&format!("cell {}", round / 4), measured, expected, error);
-            if card.is_slow() {
-                return Some(round + 1);
-            }
-        }
-        None
-    }
-
-    #[test]
-    fn a_slow_card_is_found_and_a_sound_one_is_not_accused() {
-        for (error, most) in [(0.0, 8), (0.05, 100), (0.1, 200)] {
-            let mut found: Vec<usize> = (0..60).map(|seed| rounds(0.9, error, seed).unwrap_or(200)).collect();
-            found.sort_unstable();
-            assert!(found[30] <= most, "{error}: {found:?}");
-        }
-        let accused = (0..400).filter(|&seed| rounds(1.0, 0.05, seed).is_some()).count();
-        assert!(accused <= 2, "{accused} of 400");
-    }
-
-    #[test]
-    fn estimates_follow_the_card_and_nonsense_changes_nothing() {
-        let mut card = CardEffect::default();
-        for _ in 0..50 {
-            card.observe("a", 0.8, 1.0, 0.0);
-        }
-        assert!((card.factor() - 0.8).abs() < 0.01 && card.is_slow());
-        let before = card.clone();
-        for (measured, expected, error) in [(0.0, 1.0, 0.0), (1.0, 0.0, 0.0), (1.0, 1.0, f64::NAN), (-1.0, 1.0, 0.1)] {
-            card.observe("a", measured, expected, error);
-        }
-        assert_eq!(card, before);
-        assert_eq!(CardEffect::default().factor(), 1.0);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@
 //! kinds, into an [`Estimate`](arles_core::estimate::Estimate) of any cell, and gets better with every observation. Nothing here
 //! decides what runs, and nothing here knows whether the cluster is real.
 
-mod card;
+pub mod card;
 pub mod catalog;
 pub mod cells;
 mod completion;
@@ -34,7 +34,6 @@ mod table;
 mod traits;
 mod watts;
 
-pub use card::CardEffect;
 pub use catalog::{Catalog, Cell, Key, Measurement};
 pub use provenance::explain_source;
 pub use table::{ESTIMATORS, EstimatorEntry, EstimatorError, REFERENCES, Setting, Subject, find_estimator};

@@ -42,6 +42,22 @@ pub struct Node {
     /// GPUs that cannot be used, counted from 0 on the node.
     #[serde(default)]
     pub lost_gpus: Vec<u32>,
+    /// GPUs that jobs found to be slower than others of their kind.
+    #[serde(default)]
+    pub slow_gpus: Vec<SlowGpu>,
+}
+
+/// A GPU that is slower than others of its kind, by the rates that jobs of one GPU reported.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SlowGpu {
+    /// Its number on the node, from 0.
+    pub gpu: u32,
+    /// Its speed over that of most others of its kind.
+    pub speed_ratio: f64,
+    /// Relative standard error of that.
+    pub standard_error: f64,
+    /// Runs of jobs that it is known from.
+    pub runs: u32,
 }
 
 /// A page of nodes.

@@ -55,10 +55,19 @@ fn by_node(nodes: &[Node]) -> Table {
     let optional = |shown: bool, title: &'static str, name: &'static str| {
         if shown { Column::right(title, name) } else { Column::hidden(name) }
     };
-    let why = |node: &Node| match (&node.drain, node.lost_gpus.len()) {
-        (Some(drain), _) => drain.why.clone(),
-        (None, 0) => String::new(),
-        (None, lost) => format!("{lost} GPUs lost"),
+    let why = |node: &Node| {
+        let drained = node.drain.iter().map(|drain| drain.why.clone());
+        let lost = match node.lost_gpus.len() {
+            _ if node.drain.is_some() => None,
+            0 => None,
+            1 => Some("1 GPU lost".to_owned()),
+            lost => Some(format!("{lost} GPUs lost")),
+        };
+        let slow = node
+            .slow_gpus
+            .iter()
+            .map(|slow| format!("GPU {} at {:.2} of its kind's speed", slow.gpu, slow.speed_ratio));
+        drained.chain(lost).chain(slow).collect::<Vec<_>>().join("; ")
     };
     let remark = if nodes.iter().any(|node| !why(node).is_empty()) {
         Column::prose("why", "why")

@@ -8,6 +8,7 @@
 //! difference from the last reading of the same boot, so restarts lose nothing and count nothing twice.
 
 mod accounts;
+mod cards;
 mod catalog_names;
 mod clock;
 mod cluster;
@@ -33,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map};
 use std::sync::Arc;
 
 pub(crate) use accounts::{OldCell, OwnCell, Sighting, Totals};
+pub(crate) use cards::{Cards, Looks};
 pub(crate) use decision::{AuditPeriod, Decision, Holding, TenantShare, shares};
 pub(crate) use progress::Said;
 pub(crate) use record::{HeldGpus, Record};
@@ -127,6 +129,9 @@ pub(crate) struct Book {
     /// What was measured on the runs of each tenant.
     #[serde(default, with = "pairs")]
     pub(crate) own_measured: BTreeMap<(CellKey, u32), OwnCell>,
+    /// How fast cards are by their kind.
+    #[serde(default)]
+    pub(crate) cards: Arc<Cards>,
     /// What a snapshot from before there was a catalog has of measurements. The catalog takes it in at the start, and it is not written again.
     #[serde(default, rename = "measured", skip_serializing, deserialize_with = "pairs::deserialize")]
     pub(crate) old_measured: BTreeMap<CellKey, OldCell>,
@@ -200,6 +205,7 @@ impl Book {
             estimates: BTreeMap::new(),
             sightings: BTreeMap::new(),
             own_measured: BTreeMap::new(),
+            cards: Arc::default(),
             old_measured: BTreeMap::new(),
             totals: Totals::new(kinds, header.begun),
             prices: Prices::default(),

@@ -132,6 +132,12 @@ fn gpus(page: &mut Page, book: &Book) {
             page.line("arles_gpus", &[("kind", &kind.name), ("state", state)], count);
         }
     }
+    let mut slow = vec![0; cluster.kinds().len()];
+    book.slow_cards().for_each(|gpu| slow[cluster.kind_of(gpu).index()] += 1);
+    page.head("arles_slow_gpus", "gauge", "GPUs that jobs found to be slower than others of their kind.");
+    for (kind, slow) in cluster.kinds().iter().zip(&slow) {
+        page.line("arles_slow_gpus", &[("kind", &kind.name)], slow);
+    }
     page.head("arles_power_watts", "gauge", "Power draw of all GPUs of a kind, as of the last survey.");
     for (kind, watts) in cluster.kinds().iter().zip(&watts) {
         page.line("arles_power_watts", &[("kind", &kind.name)], watts);

@@ -21,6 +21,7 @@ impl Book {
             record.started.iter_mut().for_each(moved);
             moved(&mut record.steady_since);
             record.watts.iter_mut().for_each(|(time, _)| moved(time));
+            record.looks.iter_mut().for_each(|looks| moved(looks.time()));
             if let Some(said) = &mut record.said {
                 said.times().for_each(moved);
             }

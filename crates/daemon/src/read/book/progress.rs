@@ -89,19 +89,28 @@ impl Book {
     /// What reports count as measurements, given everything before them.
     pub(crate) fn observations(&self, reports: &[ProgressReport]) -> Vec<Observation> {
         let mut cells: BTreeSet<CellKey> = BTreeSet::new();
-        let seen = reports.iter().filter_map(|report| self.observation(report));
-        seen.filter(|seen| cells.insert((seen.ask, seen.kind, seen.spread))).collect()
+        let seen = reports.iter().filter_map(|report| self.steady(report)).filter(|seen| self.is_due(seen));
+        let seen = seen.filter(|seen| cells.insert((seen.ask, seen.kind, seen.spread)));
+        seen.map(|seen| self.of_its_kind(seen)).collect()
     }
 
-    fn observation(&self, report: &ProgressReport) -> Option<Observation> {
+    /// Whether neither the job nor its cell was observed a moment ago.
+    fn is_due(&self, seen: &Observation) -> bool {
+        let said = seen.job.and_then(|job| self.jobs.get(&job)).and_then(|record| record.said);
+        let sighting = self.sightings.get(&(seen.ask, seen.kind, seen.spread));
+        let last = [said.and_then(|said| said.observed), sighting.map(|sighting| sighting.at)];
+        last.into_iter().flatten().all(|last| seen.at.since(last) >= OBSERVED_EVERY)
+    }
+
+    /// The rate of a report, if it is of an undisturbed stretch.
+    fn steady(&self, report: &ProgressReport) -> Option<Observation> {
         let record = self.jobs.get(&report.job)?;
         let (said, held) = (record.said.as_ref()?, record.held.as_ref()?);
         let rate = report.rate.map(|rate| rate / report.speed).filter(|rate| rate.is_finite() && *rate > 0.0)?;
         let undisturbed = record.state == JobState::Running
             && report.steps > said.steps
             && said.measures_from.is_some_and(|from| from >= record.steady_since);
-        let due = said.observed.is_none_or(|last| report.at.since(last) >= OBSERVED_EVERY);
-        if !undisturbed || !due {
+        if !undisturbed {
             return None;
         }
         let partner = match self.partner(record) {
@@ -110,10 +119,6 @@ impl Book {
             Some(_) => return None,
         };
         let ask = RateQuery { workload: record.spec.workload, gang: held.gpus.len() as u32, partner };
-        let sighting = self.sightings.get(&(ask, held.kind, held.spread));
-        if sighting.is_some_and(|sighting| report.at.since(sighting.at) < OBSERVED_EVERY) {
-            return None;
-        }
         let watts = record.watts.filter(|(since, _)| *since >= record.steady_since).map_or(0.0, |(_, watts)| watts);
         Some(Observation {
             ask,
@@ -129,6 +134,7 @@ impl Book {
     /// Takes reports in. Those of jobs that are over are too late to matter.
     pub(super) fn progressed(&mut self, reports: &[ProgressReport]) {
         let observed: BTreeSet<JobId> = self.observations(reports).iter().filter_map(|seen| seen.job).collect();
+        let steady: Vec<Observation> = reports.iter().filter_map(|report| self.steady(report)).collect();
         for report in reports {
             let Some(record) = edit(&mut self.jobs, &report.job).filter(|record| !record.state.over()) else {
                 continue;
@@ -139,6 +145,7 @@ impl Book {
             }
             record.said = Some(said);
         }
+        steady.iter().for_each(|seen| self.look_at_card(seen));
     }
 
     /// An engine's measurements, those of jobs that measure their own rate for their power alone: their rate is 0, which says nothing.

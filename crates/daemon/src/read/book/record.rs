@@ -1,6 +1,6 @@
 //! One job's record in the book.
 
-use super::{Book, NEXT_ROUND, Said, edit};
+use super::{Book, Looks, NEXT_ROUND, Said, edit};
 use crate::service::state_machine::JobUpdate;
 use crate::store::HistoryRow;
 use crate::store::entry::Submission;
@@ -63,6 +63,9 @@ pub(crate) struct Record {
     /// When the power of one of its GPUs was last measured, and what it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watts: Option<(Time, f64)>,
+    /// How often this run told something of its card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) looks: Option<Looks>,
     /// Whether it waits until somebody releases it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) on_hold: bool,
@@ -108,6 +111,7 @@ impl Record {
             said: None,
             steady_since: Time::ZERO,
             watts: None,
+            looks: None,
             on_hold: submission.spec.held,
             exit_code: None,
             tasks: submission.tasks,

@@ -189,7 +189,14 @@ fn node(book: &Book, i: usize, asked_for: &[(f64, f64)]) -> api::Node {
         rack: cluster.rack_of(NodeId(i as u32)).map(str::to_owned),
         drain,
         lost_gpus: status.map_or_else(Vec::new, |status| status.lost_gpus.clone()),
+        slow_gpus: node.gpu_range().filter_map(|gpu| slow_gpu(book, node, gpu)).collect(),
     }
+}
+
+fn slow_gpu(book: &Book, node: &Node, gpu: u32) -> Option<api::SlowGpu> {
+    let speed = book.slow_card(GpuId(gpu))?;
+    let (speed_ratio, standard_error, runs) = (speed.ratio, speed.standard_error, speed.runs);
+    Some(api::SlowGpu { gpu: gpu - node.first_gpu.0, speed_ratio, standard_error, runs })
 }
 
 /// Whether nothing new is started on a GPU.

@@ -25,7 +25,7 @@ pub(super) fn of(book: &Book, record: &Record, now: Time) -> (Option<f64>, Optio
     // A task of an array is submitted before the first of them has ended, and learns from it all the same.
     let earlier = book.runs.expected(record.spec.workload, record.gang()).map(|(seconds, _)| seconds);
     let (left, mut promise) = match (record.state, record.spec.work) {
-        (JobState::Running, Work::Steps(steps)) => by_steps(record, steps),
+        (JobState::Running, Work::Steps(steps)) => by_steps(book, record, steps),
         (JobState::Running, Work::Period(seconds)) => {
             (Some((seconds - run_seconds).max(0.0)), "if it keeps its GPUs".to_owned())
         }
@@ -46,9 +46,9 @@ pub(super) fn of(book: &Book, record: &Record, now: Time) -> (Option<f64>, Optio
     (left.map(|left| now.seconds() + left), Some(promise))
 }
 
-fn by_steps(record: &Record, steps: f64) -> (Option<f64>, String) {
+fn by_steps(book: &Book, record: &Record, steps: f64) -> (Option<f64>, String) {
     let left = (steps - record.steps).max(0.0);
-    match (record.rate, record.estimated_rate) {
+    match (record.rate, book.expected_rate(record)) {
         (Some(rate), _) if rate > 0.0 => (Some(left / rate), "at its measured rate, if it keeps its GPUs".into()),
         (_, Some(rate)) if rate > 0.0 => (Some(left / rate), "at its estimated rate, if it keeps its GPUs".into()),
         _ => (None, "its rate is not known: end unknown".into()),

@@ -244,7 +244,7 @@ impl View<'_> {
             steps_done: record.steps,
             done_ratio: record.done_ratio(),
             rate: record.rate,
-            estimated_rate: record.estimated_rate,
+            estimated_rate: book.expected_rate(record),
             restarts: record.starts.saturating_sub(1),
             failures: record.failures,
             gpu_seconds: record.gpu_seconds,
