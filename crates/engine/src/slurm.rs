@@ -32,6 +32,7 @@ mod show;
 mod suit;
 mod term;
 pub mod tools;
+mod unregistered;
 mod watch;
 
 pub use controller::Calls;
@@ -130,6 +131,7 @@ pub struct Slurm {
     barred: BTreeMap<JobId, Fence>,
     queue: Queue,
     nodes: Vec<record::NodeRecord>,
+    nodes_looked: Option<Instant>,
     intake: Intake,
     news: Vec<GangReport>,
     /// Jobs that held GPUs since the last look.
@@ -168,6 +170,7 @@ impl Slurm {
             barred: BTreeMap::new(),
             queue: Queue::default(),
             nodes: Vec::new(),
+            nodes_looked: None,
             intake: Intake::new("Slurm"),
             news: Vec::new(),
             shown: BTreeSet::new(),
@@ -299,7 +302,7 @@ impl Slurm {
         let Start { fence, kind, spread, .. } = *start;
         let gpus = start.gpus.clone();
         if self.nodes.is_empty() {
-            self.nodes = self.controller.nodes()?;
+            self.look_at_nodes()?;
         }
         let gang = Gang { spread, ..Gang::new(fence, kind, gpus) };
         // One that comes with a partner is seated with it: orders of one decision arrive together, and the next look is near.
@@ -413,7 +416,7 @@ impl Engine for Slurm {
     fn sync_jobs(&mut self, now: Time, live: &[LiveJob]) -> Result<Vec<JobMeter>, EngineError> {
         self.look(now, true)?;
         if self.nodes.is_empty() {
-            self.nodes = self.controller.nodes()?;
+            self.look_at_nodes()?;
         }
         live.iter().for_each(|job| self.admit(job));
         self.take_over()?;
@@ -471,7 +474,7 @@ impl Engine for Slurm {
 
     fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError> {
         self.look(now, true)?;
-        self.nodes = self.controller.nodes()?;
+        self.look_at_nodes()?;
         self.follow_all(now)?;
         let now = self.count(now);
         let survey = Survey { at: asked_at, nodes: self.observed_nodes(), gangs: self.observed_gangs() };

@@ -2,6 +2,8 @@
 
 #[path = "support/slurm.rs"]
 mod support;
+#[path = "slurm/controller_restart.rs"]
+mod controller_restart;
 #[path = "slurm/words.rs"]
 mod words;
 

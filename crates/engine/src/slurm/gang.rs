@@ -54,7 +54,8 @@ pub(super) enum Phase {
     Released,
     /// It runs.
     Running,
-    /// It runs or has just left, and starts again where it is with another part of its GPU (`shard.rs`).
+    /// It runs or has just left, and starts again where it is: with another part of its GPU (`shard.rs`), or with the devices that it lacks
+    /// (`unregistered.rs`).
     Reseating,
     /// It must go: its job is to be back in the queue, held.
     Stopping,

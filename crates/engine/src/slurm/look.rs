@@ -223,6 +223,9 @@ impl Slurm {
             };
         }
         self.read_steps(id);
+        if let Some(record) = &record {
+            self.restart_without_devices(id, record);
+        }
         let entry = &self.jobs[&id];
         let Some(gang) = &entry.gang else { return Ok(()) };
         let step = next_step(&gang.phase, record.as_ref().map(JobRecord::stage));
@@ -368,6 +371,9 @@ impl Slurm {
 
     /// Pins a job to its nodes and releases it.
     fn release(&mut self, id: JobId, record: Option<&JobRecord>) -> Result<(), EngineError> {
+        if !self.have_registered(&self.nodes_of(id))? {
+            return Ok(());
+        }
         let berth = match self.berth(id) {
             Ok(Berth::NotYet) => return Ok(()),
             Ok(berth) => berth,

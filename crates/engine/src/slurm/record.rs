@@ -178,6 +178,12 @@ impl JobRecord {
         nodes.filter_map(|(node, held)| Some((node, held?))).collect()
     }
 
+    /// Whether it was given none of the GPUs that it asked for on one of its nodes.
+    pub(crate) fn lacks_devices(&self) -> bool {
+        let none = |text: &String| ["gpu", "shard"].iter().any(|name| gres(text, name).is_some_and(|(_, count)| count == 0));
+        self.gres_detail.iter().any(none)
+    }
+
     /// How it ended, in words and as the code that it left, if it left one.
     pub(crate) fn ending(&self) -> (String, Option<i32>) {
         let (code, signal) = ((self.exit_code >> 8) & 0xff, self.exit_code & 0x7f);
@@ -234,6 +240,9 @@ pub(crate) struct NodeRecord {
     /// Separated by commas.
     #[serde(deserialize_with = "listed")]
     pub(crate) active_features: String,
+    /// As the node said when it registered; 0 if it has not since slurmctld started.
+    #[serde(deserialize_with = "number")]
+    pub(crate) slurmd_start_time: Option<f64>,
 }
 
 impl NodeRecord {
@@ -244,6 +253,11 @@ impl NodeRecord {
     /// Whether what runs there can go on.
     pub(crate) fn up(&self) -> bool {
         !["DOWN", "ERROR", "FUTURE", "POWERED_DOWN", "POWERING_DOWN"].iter().any(|word| self.is(word))
+    }
+
+    /// Whether slurmctld has heard from it since it started, and so knows its devices.
+    pub(crate) fn has_registered(&self) -> bool {
+        self.slurmd_start_time != Some(0.0)
     }
 
     /// Why Slurm starts nothing there, although what runs goes on.
@@ -445,6 +459,20 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_slurm_gave_no_device_is_known_by_its_details() {
+        for (detail, lacks) in [
+            (r#"["gpu:v100:0(IDX:)"]"#, true),
+            (r#"["gpu:v100:1(IDX:0)", "gpu:v100:0(IDX:)"]"#, true),
+            (r#"["shard:0(IDX:)"]"#, true),
+            (r#"["gpu:v100:1(IDX:0)"]"#, false),
+            (r#"["shard:2(IDX:1)"]"#, false),
+            ("[]", false),
+        ] {
+            assert_eq!(job(&format!(r#"{{"gres_detail": {detail}}}"#)).lacks_devices(), lacks, "{detail}");
+        }
+    }
+
+    #[test]
     fn short_forms_of_names_and_tasks_are_written_out() {
         assert_eq!(hosts("n[0-2,7],login"), ["n0", "n1", "n2", "n7", "login"]);
         assert_eq!(hosts("gpu[08-10]-ib"), ["gpu08-ib", "gpu09-ib", "gpu10-ib"]);
@@ -469,5 +497,9 @@ mod tests {
         assert!(drained.up());
         assert_eq!(drained.drained().as_deref(), Some("Slurm says drain: fan"));
         assert!(!node(r#"{"name": "a", "state": "down", "state_flags": ["NOT_RESPONDING"]}"#).up());
+        // Before a node registers, after a start of slurmctld; and where a version does not say.
+        assert!(!node(r#"{"name": "a", "state": "mixed", "slurmd_start_time": 0}"#).has_registered());
+        assert!(!node(r#"{"name": "a", "slurmd_start_time": {"set": true, "infinite": false, "number": 0}}"#).has_registered());
+        assert!(node(r#"{"name": "a", "slurmd_start_time": 1795011012}"#).has_registered() && plain.has_registered());
     }
 }

@@ -158,7 +158,7 @@ impl Slurm {
                 if left > 0 && device.is_some() && usage.landing(left) == device {
                     return Ok(Berth::Shards(left));
                 }
-                self.reseat(other);
+                self.reseat_beside(other);
                 Ok(Berth::NotYet)
             }
             Phase::Released if gang.shards < per_gpu => Ok(Berth::Shards(per_gpu - gang.shards)),
@@ -198,7 +198,7 @@ impl Slurm {
         let alone = |at: &JobId| self.partner(*at).is_none();
         let runs = |at: &JobId| self.jobs[at].gang.as_ref().is_some_and(|gang| gang.phase == Phase::Running);
         let moved: Vec<JobId> = ours.into_iter().filter(|at| alone(at) && runs(at)).collect();
-        moved.into_iter().for_each(|at| self.reseat(at));
+        moved.into_iter().for_each(|at| self.reseat_beside(at));
         Ok(false)
     }
 
@@ -217,11 +217,15 @@ impl Slurm {
         !self.record(entry).is_some_and(|record| matches!(record.stage(), Stage::Running | Stage::Completing))
     }
 
-    /// Has a job that runs take its place anew, with other shards. The next step is that it checkpoints.
-    fn reseat(&mut self, id: JobId) {
+    fn reseat_beside(&mut self, id: JobId) {
+        tracing::info!("job {} restarts, to share its GPU or to have all of it again", id.0);
+        self.reseat(id);
+    }
+
+    /// Has a job that runs take its place anew. The next step is that it checkpoints.
+    pub(super) fn reseat(&mut self, id: JobId) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         let Some(gang) = entry.gang.as_mut().filter(|gang| gang.phase == Phase::Running) else { return };
-        tracing::info!("job {} restarts, to share its GPU or to have all of it again", id.0);
         (gang.phase, gang.running_since, gang.counted) = (Phase::Reseating, None, None);
         entry.vacated = None;
         entry.sent_shows();
@@ -240,8 +244,8 @@ impl Slurm {
         let Some(gang) = entry.gang.as_mut() else { return };
         gang.reseatings += 1;
         if gang.reseatings <= RESEATINGS {
-            self.reseat(id);
-            return self.reseat(other);
+            self.reseat_beside(id);
+            return self.reseat_beside(other);
         }
         gang.phase = Phase::Stopping;
         entry.put_off = Some(format!("Slurm put it on another GPU than job {}, again and again", other.0));
