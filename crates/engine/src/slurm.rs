@@ -221,11 +221,14 @@ impl Slurm {
 
     /// Why a gang cannot be started, whatever Slurm says.
     fn why_not(&self, start: &Start) -> Option<String> {
-        let (job, live) = (start.job.0, &self.jobs[&start.job].live);
+        let live = &self.jobs[&start.job].live;
         let submit = "submit one with 'sbatch' or 'arles submit -- COMMAND'";
-        if let Some(why) = order::elastic(live).or_else(|| order::nonsense(start, live, &self.cluster, submit)) {
-            return Some(why);
-        }
+        order::elastic(live).or_else(|| order::nonsense(start, live, &self.cluster, submit))
+    }
+
+    /// Why a gang cannot be started now: somebody else is on its GPUs.
+    fn why_not_now(&self, start: &Start) -> Option<String> {
+        let (job, live) = (start.job.0, &self.jobs[&start.job].live);
         let kind = self.cluster.kind(start.kind);
         for &gpu in &start.gpus {
             let others: Vec<JobId> = self.holders(gpu).filter(|other| *other != start.job).collect();
@@ -276,7 +279,7 @@ impl Slurm {
             });
         }
         // It ran and has ended, perhaps before anybody was told that it began. Whoever heard a refusal would start it a second time.
-        if entry.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
+        if entry.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) || entry.given_up == Some(start.fence) {
             return Ok(OrderReply::Reported(entry.outcome_of(start.fence)));
         }
         if start.fence <= entry.fence {
@@ -290,14 +293,16 @@ impl Slurm {
                 gang.phase = Phase::Stopping;
                 entry.sent_shows();
             }
-            entry.put_off = Some("its last gang has not left yet".into());
-            let report = GangReport::new(start.job, start.fence, GangEvent::Stopped(entry.steps));
+            let report = self.decline(start, "its last gang has not left yet".into());
             self.follow(start.job)?;
             return Ok(OrderReply::Reported(report));
         }
         entry.gang = None;
         if let Some(why) = self.why_not(start) {
             return refused(why);
+        }
+        if let Some(why) = self.why_not_now(start) {
+            return Ok(OrderReply::Reported(self.decline(start, why)));
         }
         let Start { fence, kind, spread, .. } = *start;
         let gpus = start.gpus.clone();
@@ -316,6 +321,17 @@ impl Slurm {
         Ok(OrderReply::Pending)
     }
 
+    /// A start that others are in the way of. Who they are the driver could not know: its last word of them was lost, or Slurm went back to an earlier state. So
+    /// it is nobody's failure.
+    fn decline(&mut self, start: &Start, why: String) -> GangReport {
+        let entry = self.jobs.get_mut(&start.job).expect("looked at before");
+        let event = GangEvent::Stopped(entry.steps);
+        entry.outcome = Some((start.fence, event.clone(), None));
+        entry.given_up = Some(start.fence);
+        entry.put_off = Some(why);
+        GangReport::new(start.job, start.fence, event)
+    }
+
     fn stop(&mut self, id: JobId, fence: Fence) -> Result<Option<GangReport>, EngineError> {
         if id.0 >= FOREIGN {
             // It is not ours to stop, and its GPUs are not free: the next survey shows what became of it.
@@ -323,6 +339,7 @@ impl Slurm {
         }
         let Some(entry) = self.jobs.get_mut(&id) else { return self.stop_stray(id, fence) };
         entry.fence = entry.fence.max(fence);
+        entry.given_up = None;
         match entry.gang.as_mut().filter(|gang| gang.fence == fence) {
             Some(gang) if matches!(gang.phase, Phase::Over(..) | Phase::Wanted) => entry.gang = None,
             Some(gang) => {

@@ -1,9 +1,11 @@
 //! The Slurm engine against a real Slurm: slurmctld and six slurmd of three kinds, from `e2e/slurm/cluster`.
 
-#[path = "support/slurm.rs"]
-mod support;
 #[path = "slurm/controller_restart.rs"]
 mod controller_restart;
+#[path = "support/slurm.rs"]
+mod support;
+#[path = "slurm/taken_back.rs"]
+mod taken_back;
 #[path = "slurm/words.rs"]
 mod words;
 

@@ -22,8 +22,8 @@ pub(super) fn two_jobs_share_a_gpu_and_no_third_does(t: &mut Trial<'_>) {
     assert!(t.starts(1, 1, &[0]));
     assert!(t.starts(2, 2, &[0]), "there is room for two");
     assert!(runs_on(t, 1, 0) && runs_on(t, 2, 0));
-    assert!(t.refuses(3, 3, &[0]), "and not for three");
-    assert!(t.refuses(4, 4, &[0, 1]), "nor for a gang");
+    assert!(t.declines(3, 3, &[0]), "and not for three");
+    assert!(t.declines(4, 4, &[0, 1]), "nor for a gang");
     t.wait(2.0);
     assert!(matches!(t.stop(1, 1), GangEvent::Stopped(_)));
     assert!(runs_on(t, 2, 0), "the other goes on");

@@ -132,6 +132,8 @@ impl Slurm {
         };
         let kind = self.cluster.kind_of(gpus[0]);
         entry.fence = fence;
+        // The one before was killed between pinning the job and releasing it, or somebody took the job back.
+        entry.given_up = (phase == Phase::Stopping).then_some(fence);
         let (shards, told) = (record.shards(), phase != Phase::Released);
         entry.gang = Some(Gang { phase, running_since, shards, told, ..Gang::new(fence, kind, gpus) });
     }
@@ -310,7 +312,12 @@ impl Slurm {
         match &event {
             GangEvent::Finished => gang.phase = Phase::Over(GangState::Finished, code),
             GangEvent::Failed(_, why) => gang.phase = Phase::Over(GangState::Failed(why.clone()), code),
-            GangEvent::Stopped(_) | GangEvent::Started => entry.gang = None,
+            GangEvent::Stopped(_) | GangEvent::Started => {
+                if gang.phase != Phase::Stopping {
+                    entry.given_up = Some(fence);
+                }
+                entry.gang = None;
+            }
         }
         self.news.push(GangReport { exit_code: code, ..GangReport::new(id, fence, event) });
     }
@@ -344,7 +351,10 @@ impl Slurm {
         let ours = format!("AdminComment={}", self.mark(id, None).write());
         match record.stage() {
             // It ran. First the operator's hold, then the mark: with a mark without a gang, a user's hold is a user's hold.
-            Stage::Held if mark.is_some_and(|mark| mark.gang.is_some() || mark.job != id) => {
+            // The same for one that somebody had started behind arles' back, and that was requeued for it.
+            Stage::Held
+                if record.is_requeued_held() || mark.is_some_and(|mark| mark.gang.is_some() || mark.job != id) =>
+            {
                 if !self.jobs.get_mut(&id).is_some_and(Entry::may_send) {
                     return Ok(());
                 }
@@ -613,7 +623,7 @@ impl Slurm {
             } else if let Some(record) = self.record(entry) {
                 let idle = entry.gang.is_none() && record.stage() == Stage::Held && entry.is_native();
                 let marked = Mark::read(&record.admin_comment).is_some_and(|mark| mark.gang.is_none());
-                let held = marked && record.state_reason == "JobHeldUser";
+                let held = marked && record.is_held_by_its_user();
                 // Not the begin time: Slurm gives one to every job that is requeued.
                 if idle && (held || self.dependency(record) == Dependency::Open) {
                     seen.held.push(id);

@@ -25,6 +25,8 @@ pub(crate) struct JobRecord {
     #[serde(deserialize_with = "text")]
     pub(crate) state_reason: String,
     #[serde(deserialize_with = "text")]
+    pub(crate) state_description: String,
+    #[serde(deserialize_with = "text")]
     pub(crate) name: String,
     #[serde(deserialize_with = "text")]
     pub(crate) account: String,
@@ -148,6 +150,16 @@ impl JobRecord {
         if self.is("CANCELLED") { Stage::Cancelled } else { Stage::Failed }
     }
 
+    /// Whether its user holds it. `scontrol requeuehold` gives the same reason, whoever sends it, and says so beside it.
+    pub(crate) fn is_held_by_its_user(&self) -> bool {
+        self.state_reason == "JobHeldUser" && !self.is_requeued_held()
+    }
+
+    /// Whether it is held because somebody, most often arles, requeued it so.
+    pub(crate) fn is_requeued_held(&self) -> bool {
+        self.state_reason == "JobHeldUser" && self.state_description.contains("requeued in held state")
+    }
+
     /// GPUs that it wants on each node, and of which type if it says.
     pub(crate) fn wanted(&self) -> Option<GpuWish> {
         let nodes = self.node_count.max(1) as u32;
@@ -180,7 +192,8 @@ impl JobRecord {
 
     /// Whether it was given none of the GPUs that it asked for on one of its nodes.
     pub(crate) fn lacks_devices(&self) -> bool {
-        let none = |text: &String| ["gpu", "shard"].iter().any(|name| gres(text, name).is_some_and(|(_, count)| count == 0));
+        let none =
+            |text: &String| ["gpu", "shard"].iter().any(|name| gres(text, name).is_some_and(|(_, count)| count == 0));
         self.gres_detail.iter().any(none)
     }
 
@@ -499,7 +512,10 @@ mod tests {
         assert!(!node(r#"{"name": "a", "state": "down", "state_flags": ["NOT_RESPONDING"]}"#).up());
         // Before a node registers, after a start of slurmctld; and where a version does not say.
         assert!(!node(r#"{"name": "a", "state": "mixed", "slurmd_start_time": 0}"#).has_registered());
-        assert!(!node(r#"{"name": "a", "slurmd_start_time": {"set": true, "infinite": false, "number": 0}}"#).has_registered());
+        assert!(
+            !node(r#"{"name": "a", "slurmd_start_time": {"set": true, "infinite": false, "number": 0}}"#)
+                .has_registered()
+        );
         assert!(node(r#"{"name": "a", "slurmd_start_time": 1795011012}"#).has_registered() && plain.has_registered());
     }
 }

@@ -37,7 +37,10 @@ impl Slurm {
         let Some(gang) = self.jobs.get_mut(&id).and_then(|entry| entry.gang.as_mut()) else { return };
         let runs = matches!(gang.phase, Phase::Released | Phase::Running) && record.stage() == Stage::Running;
         if runs && record.lacks_devices() {
-            tracing::warn!("Slurm started job {} without its GPUs, as it does just after slurmctld has started: it starts again", id.0);
+            tracing::warn!(
+                "Slurm started job {} without its GPUs, as it does just after slurmctld has started: it starts again",
+                id.0
+            );
             gang.phase = Phase::Running;
             self.reseat(id);
         }

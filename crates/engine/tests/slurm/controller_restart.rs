@@ -21,7 +21,8 @@ fn no_job_stays_without_gpus_after_a_restart_of_the_controller() {
     }
     let slurm = RealSlurm::start(&NODES);
     let stranger = sbatch(&slurm, &["--gres=gpu:2", "-w", "n2"]);
-    let marked = ["first", "second"].map(|name| sbatch(&slurm, &["-J", name, "--hold", "--gres=gpu:1", "--comment", "arles"]));
+    let marked =
+        ["first", "second"].map(|name| sbatch(&slurm, &["-J", name, "--hold", "--gres=gpu:1", "--comment", "arles"]));
     let mut engine = led(&slurm);
     until(&mut engine, "the stranger runs", |_| (field(&slurm, &stranger, "JobState") == "RUNNING").then_some(()));
     engine.sync_jobs(now(), &[]).expect("it answers");
