@@ -1,4 +1,4 @@
-//! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`; beside a hostile tenant: `... -- hostile [SECONDS]`.
+//! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`; beside a hostile tenant: `... -- hostile [SECONDS [GPUS ...]]`.
 //!
 //! The daemon is a process of its own with 10,000 virtual GPUs that are kept busy; this process is the clients. Both kinds of
 //! request together at a steady pace (2,000 submits and 10,000 reads a second), with latencies counted from when a request was due, so

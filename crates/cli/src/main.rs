@@ -29,6 +29,10 @@ mod setup;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// The daemon has threads that give way to everybody at once, and may do so in the middle of an allocation. Here that holds up nobody.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
     match commands::run(&arguments.command) {

@@ -20,6 +20,7 @@ pub mod gauges;
 mod job_tokens;
 mod keys;
 mod lanes;
+mod laps;
 mod pace;
 mod progress;
 pub(crate) mod reasons;
@@ -318,11 +319,10 @@ impl Shared {
     }
 
     /// An estimate for a dry run, which the scheduler does not see; without cells if the estimator does not answer in time.
-    pub(crate) fn estimate_now(&self, ask: RateQuery) -> RateRow {
+    pub(crate) fn estimate_now(&self, ask: RateQuery, kinds: usize) -> RateRow {
         let (reply, answer) = mpsc::channel();
         let estimator = self.estimator.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sent = estimator.is_some_and(|sender| sender.send(workers::EstimatorTask::Preview(ask, reply)).is_ok());
-        let kinds = self.book().cluster().kinds().len();
         sent.then(|| answer.recv_timeout(std::time::Duration::from_secs(5)).ok())
             .flatten()
             .unwrap_or_else(|| RateRow { ask, cells: vec![None; kinds] })

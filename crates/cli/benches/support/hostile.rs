@@ -152,7 +152,9 @@ fn measure(gpus: u64, seconds: f64) {
     let cluster = format!("v100:{},p100:{},k80:{}", gpus * 2 / 5, gpus * 3 / 10, gpus * 3 / 10);
     // As an operator has it: the limits of requests are the defaults.
     let flags: Vec<String> =
-        ["--round", "60s", "--policy", "max-min-fairness", "--requests-per-second", "1000"].map(str::to_owned).into();
+        ["--round", "60s", "--policy", "max-min-fairness", "--requests-per-second", "1000", "--log-level", "debug"]
+            .map(str::to_owned)
+            .into();
     let mut daemon = Daemon::start_with(&folder.0, &cluster, 60, &flags);
     let to = daemon.address();
     let secrets = tokens(to);
@@ -188,6 +190,17 @@ fn measure(gpus: u64, seconds: f64) {
         String::from_utf8_lossy(&spoils).trim(),
         plain::memory_mib(daemon.id())
     );
+    tell_long_passes(&folder.0);
+}
+
+/// The longest passes of the daemon's loop, as its log tells them: whoever waited longest waited for one of these, or for a processor.
+fn tell_long_passes(folder: &std::path::Path) {
+    let log = std::fs::read_to_string(folder.join("daemon.log")).unwrap_or_default();
+    let length = |line: &&str| line.split(" ms").next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+    let mut passes: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once("event loop took ")?.1)).collect();
+    passes.sort_by(|one, other| length(other).total_cmp(&length(one)));
+    println!("             {} passes of 20 ms or more; the longest:", passes.len());
+    passes.iter().take(4).for_each(|pass| println!("               {pass}"));
 }
 
 /// The hostile process: `attack ADDRESS SECRET`, until its standard input ends; then it says what it got done.
@@ -211,11 +224,13 @@ pub(crate) fn attacker() {
 }
 
 pub(crate) fn run() {
-    let seconds = std::env::args().filter_map(|text| text.parse::<f64>().ok()).next().unwrap_or(10.0);
+    let mut numbers = std::env::args().filter_map(|text| text.parse::<f64>().ok());
+    let seconds = numbers.next().unwrap_or(10.0);
+    let sizes: Vec<u64> = numbers.map(|gpus| gpus as u64).collect();
     println!(
         "others: {SUBMITS_PER_SECOND} submits and {READS_PER_SECOND} reads a second of two tenants; {seconds} s each"
     );
-    for gpus in SIZES {
+    for &gpus in if sizes.is_empty() { &SIZES[..] } else { &sizes } {
         measure(gpus, seconds);
     }
 }

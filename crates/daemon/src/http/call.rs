@@ -135,18 +135,21 @@ where
     })
 }
 
-/// Reads a page of a list as [`read_blocking`] does; a long one steps back behind everybody's short requests.
+/// Reads a page of a list as [`read_blocking`] does; of a long one, what is made of it steps back behind everybody's short requests. What is read does not:
+/// a thread that has stepped back may be kept from its processor for as long as anybody else wants it, and if it holds the book just then the event loop
+/// waits for it, and everybody for the loop.
 pub(super) fn read_page<A, T>(limit: Option<u32>, arguments: A, answer: ViewFn<A, T>) -> Result<Target, Refusal>
 where
     A: Debug + Send + 'static,
-    T: Serialize + 'static,
+    T: Serialize + Send + 'static,
 {
     if limit.is_none_or(|limit| limit <= SHORT_PAGE) {
         return read_blocking(arguments, answer);
     }
     run_raw(arguments, move |desk, who, arguments| async move {
-        let page = aside::run(move || ApiReply::json(&answer(&desk.view(&who), arguments)?)).await;
-        page.unwrap_or_else(|| Err(internal("a list was not made")))
+        let page = blocking(move || answer(&desk.view(&who), arguments)).await?;
+        let shown = aside::run(move || ApiReply::json(&page)).await;
+        shown.unwrap_or_else(|| Err(internal("a list was not made")))
     })
 }
 

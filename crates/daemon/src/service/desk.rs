@@ -297,8 +297,8 @@ impl Desk {
         let copy = self.copy(who).await?;
         let shared = Arc::clone(&self.shared);
         blocking(move || {
-            let _until_done = dry_run;
-            forecast::job(copy.0.clone(), copy.1, spec, &|ask| shared.estimate_now(ask))
+            let (_until_done, kinds) = (dry_run, copy.0.cluster().kinds().len());
+            forecast::job(copy.0.clone(), copy.1, spec, &|ask| shared.estimate_now(ask, kinds))
         })
         .await
     }
@@ -318,8 +318,8 @@ impl Desk {
         let shared = Arc::clone(&self.shared);
         let estimates = self.shared.book().estimates.clone();
         blocking(move || {
-            let _until_done = dry_run;
-            forecast::policy(&copy.0, entry, &estimates, &|ask| shared.estimate_now(ask))
+            let (_until_done, kinds) = (dry_run, copy.0.cluster().kinds().len());
+            forecast::policy(&copy.0, entry, &estimates, &|ask| shared.estimate_now(ask, kinds))
         })
         .await
     }

@@ -2,7 +2,8 @@
 //!
 //!   handle messages → step the scheduler → **sync the journal** → publish → act, and acknowledge
 //!
-//! A slow entry (an allocation, a survey of the whole cluster) is a batch of its own, so that nobody's request waits for two of them;
+//! A slow entry (an allocation, a survey of the whole cluster) is a batch of its own, so that nobody's request waits for two of them, and of the thousands
+//! of reports that a round may bring a pass takes a few milliseconds' worth;
 //! maintenance (pieces of a snapshot, entries that are no longer needed) rides along with commits, a little with each; and whatever needs the whole
 //! state (snapshots, dry runs, the reasons that readers are shown) is done elsewhere with a copy, which shares all jobs with the original until they change.
 //!
@@ -10,6 +11,7 @@
 //! when there is one. Where other daemons stand by, the sync is followed by a look whether this one still leads ([`crate::lease`]). If the journal cannot be written the loop ends: nothing that followed is done, nobody is told that it was, and a
 //! restart is back at the last sync.
 
+use super::laps::Laps;
 use super::progress::PROGRESS_EVERY;
 use super::threads::{self, Thread};
 use super::{LoopRequest, Message, ServiceState, Shared, deed, engine_worker, snapshotter, workers};
@@ -35,6 +37,9 @@ pub(crate) use super::admit::{Change, NewJob};
 const REASONS_AT_ONCE: usize = 512;
 /// Most messages in one batch.
 const BATCH: usize = 1024;
+/// How long a pass steps what the other threads brought before it turns to requests, or for as long as the last commit took: thousands of gangs start and
+/// end at once where a round begins, and what is stepped in one go is also written and shown in one go. With a slow disk the commits count, not these.
+const STEPPED_AT_ONCE: Duration = Duration::from_millis(2);
 /// Computing why jobs wait may take a twentieth of a processor's time, and copying the state for a snapshot or a dry run a four-hundredth each of the
 /// loop's: a hundredth of all requests may meet the one or the other.
 const REASONS_TIME_RATIO: u32 = 20;
@@ -119,8 +124,11 @@ pub(crate) struct EventLoop {
     /// When to look for history that is too old, by the wall's clock.
     next_prune: Instant,
     last_copy: Option<SchedulerCopy>,
-    /// Entries that take long to step: one per pass of the loop, each in a batch of its own, so that requests come in between.
-    slow_entries: VecDeque<Entry>,
+    /// What the other threads brought, in order. A pass of the loop steps as many as it has time for and one that takes long, in a batch of its own, so that
+    /// requests come in between.
+    brought: VecDeque<Entry>,
+    last_commit: Duration,
+    laps: Laps,
 }
 
 impl EventLoop {
@@ -146,7 +154,9 @@ impl EventLoop {
             unread_snapshot: None,
             next_prune: Instant::now(),
             last_copy: None,
-            slow_entries: first.into(),
+            brought: first.into(),
+            last_commit: Duration::ZERO,
+            laps: Laps::new(),
         }
     }
 
@@ -178,9 +188,7 @@ impl EventLoop {
     fn run(&mut self, inbox: &Receiver<Message>, workers: &Workers) -> Result<(), StoreError> {
         self.check_term()?;
         // What the start brings comes before anything else: it says what time it is.
-        while !self.slow_entries.is_empty() {
-            self.commit_slow_entry(self.shared.clock.now(), workers)?;
-        }
+        self.commit_brought(self.shared.clock.now(), workers)?;
         self.resync_workers(workers);
         let mut more_requests = false;
         loop {
@@ -188,7 +196,7 @@ impl EventLoop {
             if !self.maintenance.is_empty() && self.unread_snapshot.is_none() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
-            if !self.slow_entries.is_empty() || !self.new_reasons.is_empty() || more_requests {
+            if !self.brought.is_empty() || !self.new_reasons.is_empty() || more_requests {
                 pause = Duration::ZERO;
             }
             let first = match inbox.recv_timeout(pause) {
@@ -197,26 +205,30 @@ impl EventLoop {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             self.shared.gauges.last_pass.mark();
+            self.laps.begin();
             let now = self.shared.clock.now();
             let mut batch = Batch::default();
             let more = std::iter::from_fn(|| inbox.try_recv().ok()).take(BATCH);
             for message in first.into_iter().chain(more) {
-                self.handle(now, message, &mut batch, workers);
+                self.handle(message, &mut batch, workers);
             }
+            self.laps.part("messages");
+            self.step_brought(now, &mut batch, Some(STEPPED_AT_ONCE.max(self.last_commit)));
+            self.laps.part("reports");
             let stop = batch.stop;
             let requests = if stop { (self.shared.lanes.take_all(), false) } else { self.shared.lanes.take() };
             more_requests = requests.1;
             requests.0.into_iter().for_each(|request| self.serve(now, request, &mut batch));
+            self.laps.part("requests");
             self.commit(batch, workers)?;
             if stop {
-                while !self.slow_entries.is_empty() {
-                    self.commit_slow_entry(now, workers)?;
-                }
+                self.commit_brought(now, workers)?;
                 while self.commit_progress(now, workers)? {}
                 return self.close(workers);
             }
             self.commit_slow_entry(now, workers)?;
             self.show_reasons();
+            self.laps.part("reasons");
             if self.until_progress().is_zero() || self.shared.progress.is_full() {
                 self.next_progress = Instant::now() + PROGRESS_EVERY;
                 self.commit_progress(now, workers)?;
@@ -228,14 +240,40 @@ impl EventLoop {
                 self.refresh_reasons(workers);
             }
             self.snapshot_if_due(workers);
+            self.laps.part("copies");
+            self.shared.gauges.pass.add(self.laps.end());
         }
     }
 
-    /// Steps and commits the next slow entry, if there is one.
+    /// Steps what the other threads brought, up to the next entry that takes long, for as long as a pass may take.
+    fn step_brought(&mut self, now: Time, batch: &mut Batch, at_most: Option<Duration>) {
+        let began = Instant::now();
+        while self.brought.front().is_some_and(|entry| slow_name(entry).is_none())
+            && at_most.is_none_or(|most| began.elapsed() < most)
+        {
+            let entry = self.brought.pop_front().expect("looked at");
+            self.step(now, entry, None, batch);
+        }
+    }
+
+    /// Steps and commits all that the other threads brought.
+    fn commit_brought(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
+        while !self.brought.is_empty() {
+            let mut batch = Batch::default();
+            self.step_brought(now, &mut batch, None);
+            self.commit(batch, workers)?;
+            self.commit_slow_entry(now, workers)?;
+        }
+        Ok(())
+    }
+
+    /// Steps and commits the next entry, if it is one that takes long.
     fn commit_slow_entry(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
-        let Some(entry) = self.slow_entries.pop_front() else { return Ok(()) };
+        let Some(name) = self.brought.front().and_then(slow_name) else { return Ok(()) };
+        let entry = self.brought.pop_front().expect("looked at");
         let mut batch = Batch::default();
         self.step(now, entry, None, &mut batch);
+        self.laps.part(name);
         self.commit(batch, workers)
     }
 
@@ -289,25 +327,21 @@ impl EventLoop {
         }
     }
 
-    fn handle(&mut self, now: Time, message: Message, batch: &mut Batch, workers: &Workers) {
+    fn handle(&mut self, message: Message, batch: &mut Batch, workers: &Workers) {
         match message {
             Message::Inputs(inputs) => {
                 let entries = inputs.into_iter().map(Entry::Input);
-                for entry in entries.filter(|entry| self.is_readable(entry)).collect::<Vec<_>>() {
-                    match entry {
-                        Entry::Input(Input::Allocated(..)) => self.slow_entries.push_back(entry),
-                        entry => self.step(now, entry, None, batch),
-                    }
-                }
+                let readable: Vec<Entry> = entries.filter(|entry| self.is_readable(entry)).collect();
+                self.brought.extend(readable);
             }
             Message::EngineReport(report) => {
-                self.slow_entries.push_back(Entry::Input(Input::Surveyed(report.survey)));
+                self.brought.push_back(Entry::Input(Input::Surveyed(report.survey)));
                 if report.meters != Meters::default() {
-                    self.slow_entries.push_back(Entry::Meters(report.meters));
+                    self.brought.push_back(Entry::Meters(report.meters));
                 }
                 if !report.observations.is_empty() {
                     let observations = self.shared.book().heard_from_engine(report.observations);
-                    self.slow_entries.push_back(Entry::Measured(observations));
+                    self.brought.push_back(Entry::Measured(observations));
                 }
                 // Last: what the survey shows has the numbers of the cluster as it was.
                 let scheduler = &self.machine.scheduler;
@@ -315,17 +349,15 @@ impl EventLoop {
                 let gpus = report.lost_gpus.map(|lost| drive::reconcile_gpus(scheduler, &lost));
                 for changes in [nodes, gpus].into_iter().flatten() {
                     let entries = changes.into_iter().map(|change| Entry::Input(Input::Cluster(change)));
-                    let fresh = |entry: &Entry| !self.slow_entries.contains(entry) && self.is_readable(entry);
+                    let fresh = |entry: &Entry| !self.brought.contains(entry) && self.is_readable(entry);
                     let fresh: Vec<Entry> = entries.filter(fresh).collect();
-                    self.slow_entries.extend(fresh);
+                    self.brought.extend(fresh);
                 }
             }
             Message::JobsRemoved(jobs) => {
-                for (job, meter) in jobs {
-                    self.step_in_order(now, Entry::Dismissed(job, meter), batch);
-                }
+                self.brought.extend(jobs.into_iter().map(|(job, meter)| Entry::Dismissed(job, meter)));
             }
-            Message::JobsSynced(meters) => self.step_in_order(now, Entry::RollCall(meters), batch),
+            Message::JobsSynced(meters) => self.brought.push_back(Entry::RollCall(meters)),
             Message::Reconnected => self.resync_workers(workers),
             // They only wake the loop.
             Message::ProgressGathered | Message::Requests => {}
@@ -374,8 +406,9 @@ impl EventLoop {
     /// Whether an entry that no request brought can be read back from a journal: a number that is none could not be, and the whole journal
     /// with it.
     fn is_readable(&self, entry: &Entry) -> bool {
-        // Whatever is in an allocation was checked when it was made, and it is the longest entry of all.
-        if matches!(entry, Entry::Input(Input::Allocated(_, Ok(_)))) {
+        // Whatever is in an allocation was checked when it was made, and it is the longest entry of all. Reports of gangs, which come by the thousand,
+        // were looked at when the engine made them (`core/src/engine/mend.rs`).
+        if matches!(entry, Entry::Input(Input::Allocated(_, Ok(_)) | Input::Reported(_))) {
             return true;
         }
         let read = serde_json::to_string(entry).and_then(|text| serde_json::from_str::<Entry>(&text));
@@ -384,15 +417,6 @@ impl EventLoop {
             tracing::warn!("something came in that no journal can hold ({error}) and is left out: {entry:?}");
         }
         read.is_ok()
-    }
-
-    /// A reading that must not overtake an earlier one: counters would seem to run backwards.
-    fn step_in_order(&mut self, now: Time, entry: Entry, batch: &mut Batch) {
-        if self.slow_entries.is_empty() {
-            self.step(now, entry, None, batch);
-        } else {
-            self.slow_entries.push_back(entry);
-        }
     }
 
     fn tick(&mut self, now: Time, workers: &Workers) -> Result<(), StoreError> {
@@ -404,6 +428,7 @@ impl EventLoop {
         }
         self.step(now, Entry::Input(Input::Tick), None, &mut batch);
         self.prune_if_due(now);
+        self.laps.part("tick");
         self.commit(batch, workers)?;
         // Those of the last round, if its question was never answered.
         self.refresh_reasons(workers);
@@ -473,12 +498,15 @@ impl EventLoop {
                 batch.replies.into_iter().for_each(|(reply, ..)| reply(Err(refusal.clone())));
                 return Err(error);
             }
-            self.shared.gauges.commit.add(began.elapsed());
+            self.last_commit = began.elapsed();
+            self.shared.gauges.commit.add(self.last_commit);
             self.shared.gauges.entries.add(batch.records.len() as u64);
             self.shared.gauges.entries_since_snapshot.set(self.entries);
         }
+        self.laps.part("journal");
         self.follow_up(maintenance.as_ref(), workers);
         self.publish(&batch, &rows);
+        self.laps.part("publish");
         for (record, effects) in batch.records.iter().zip(&batch.effects) {
             self.forward(record, workers);
             self.act(&effects.outputs, workers);
@@ -487,8 +515,10 @@ impl EventLoop {
             self.shared.gauges.acknowledge.add(came.elapsed());
             reply(Ok((job, created)));
         }
+        self.laps.part("act");
         batch.inspections.into_iter().for_each(|ask| ask(&self.machine));
         batch.copies.into_iter().for_each(|ask| ask(self.scheduler_copy()));
+        self.laps.part("copies");
         Ok(())
     }
 
@@ -649,6 +679,18 @@ impl EventLoop {
 
     pub(super) fn machine(&mut self) -> &mut StateMachine {
         &mut self.machine
+    }
+}
+
+/// What an entry that takes long is called where it is told how long it took; nothing for the others.
+fn slow_name(entry: &Entry) -> Option<&'static str> {
+    match entry {
+        Entry::Input(Input::Allocated(..)) => Some("allocation"),
+        Entry::Input(Input::Surveyed(_)) => Some("survey"),
+        Entry::Input(Input::Cluster(_)) => Some("cluster"),
+        Entry::Meters(_) => Some("meters"),
+        Entry::Measured(_) => Some("measurements"),
+        _ => None,
     }
 }
 

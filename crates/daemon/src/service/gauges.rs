@@ -103,6 +103,8 @@ pub struct Gauges {
     pub solve: Histogram,
     /// One step of the scheduler.
     pub step: Histogram,
+    /// One pass of the event loop, from the first thing that it took up.
+    pub pass: Histogram,
     /// One commit of the journal, sync included.
     pub commit: Histogram,
     /// From a request's arrival in the loop's inbox to its acknowledgement.

@@ -15,11 +15,15 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Records that a list looks at, and shows, in one hold of the book: whatever happens waits for whoever reads, and everybody else behind it. A list
 /// may so be of several moments; every line of it is of one.
 const LOOKED_AT: usize = 512;
 const SHOWN_AT_ONCE: usize = 16;
+/// A list of more than this pauses between two holds, so that it never keeps a processor from a short request for long.
+const PAUSED_FROM: usize = 100;
+const PAUSE: Duration = Duration::from_micros(100);
 
 impl View<'_> {
     /// One job.
@@ -114,7 +118,12 @@ impl View<'_> {
     }
 
     fn shown_in_parts<R: Borrow<Record>>(&self, records: &[R]) -> Vec<api::Job> {
-        let part = |part: &[R]| self.book(|book| part.iter().map(|r| self.shown(book, r.borrow())).collect::<Vec<_>>());
+        let part = |part: &[R]| {
+            if records.len() > PAUSED_FROM {
+                std::thread::sleep(PAUSE);
+            }
+            self.book(|book| part.iter().map(|r| self.shown(book, r.borrow())).collect::<Vec<_>>())
+        };
         records.chunks(SHOWN_AT_ONCE).flat_map(part).collect()
     }
 
