@@ -107,6 +107,7 @@ pub struct Scheduler {
     month: Month,
     /// The most that all GPUs together may draw.
     power_budget: Option<f64>,
+    rack_budgets: BTreeMap<String, f64>,
     /// Electricity by the hour.
     prices: Prices,
 
@@ -154,6 +155,7 @@ impl Scheduler {
             tenant_states: vec![TenantState::default(); tenants.len()],
             month: Month::default(),
             power_budget: None,
+            rack_budgets: BTreeMap::new(),
             prices: Prices::default(),
             changed: false,
             outstanding: None,
@@ -196,6 +198,7 @@ impl Scheduler {
             Input::RemoveTenant { name, cancel } => self.remove_tenant(name, *cancel, &mut out),
             Input::Energy(joules) => self.metered(joules),
             Input::PowerBudget(watts) => self.set_power_budget(*watts, &mut out),
+            Input::RackBudget { rack, watts } => self.set_rack_budget(rack, *watts, &mut out),
             Input::Prices(prices) => self.set_prices(prices, &mut out),
             Input::Cluster(change) => self.change_cluster(change, &mut out),
             Input::Hold(job) => self.hold(*job, &mut out),

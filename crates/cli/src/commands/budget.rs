@@ -1,20 +1,23 @@
-//! `arles budget`: what all GPUs together may draw.
+//! `arles budget`: what all GPUs together may draw, and those of racks.
 
 use crate::output::{self, Column, Format, OutputFlag, Table};
 use crate::quantity::{power, watts};
 use crate::server::{self, EXIT_CODES, ServerFlags};
 use anyhow::{Result, anyhow};
-use arles_api::PowerBudget;
+use arles_api::{PowerBudget, PowerBudgetRequest};
 use clap::Args;
 use std::io::Write;
 
-/// Show or set the power that all GPUs together may draw
+/// Show or set the power that GPUs may draw: all together, or those of a rack
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Budget {
     /// The budget from now on, such as 12kW or 1.2MW; none for no limit
     #[arg(value_name = "WATTS")]
     watts: Option<String>,
+    /// For the GPUs of this rack, or of all racks below that name: row-1 is above row-1/rack-3
+    #[arg(long, value_name = "NAME", requires = "watts")]
+    rack: Option<String>,
     #[command(flatten)]
     output: OutputFlag,
     #[command(flatten)]
@@ -28,19 +31,31 @@ impl Budget {
             None => client.get("/v1/power-budget").map_err(server::fault)?,
             Some(text) => {
                 let watts = if text.trim() == "none" { None } else { Some(power(text).map_err(|e| anyhow!(e))?) };
-                client.put("/v1/power-budget", &PowerBudget { watts }).map_err(server::fault)?
+                let request = PowerBudgetRequest { watts, rack: self.rack.clone() };
+                client.put("/v1/power-budget", &request).map_err(server::fault)?
             }
         };
-        let said = budget.watts.map_or("none".to_owned(), watts);
         if self.output.output == Format::Table {
-            let line = match budget.watts {
-                Some(_) => format!("all GPUs together may draw {said}, by the estimates"),
-                None => "there is no power budget".to_owned(),
-            };
-            return Ok(writeln!(out, "{line}")?);
+            return Ok(write!(out, "{}", in_words(&budget))?);
         }
-        let mut table = Table::new(vec![Column::right("budget", "watts")]);
-        table.row(vec![said.as_str().into()]);
+        let mut table = Table::new(vec![Column::left("rack", "rack"), Column::right("budget", "watts")]);
+        let site = budget.watts.map_or("none".to_owned(), watts);
+        table.row(vec!["".into(), site.as_str().into()]);
+        for rack in &budget.racks {
+            table.row(vec![rack.rack.as_str().into(), watts(rack.watts).as_str().into()]);
+        }
         output::print(out, self.output.output, &table, &budget)
     }
+}
+
+fn in_words(budget: &PowerBudget) -> String {
+    let mut said = match budget.watts {
+        Some(most) => format!("all GPUs together may draw {}, by the estimates\n", watts(most)),
+        None if budget.racks.is_empty() => "there is no power budget\n".to_owned(),
+        None => "there is no power budget for all GPUs together\n".to_owned(),
+    };
+    for rack in &budget.racks {
+        said += &format!("those of {} may draw {}\n", rack.rack, watts(rack.watts));
+    }
+    said
 }

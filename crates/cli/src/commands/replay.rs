@@ -206,8 +206,9 @@ fn line(at: Time, output: &Output) -> Option<EventRow> {
             Event::TenantRemoved { name } => ("tenant", name.clone(), "removed".to_owned()),
             Event::TenantSet { name, weight } => ("tenant", name.clone(), format!("weight {weight}")),
             Event::PricesSet { bands } => ("prices", bands.to_string(), "of electricity".to_owned()),
-            Event::PowerBudgetSet { watts } => {
-                ("power budget", watts.map_or("none".to_owned(), |watts| format!("{watts} W")), String::new())
+            Event::PowerBudgetSet { watts, rack } => {
+                let place = rack.as_ref().map_or(String::new(), |rack| format!("of {rack}"));
+                ("power budget", watts.map_or("none".to_owned(), |watts| format!("{watts} W")), place)
             }
             Event::OverBudget { watts, budget, why } => {
                 ("over budget", format!("{watts:.0} W"), format!("of {budget:.0} W: {why}"))

@@ -137,6 +137,13 @@ pub enum Input {
     /// The most that all GPUs together may draw from now on, in watts; none for no limit.
     #[serde(rename = "power-budget")]
     PowerBudget(Option<f64>),
+    /// What the GPUs of a rack may draw together from now on, or those of all racks below a name (`row-1` is above `row-1/rack-3`).
+    RackBudget {
+        /// Name of the rack, or of what racks stand in.
+        rack: String,
+        /// None for no limit.
+        watts: Option<f64>,
+    },
     /// What electricity costs from when on; replaces what was said before.
     Prices(Prices),
     /// The cluster has changed, or should.
@@ -376,6 +383,9 @@ pub enum Event {
     PowerBudgetSet {
         /// None for no limit.
         watts: Option<f64>,
+        /// The rack, or what racks stand in, that it is for; none for all GPUs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rack: Option<String>,
     },
     /// What electricity costs is known from now on.
     PricesSet {

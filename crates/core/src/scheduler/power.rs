@@ -1,4 +1,7 @@
-//! A power budget: what all GPUs together may draw.
+//! Power budgets: what all GPUs together may draw, and what those of a rack may.
+//!
+//! Names of racks are paths (`row-1/rack-3`), and a budget may be of any part of one, so that budgets are a tree as wide and as deep as the building's wires. All
+//! are kept in the same way; only the site's is known to policies, which divide kinds and know nothing of places.
 //!
 //! A policy that knows about power divides what there is, on average over the rounds; a round's gangs are whole, and other policies know nothing of it. So
 //! every plan is looked at once more before it is carried out, by the estimates: as long as it draws too much, gangs are run under the power
@@ -9,7 +12,42 @@
 //! are stopping, idle GPUs that nobody can switch off) is said, and how much is missing.
 
 use super::*;
+use crate::Node;
 use crate::place::{Plan, Seat};
+
+/// A budget, and what it is for.
+struct Scope {
+    /// The rack, or what racks stand in; none for all GPUs.
+    rack: Option<String>,
+    budget: f64,
+    /// Which GPUs it counts; empty for all.
+    inside: Vec<bool>,
+    /// What is drawn there whatever the plan is.
+    fixed: f64,
+}
+
+impl Scope {
+    /// Which part of a gang is inside.
+    fn part(&self, gpus: &[GpuId]) -> f64 {
+        if self.inside.is_empty() {
+            return 1.0;
+        }
+        gpus.iter().filter(|gpu| self.inside[gpu.index()]).count() as f64 / gpus.len().max(1) as f64
+    }
+
+    fn watts(&self, items: &[Item]) -> f64 {
+        self.fixed + items.iter().map(|item| item.watts * self.part(&item.gpus)).sum::<f64>()
+    }
+
+    fn is_exceeded(&self, items: &[Item]) -> bool {
+        self.watts(items) > self.budget * (1.0 + SLACK) + SLACK
+    }
+}
+
+/// Whether a rack is the one of that name, or stands below it.
+fn stands_in(rack: &str, name: &str) -> bool {
+    rack.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
 
 /// Rounding in sums of estimates.
 const SLACK: f64 = 1e-9;
@@ -47,9 +85,10 @@ impl Item {
     }
 }
 
-/// Runs one gang under the limit that costs least speed for a watt; false if no gang can draw less.
-fn lower(items: &mut [Item]) -> bool {
-    let steps = items.iter().enumerate().filter_map(|(i, item)| item.step().map(|(at, cost)| (cost, i, at)));
+/// Runs one gang, of those that a budget is about, under the limit that costs least speed for a watt; false if none of them can draw less.
+fn lower(items: &mut [Item], scope: &Scope) -> bool {
+    let here = items.iter().enumerate().filter(|(_, item)| scope.part(&item.gpus) > 0.0);
+    let steps = here.filter_map(|(i, item)| item.step().map(|(at, cost)| (cost, i, at)));
     // Of equals, whoever is there already: nobody is told to change places.
     let there = |i: usize, at: usize| items[i].held != Some(items[i].modes[at].0);
     let cheaper = |a: &(f64, usize, usize), b: &(f64, usize, usize)| {
@@ -61,13 +100,19 @@ fn lower(items: &mut [Item]) -> bool {
     true
 }
 
-/// Who is stopped next: of those whose class is owed least, whoever draws most.
-fn least_owed(items: &[Item]) -> Option<usize> {
+/// Who is stopped next of those that a budget is about: of those whose class is owed least, whoever draws most.
+fn least_owed(items: &[Item], scope: &Scope) -> Option<usize> {
     let order = |&a: &usize, &b: &usize| {
         let (a, b) = (&items[a], &items[b]);
         a.credit.total_cmp(&b.credit).then(b.watts.total_cmp(&a.watts))
     };
-    (0..items.len()).filter(|&i| items[i].runs).min_by(order)
+    (0..items.len()).filter(|&i| items[i].runs && scope.part(&items[i].gpus) > 0.0).min_by(order)
+}
+
+/// Why an amount is no budget.
+fn why_no_budget(watts: Option<f64>) -> Option<String> {
+    let watts = watts.filter(|watts| !(watts.is_finite() && *watts >= 0.0))?;
+    Some(format!("a power budget of {watts} W makes no sense; give 0 or more, or none for no limit"))
 }
 
 impl Scheduler {
@@ -78,19 +123,43 @@ impl Scheduler {
     }
 
     pub(super) fn set_power_budget(&mut self, watts: Option<f64>, out: &mut Vec<Output>) {
-        if let Some(watts) = watts.filter(|watts| !(watts.is_finite() && *watts >= 0.0)) {
-            let why = format!("a power budget of {watts} W makes no sense; give 0 or more, or none for no limit");
+        if let Some(why) = why_no_budget(watts) {
             return out.push(Output::Note(Event::Refused { why }));
         }
-        out.push(Output::Note(Event::PowerBudgetSet { watts }));
+        out.push(Output::Note(Event::PowerBudgetSet { watts, rack: None }));
         self.changed |= self.power_budget != watts;
         self.power_budget = watts;
         self.shed_now(out);
     }
 
+    /// The most that the GPUs of racks may draw, in watts, by the rack's name or what racks stand in.
+    #[must_use]
+    pub fn rack_budgets(&self) -> &BTreeMap<String, f64> {
+        &self.rack_budgets
+    }
+
+    pub(super) fn set_rack_budget(&mut self, rack: &str, watts: Option<f64>, out: &mut Vec<Output>) {
+        let known = self.cluster.racks().iter().any(|own| stands_in(own, rack));
+        // One that was there when its budget was set may be gone when it is lifted.
+        let unknown = !known && watts.is_some();
+        let why = why_no_budget(watts).or_else(|| {
+            unknown.then(|| format!("no node stands in rack '{rack}' or below it; 'arles nodes' shows racks"))
+        });
+        if let Some(why) = why {
+            return out.push(Output::Note(Event::Refused { why }));
+        }
+        out.push(Output::Note(Event::PowerBudgetSet { watts, rack: Some(rack.to_owned()) }));
+        let before = match watts {
+            Some(watts) => self.rack_budgets.insert(rack.to_owned(), watts),
+            None => self.rack_budgets.remove(rack),
+        };
+        self.changed |= before != watts;
+        self.shed_now(out);
+    }
+
     /// Brings what runs below the budget without waiting for a round.
     fn shed_now(&mut self, out: &mut Vec<Output>) {
-        if self.power_budget.is_none() {
+        if self.power_budget.is_none() && self.rack_budgets.is_empty() {
             return;
         }
         let usable = self.usable();
@@ -116,27 +185,46 @@ impl Scheduler {
         view: &View<'_>,
         out: &mut Vec<Output>,
     ) -> (Plan, Vec<(Slot, KindId)>) {
-        let Some(budget) = self.power_budget else { return (plan, Vec::new()) };
-        let mut items = self.items(&plan, placer, view);
-        let fixed = self.fixed_watts(view);
-        let sum = |items: &[Item]| fixed + items.iter().map(|item| item.watts).sum::<f64>();
-        let above = |watts: f64| watts > budget * (1.0 + SLACK) + SLACK;
-        if !above(sum(&items)) {
+        let scopes = self.scopes(view);
+        if scopes.is_empty() {
             return (plan, Vec::new());
         }
-        while above(sum(&items)) {
-            if lower(&mut items) {
+        let mut items = self.items(&plan, placer, view);
+        if !scopes.iter().any(|scope| scope.is_exceeded(&items)) {
+            return (plan, Vec::new());
+        }
+        let mut kept_as_far_as_possible = vec![false; scopes.len()];
+        // Somebody who has a GPU alone all at once may draw more than before: so a budget that was kept is looked at again.
+        let next =
+            |items: &[Item], done: &[bool]| (0..scopes.len()).find(|&s| !done[s] && scopes[s].is_exceeded(items));
+        while let Some(s) = next(&items, &kept_as_far_as_possible) {
+            if lower(&mut items, &scopes[s]) {
                 continue;
             }
-            let Some(i) = least_owed(&items) else { break };
-            self.leave_out(&mut items, i);
+            match least_owed(&items, &scopes[s]) {
+                Some(i) => self.leave_out(&mut items, i),
+                None => kept_as_far_as_possible[s] = true,
+            }
         }
-        let watts = sum(&items);
-        if above(watts) {
-            let why = self.why_over(fixed, view);
+        for scope in scopes.iter().filter(|scope| scope.is_exceeded(&items)) {
+            let (watts, budget, why) = (scope.watts(&items), scope.budget, self.why_over(scope, view));
             out.push(Output::Note(Event::OverBudget { watts, budget, why }));
         }
         self.replanned(items)
+    }
+
+    /// All budgets, those of racks first: what is saved there is saved for the site.
+    fn scopes(&self, view: &View<'_>) -> Vec<Scope> {
+        let racks = self.rack_budgets.iter().map(|(rack, &budget)| {
+            let inside = (0..self.cluster.gpus() as u32).map(|gpu| {
+                let own = self.cluster.rack_of(self.cluster.node_of(GpuId(gpu)));
+                own.is_some_and(|own| stands_in(own, rack))
+            });
+            Scope { rack: Some(rack.clone()), budget, inside: inside.collect(), fixed: 0.0 }
+        });
+        let site = self.power_budget.map(|budget| Scope { rack: None, budget, inside: Vec::new(), fixed: 0.0 });
+        let scopes = racks.chain(site).map(|scope| Scope { fixed: self.fixed_watts(&scope, view), ..scope });
+        scopes.collect()
     }
 
     /// A gang is not run. Whoever was with it on its GPU has it alone from now on: it draws more than its half was, and may be run under a limit.
@@ -239,37 +327,40 @@ impl Scheduler {
     }
 
     /// What is drawn whatever the plan is: idle GPUs that stay on, and gangs that no plan moves.
-    fn fixed_watts(&self, view: &View<'_>) -> f64 {
-        let drawn = |(slot, gang): (Slot, &Gang)| self.added_watts(slot, gang.kind, gang.gpus.len() as u32, None);
-        self.unmoved(view).map(drawn).sum::<f64>() + self.idle_watts()
+    fn fixed_watts(&self, scope: &Scope, view: &View<'_>) -> f64 {
+        let drawn = |(slot, gang): (Slot, &Gang)| {
+            self.added_watts(slot, gang.kind, gang.gpus.len() as u32, None) * scope.part(&gang.gpus)
+        };
+        self.unmoved(scope, view).map(drawn).sum::<f64>() + self.idle_watts(scope)
     }
 
     /// Gangs that no plan moves.
-    fn unmoved<'a>(&'a self, view: &View<'a>) -> impl Iterator<Item = (Slot, &'a Gang)> {
+    fn unmoved<'a>(&'a self, scope: &'a Scope, view: &View<'a>) -> impl Iterator<Item = (Slot, &'a Gang)> {
         let gangs = self.jobs.iter().filter_map(|(slot, job)| Some((slot, job.phase.occupied()?)));
-        gangs.filter(|(slot, _)| !view.plannable(*slot))
+        gangs.filter(move |(slot, gang)| !view.plannable(*slot) && scope.part(&gang.gpus) > 0.0)
     }
 
     /// What all GPUs draw with nothing on them.
-    fn idle_watts(&self) -> f64 {
+    fn idle_watts(&self, scope: &Scope) -> f64 {
         if self.settings.unused_off {
             return 0.0;
         }
-        let nodes = self.cluster.present();
-        nodes.map(|(_, node)| f64::from(node.gpus) * self.cluster.kind(node.kind).idle_watts).sum()
+        let idle = |node: &Node| f64::from(node.gpus) * self.cluster.kind(node.kind).idle_watts;
+        self.cluster.present().map(|(_, node)| idle(node) * scope.part(&[node.first_gpu])).sum()
     }
 
-    fn why_over(&self, fixed: f64, view: &View<'_>) -> String {
-        let idle = self.idle_watts();
-        match (idle > 0.0, self.unmoved(view).count()) {
+    fn why_over(&self, scope: &Scope, view: &View<'_>) -> String {
+        let (idle, fixed) = (self.idle_watts(scope), scope.fixed);
+        let place = scope.rack.as_ref().map_or(String::new(), |rack| format!("in {rack} "));
+        match (idle > 0.0, self.unmoved(scope, view).count()) {
             (true, 0) => format!(
-                "{idle:.0} W are drawn by GPUs with nothing on them; remove nodes, or have unused GPUs switched off"
+                "{place}{idle:.0} W are drawn by GPUs with nothing on them; remove nodes, or have unused GPUs switched off"
             ),
             (false, jobs) => format!(
-                "{jobs} jobs that cannot be moved now draw {fixed:.0} W: they are stopping or their nodes are silent"
+                "{place}{jobs} jobs that cannot be moved now draw {fixed:.0} W: they are stopping or their nodes are silent"
             ),
             (true, jobs) => format!(
-                "{idle:.0} W are drawn by GPUs with nothing on them, and {:.0} W by {jobs} jobs that cannot be moved now",
+                "{place}{idle:.0} W are drawn by GPUs with nothing on them, and {:.0} W by {jobs} jobs that cannot be moved now",
                 fixed - idle
             ),
         }

@@ -28,6 +28,8 @@ struct Snapshot<'a> {
     month: Month,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     power_budget: Option<f64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rack_budgets: BTreeMap<String, f64>,
     #[serde(default, skip_serializing_if = "no_prices")]
     prices: Cow<'a, Prices>,
     settings: Settings,
@@ -71,6 +73,7 @@ impl Serialize for Scheduler {
             tenant_states: Cow::Borrowed(&self.tenant_states),
             month: self.month,
             power_budget: self.power_budget,
+            rack_budgets: self.rack_budgets.clone(),
             prices: Cow::Borrowed(&self.prices),
             settings: self.settings,
             now: self.now,
@@ -130,7 +133,8 @@ impl Snapshot<'_> {
             return Err(format!("the snapshot has a question of {round}, and it is {}", self.round));
         }
         let seconds = self.settings.round_seconds;
-        if let Some(watts) = self.power_budget.filter(|watts| !(watts.is_finite() && *watts >= 0.0)) {
+        let mut budgets = self.power_budget.iter().chain(self.rack_budgets.values());
+        if let Some(watts) = budgets.find(|watts| !(watts.is_finite() && **watts >= 0.0)) {
             return Err(format!("the power budget of the snapshot is {watts} W; expected 0 or more"));
         }
         self.prices.check().map_err(|why| format!("the snapshot's prices: {why}"))?;
@@ -193,6 +197,7 @@ impl Snapshot<'_> {
             tenant_states,
             month: self.month,
             power_budget: self.power_budget,
+            rack_budgets: self.rack_budgets,
             prices: self.prices.into_owned(),
             ..Scheduler::new(cluster, self.tenants.into_owned(), policy, self.settings)
         };

@@ -368,10 +368,13 @@ impl Book {
 
     fn note_power(&mut self, at: Time, event: &Event) {
         match event {
-            Event::PowerBudgetSet { watts } => {
-                let said = watts.map_or("there is no power budget".to_owned(), |watts| {
-                    format!("all GPUs together may draw {watts} W")
-                });
+            Event::PowerBudgetSet { watts, rack } => {
+                let said = match (watts, rack) {
+                    (Some(watts), None) => format!("all GPUs together may draw {watts} W"),
+                    (Some(watts), Some(rack)) => format!("the GPUs of {rack} together may draw {watts} W"),
+                    (None, None) => "there is no power budget".to_owned(),
+                    (None, Some(rack)) => format!("there is no power budget for {rack}"),
+                };
                 self.push_event(at, "power-budget", None, said);
             }
             Event::PricesSet { bands } => {

@@ -48,8 +48,8 @@ pub(crate) enum Change {
     Quota(String, Quota),
     /// Remove a tenant, and cancel its live jobs if so asked.
     RemoveTenant { name: String, cancel: bool },
-    /// Set what all GPUs together may draw.
-    PowerBudget(Option<f64>),
+    /// Set what all GPUs together may draw, or those of a rack.
+    PowerBudget { rack: Option<String>, watts: Option<f64> },
     /// Set what electricity costs.
     Prices(Box<Prices>),
     /// Change the cluster.
@@ -73,10 +73,18 @@ impl EventLoop {
             }
             Change::Tenant(tenant) => Ok((vec![Entry::Input(Input::Tenant(tenant))], JobId(0), true)),
             Change::Quota(name, quota) => Ok((vec![Entry::Input(Input::Quota(name, quota))], JobId(0), true)),
-            Change::PowerBudget(watts) => {
-                let same = self.machine().scheduler.power_budget() == watts;
-                let entries = if same { Vec::new() } else { vec![Entry::Input(Input::PowerBudget(watts))] };
-                Ok((entries, JobId(0), !same))
+            Change::PowerBudget { rack, watts } => {
+                let scheduler = &self.machine().scheduler;
+                let before = match &rack {
+                    Some(rack) => scheduler.rack_budgets().get(rack).copied(),
+                    None => scheduler.power_budget(),
+                };
+                let input = match rack {
+                    Some(rack) => Input::RackBudget { rack, watts },
+                    None => Input::PowerBudget(watts),
+                };
+                let entries = if before == watts { Vec::new() } else { vec![Entry::Input(input)] };
+                Ok((entries, JobId(0), before != watts))
             }
             Change::Prices(prices) => {
                 let same = *self.machine().scheduler.prices() == *prices;

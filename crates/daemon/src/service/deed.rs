@@ -57,6 +57,13 @@ fn words(machine: &StateMachine, entry: &Entry) -> Option<Words> {
             let and = if *cancel { " and cancelled its jobs" } else { "" };
             Words { tenant: Some(name.clone()), ..about_all("tenant", format!("removed tenant {name}{and}")) }
         }
+        Entry::Input(Input::RackBudget { rack, watts }) => {
+            let text = match watts {
+                Some(watts) => format!("limited the GPUs of {rack} to {watts} W"),
+                None => format!("lifted the power budget of {rack}"),
+            };
+            about_all("power-budget", text)
+        }
         Entry::Input(Input::PowerBudget(watts)) => {
             let text = match watts {
                 Some(watts) => format!("limited all GPUs together to {watts} W"),

@@ -238,25 +238,33 @@ impl Desk {
         all.into_iter().find(|policy| policy.name == entry.name).ok_or_else(gone)
     }
 
-    /// What all GPUs together may draw.
+    /// What GPUs may draw: all together, and those of racks.
     ///
     /// # Errors
     /// When the service cannot take the request now.
     pub async fn power_budget(&self, who: &Caller) -> Result<api::PowerBudget, Refusal> {
-        let watts = self.inspect(who, |machine: &StateMachine| machine.scheduler.power_budget()).await?;
-        Ok(api::PowerBudget { watts })
+        let ask = |machine: &StateMachine| {
+            let racks = machine.scheduler.rack_budgets().iter();
+            let racks = racks.map(|(rack, &watts)| api::RackBudget { rack: rack.clone(), watts }).collect();
+            api::PowerBudget { watts: machine.scheduler.power_budget(), racks }
+        };
+        self.inspect(who, ask).await
     }
 
-    /// Sets what all GPUs together may draw.
+    /// Sets what all GPUs together may draw, or those of a rack.
     ///
     /// # Errors
-    /// When that is no amount, or the service cannot take the request now.
-    pub async fn set_power_budget(&self, who: &Caller, request: api::PowerBudget) -> Result<api::PowerBudget, Refusal> {
+    /// When that is no amount, there is no such rack, or the service cannot take the request now.
+    pub async fn set_power_budget(
+        &self,
+        who: &Caller,
+        request: api::PowerBudgetRequest,
+    ) -> Result<api::PowerBudget, Refusal> {
         if let Some(watts) = request.watts.filter(|watts| !(watts.is_finite() && *watts >= 0.0)) {
             let message = format!("a power budget of {watts} W makes no sense");
             return Err(Refusal::unprocessable("power-budget", message, "give 0 or more watts, or null for no limit"));
         }
-        self.change(who, Change::PowerBudget(request.watts)).await?;
+        self.change(who, Change::PowerBudget { rack: request.rack, watts: request.watts }).await?;
         self.power_budget(who).await
     }
 

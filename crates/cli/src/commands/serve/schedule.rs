@@ -6,7 +6,7 @@
 use crate::hourly::{Hourly, Price};
 use crate::settings::Settings;
 use anyhow::Result;
-use arles_api::PowerBudget;
+use arles_api::PowerBudgetRequest;
 use arles_daemon::access::Caller;
 use arles_daemon::desk::Desk;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl Schedule {
                 file.look(read_budgets);
                 let due = file.lines.at(now);
                 if let Some(watts) = due.filter(|_| due != budget) {
-                    match desk.set_power_budget(&who, PowerBudget { watts }).await {
+                    match desk.set_power_budget(&who, PowerBudgetRequest { watts, rack: None }).await {
                         Ok(_) => budget = due,
                         Err(refusal) => tracing::warn!("the power budget is not changed: {refusal}"),
                     }

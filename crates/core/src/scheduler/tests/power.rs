@@ -118,3 +118,80 @@ fn a_budget_that_makes_no_sense_is_refused() {
         assert_eq!(bench.scheduler.power_budget(), None);
     }
 }
+
+/// Two nodes a rack, two racks a row.
+fn racked(jobs: u64) -> Bench {
+    let mut bench = bench(&[2, 2, 2, 2], true, jobs);
+    let names = ["n0", "n1", "n2", "n3"].into_iter().zip(["a/1", "a/1", "a/2", "b/1"]);
+    bench.scheduler.cluster = bench.scheduler.cluster.clone().with_racks(names).expect("racks");
+    bench
+}
+
+/// What runs in a rack or below a name, by the estimates of these tests, after what was ordered is done.
+fn drawn(bench: &Bench, rack: &str) -> f64 {
+    let scheduler = &bench.scheduler;
+    let inside = |gpu: &GpuId| {
+        let own = scheduler.cluster.rack_of(scheduler.cluster.node_of(*gpu)).unwrap_or_default();
+        rack.is_empty() || own == rack || own.starts_with(&format!("{rack}/"))
+    };
+    let gangs = scheduler.jobs.iter().filter_map(|(_, job)| job.phase.held());
+    gangs.map(|gang| if gang.kind == KindId(0) { 250.0 } else { 150.0 } * gang.gpus.iter().filter(|g| inside(g)).count() as f64).sum()
+}
+
+#[test]
+fn a_racks_budget_is_about_its_own_gpus_alone() {
+    let mut bench = racked(8);
+    assert_eq!((drawn(&bench, ""), drawn(&bench, "a/1")), (2000.0, 1000.0));
+    let out = bench.tell(Input::RackBudget { rack: "a/1".into(), watts: Some(700.0) }).to_vec();
+    assert_eq!((starts(&out).len(), stops(&out)), (3, 0), "{out:?}");
+    assert!(starts(&out).iter().all(|start| start.gpus[0].0 < 4), "nobody elsewhere is touched");
+    assert_eq!((drawn(&bench, "a/1"), drawn(&bench, "a/2"), drawn(&bench, "b")), (700.0, 500.0, 500.0));
+}
+
+#[test]
+fn budgets_of_rows_and_of_the_site_hold_beside_those_of_racks() {
+    let mut bench = racked(8);
+    for (rack, watts) in [("a", 900.0), ("a/1", 300.0), ("b/1", 400.0)] {
+        let out = bench.tell(Input::RackBudget { rack: rack.into(), watts: Some(watts) }).to_vec();
+        finish(&mut bench, &out);
+    }
+    let out = bench.tell(Input::PowerBudget(Some(1000.0))).to_vec();
+    finish(&mut bench, &out);
+    for _ in 0..6 {
+        let (a, one, b, all) = (drawn(&bench, "a"), drawn(&bench, "a/1"), drawn(&bench, "b"), drawn(&bench, ""));
+        assert!(a <= 900.0 && one <= 300.0 && b <= 400.0 && all <= 1000.0, "{a} {one} {b} {all}");
+        bench.round();
+        let out = bench.out.clone();
+        finish(&mut bench, &out);
+    }
+    assert!(drawn(&bench, "") >= 850.0, "no more is saved than must be: {}", drawn(&bench, ""));
+}
+
+/// Everything that was ordered is done.
+fn finish(bench: &mut Bench, out: &[Output]) {
+    for output in out {
+        match output {
+            Output::Order(Order::Stop { job, fence }) => {
+                bench.report(job.0, *fence, GangEvent::Stopped(1.0));
+            }
+            Output::Order(Order::Start(start)) => {
+                bench.report(start.job.0, start.fence, GangEvent::Started);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_rack_that_is_not_there_gets_no_budget() {
+    let mut bench = racked(1);
+    for rack in ["c", "a/", "a/11", ""] {
+        let out = bench.tell(Input::RackBudget { rack: rack.into(), watts: Some(1.0) }).to_vec();
+        let refused = |o: &Output| matches!(o, Output::Note(Event::Refused { why }) if why.contains("'arles nodes'"));
+        assert!(out.iter().any(refused), "{rack}: {out:?}");
+        assert!(bench.scheduler.rack_budgets().is_empty());
+    }
+    bench.tell(Input::RackBudget { rack: "a".into(), watts: Some(500.0) });
+    bench.tell(Input::RackBudget { rack: "a".into(), watts: None });
+    assert!(bench.scheduler.rack_budgets().is_empty());
+}

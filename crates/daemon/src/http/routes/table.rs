@@ -562,7 +562,7 @@ pub const ROUTES: &[Route] = &[
         id: "showPowerBudget",
         path: "/v1/power-budget",
         summary: "Show the power budget",
-        description: "What all GPUs together may draw, by the estimates; null for no limit.",
+        description: "What all GPUs together may draw, by the estimates (null for no limit), and what those of racks may.",
         content: Content::Json(of::<api::PowerBudget>),
         handler: |_| run((), |desk, who, ()| async move { desk.power_budget(&who).await }),
         ..READ
@@ -573,9 +573,9 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/power-budget",
         need: Need::Operate,
         summary: "Set the power budget",
-        description: "What runs is brought below it at once: under power limits where the cluster has them, else by stopping jobs with a \
-                      checkpoint. If that is not enough, an event says by how much and why.",
-        body: Some(Body { schema: of::<api::PowerBudget>, example: r#"{"watts": 12000}"# }),
+        description: "Of all GPUs, or of those of a rack or a row of racks. What runs is brought below it at once: under power limits where the \
+                      cluster has them, else by stopping jobs with a checkpoint. If that is not enough, an event says by how much and why.",
+        body: Some(Body { schema: of::<api::PowerBudgetRequest>, example: r#"{"watts": 12000}"# }),
         content: Content::Json(of::<api::PowerBudget>),
         faults: &[409],
         handler: |params| {
