@@ -8,7 +8,7 @@ use arles_api::{DrainRequest, JobRequest, JobState, Needs, Program, Quota, Tenan
 use arles_core::JobId;
 use arles_daemon::Refusal;
 use arles_daemon::access::Caller;
-use arles_daemon::desk::{Desk, Page};
+use arles_daemon::desk::{Desk, LogQuery, Page};
 use arles_engine::intake::{Arrival, Entitlement, Intake, Seen};
 use arles_engine::slurm::share_weights;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,8 @@ const PAUSE: Duration = Duration::from_millis(300);
 const AT_ONCE: usize = 500;
 /// Times that a job of one name is taken.
 const LIVES: u32 = 100;
+/// Pages of the log of changes that are read for who is held.
+const LOG_PAGES: usize = 20;
 /// Time between two looks at the shares of accounts: operators change them now and then.
 const SHARES_EVERY: Duration = Duration::from_secs(60);
 
@@ -42,7 +44,8 @@ pub(super) enum OwedBy {
 
 /// Follows what the engine sees until the service ends.
 pub(super) async fn follow(desk: Desk, intake: Intake, owed_by: OwedBy) {
-    let (who, mut held, mut looks) = (caller(intake.system()), BTreeSet::new(), 0);
+    let (who, mut looks) = (caller(intake.system()), 0);
+    let mut held = held_before(&desk, &who);
     let (mut put_off, mut ended) = (BTreeMap::new(), BTreeSet::new());
     let mut shares = Shares::default();
     loop {
@@ -217,6 +220,30 @@ fn request(arrival: &Arrival, system: &str) -> JobRequest {
         held: wishes.held,
         ..JobRequest::default()
     }
+}
+
+/// Jobs that are held since before the daemon started because they are held in the other queue, by the log of changes: what was held here is not released
+/// there.
+fn held_before(desk: &Desk, who: &Caller) -> BTreeSet<JobId> {
+    let (view, mut found, mut cursor) = (desk.view(who), BTreeSet::new(), None);
+    for _ in 0..LOG_PAGES {
+        let (by, kind) = (Some(who.name.clone()), Some("hold".to_owned()));
+        let query = LogQuery { by, kind, cursor, limit: Some(1000), ..LogQuery::default() };
+        let Ok(page) = view.log(&query) else { break };
+        found.extend(page.changes.iter().filter_map(|change| change.job));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let is_held = |job: &u64| view.job(*job).is_ok_and(|job| job.held && !job.state.over());
+    // Its user may have released it here, and held it again.
+    let by_them = |job: &u64| {
+        let query = LogQuery { job: Some(*job), limit: Some(1000), ..LogQuery::default() };
+        let changes = view.log(&query).map_or_else(|_| Vec::new(), |page| page.changes);
+        changes.iter().find(|change| change.kind == "hold").is_some_and(|hold| hold.by == who.name)
+    };
+    found.into_iter().filter(|job| is_held(job) && by_them(job)).map(JobId).collect()
 }
 
 /// Holds and releases what was held and released in the other queue. What was held here stays held.
