@@ -180,3 +180,24 @@ fn a_changed_configuration_changes_only_what_it_says() {
     assert_eq!(names(&desk), ["v100-000", "mine", "v100-001"]);
     service.stop().expect("a clean end");
 }
+
+#[test]
+fn racks_have_budgets_of_their_own() {
+    let header = header(cluster(&[("v100", 4)]), &["a"], "max-min-fairness");
+    let live = Live::start(&header, 600.0);
+    let put = |body: Value| {
+        let answer = live.ask("PUT", "/v1/power-budget", &live.admin, &body.to_string());
+        (answer.status, answer.json())
+    };
+    let (status, refused) = put(json!({"watts": 500, "rack": "row-1"}));
+    assert_eq!(status, 409, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap_or_default().contains("row-1"), "{refused}");
+    let added = json!({"name": "new-0", "kind": "v100", "gpus": 2, "rack": "row-1/rack-3"});
+    assert_eq!(post(&live, "/v1/nodes", &added).0, 201);
+    put(json!({"watts": 9000}));
+    let (status, set) = put(json!({"watts": 500, "rack": "row-1"}));
+    assert_eq!((status, &set), (200, &json!({"watts": 9000.0, "racks": [{"rack": "row-1", "watts": 500.0}]})));
+    assert_eq!(live.get("/v1/power-budget"), set);
+    assert_eq!(put(json!({"watts": null, "rack": "row-1"})).1, json!({"watts": 9000.0, "racks": []}));
+    assert_eq!(put(json!({"watts": -1, "rack": "row-1"})).0, 422);
+}
