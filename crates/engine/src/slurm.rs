@@ -22,7 +22,6 @@ mod entry;
 mod gang;
 mod look;
 mod mark;
-mod metrics;
 pub(crate) mod program;
 mod record;
 mod rest;
@@ -34,8 +33,8 @@ mod term;
 pub mod tools;
 mod watch;
 
+pub use crate::metrics::{EnergySource, MetricsMeter};
 pub use controller::Calls;
-pub use metrics::{EnergySource, MetricsMeter};
 pub use shares::share_weights;
 pub use watch::{Watch, WatchedJob, WatchedRun};
 
@@ -43,7 +42,9 @@ use crate::intake::Intake;
 use crate::local::GpuMeter;
 use crate::order;
 use account::Account;
-use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, Meters, OrderReply};
+use arles_core::engine::{
+    Abilities, Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, Meters, OrderReply,
+};
 use arles_core::scheduler::{Fence, GangEvent, GangReport, Order, Start, Survey};
 use arles_core::{Cluster, GpuId, JobId, Kind, Time};
 use controller::Controller;
@@ -138,7 +139,7 @@ pub struct Slurm {
     cancelled: BTreeSet<String>,
     looked: Option<Instant>,
     /// Numbers of devices on their nodes, by GPU.
-    devices: Vec<u32>,
+    devices: Vec<Option<u32>>,
     /// What was last written for dcgm-exporter.
     mapped: devices::DeviceUsers,
     own_user: f64,
@@ -395,6 +396,10 @@ impl Engine for Slurm {
 
     fn deposed(&self) -> bool {
         self.later_term.is_some()
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { resizes_gangs: false, ..Abilities::default() }
     }
 
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
