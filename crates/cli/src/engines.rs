@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use arles_core::engine::Engine;
 use arles_core::{Cluster, ClusterChange, Kind, KindId, Library, NodeSpec};
 use arles_engine::intake::Intake;
-use arles_engine::kubernetes::{ProgramOptions, SharedFolder, tools as kubernetes_tools};
-use arles_engine::slurm::{Canary, KindOf, MetricsMeter, tools};
+use arles_engine::kubernetes::{Mode, ProgramOptions, SharedFolder, tools as kubernetes_tools};
+use arles_engine::slurm::{Canary, KindOf, tools};
 use arles_engine::{
-    CardLimits, GpuMeter, Inventory, Kubernetes, KubernetesOptions, Local, LocalOptions, Nominal, Nvidia, OutputLimits,
-    Remote, Sharing, Slurm, SlurmOptions, Virtual, put_back_left_over,
+    CardLimits, EnergySource, GpuMeter, Inventory, Kubernetes, KubernetesOptions, Local, LocalOptions, MetricsMeter,
+    Nominal, Nvidia, OutputLimits, Remote, Sharing, Slurm, SlurmOptions, Virtual, put_back_left_over,
 };
 use arles_sim::measure::Noise;
 use arles_sim::truth::Truth;
@@ -185,29 +185,40 @@ fn slurm(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         boot: arles_daemon::clock::wall().0,
         ..slurm_options(from.settings)
     };
-    let meter: Box<dyn GpuMeter> = match &serve.slurm_energy {
-        Some(source) => Box::new(MetricsMeter::start(source.clone())),
-        None => Box::new(Nominal),
-    };
+    let meter = meter(serve.slurm_energy.as_ref());
     tracing::info!("energy: {}", energy_source(from.settings));
     let engine = Slurm::new(from.setup.cluster.clone(), options, meter)?;
     let _ = from.intake.set(engine.intake());
     Ok(Box::new(engine))
 }
 
+/// What the nodes' GPUs draw: by collected metrics, or by the published power of their kinds.
+fn meter(source: Option<&EnergySource>) -> Box<dyn GpuMeter> {
+    match source {
+        Some(source) => Box::new(MetricsMeter::start(source.clone())),
+        None => Box::new(Nominal),
+    }
+}
+
 /// Where figures of energy come from, in words: for everything that shows them.
 pub(crate) fn energy_source(settings: &Settings) -> String {
     let serve = &settings.serve;
     let nominal = "estimated: the published power of each kind of GPU, idle or busy";
-    match (serve.engine.name, &serve.slurm_energy, &serve.declare) {
-        ("virtual", ..) => "simulated, by the performance model".into(),
-        ("slurm", Some(source), _) => {
-            format!(
-                "measured: {source}; a GPU of which nothing was heard for a minute counts with its kind's published power"
-            )
+    let silent = "a GPU of which nothing was heard for a minute counts with its kind's published power";
+    match (serve.engine.name, &serve.declare) {
+        ("virtual", _) => "simulated, by the performance model".into(),
+        ("slurm", _) => {
+            serve.slurm_energy.as_ref().map_or_else(|| nominal.into(), |source| format!("measured: {source}; {silent}"))
         }
-        ("slurm", None, _) | ("local", _, Some(_)) => nominal.into(),
-        ("local", ..) => "measured: the cards' own meters (NVML)".into(),
+        // Where Kueue places, which nodes a job is on is not followed.
+        ("kubernetes", _) => match serve.kubernetes_energy.as_ref().filter(|_| serve.kubernetes_mode == Mode::Place) {
+            Some(source) => {
+                format!("measured: {source}; {silent}, and so does one of which it is not known whose it is")
+            }
+            None => nominal.into(),
+        },
+        ("local", Some(_)) => nominal.into(),
+        ("local", None) => "measured: the cards' own meters (NVML)".into(),
         _ => "by the engine".into(),
     }
 }
@@ -256,7 +267,7 @@ fn kubernetes(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         let hint = "leave --speed out, or use --engine virtual";
         return Err(Hinted::new(format!("--speed is {}, and Kubernetes runs in real time", serve.speed), hint).into());
     }
-    tracing::warn!("energy on Kubernetes' nodes is nominal, from the kinds' published power, and not measured");
+    tracing::info!("energy: {}", energy_source(from.settings));
     let path = std::path::absolute(&serve.state)?.join("job-files");
     let options = KubernetesOptions {
         kubeconfig: serve.kubeconfig.clone(),
@@ -275,7 +286,7 @@ fn kubernetes(from: &EngineSetup<'_>) -> Result<Box<dyn Engine>> {
         lease_seconds: serve.kubernetes_lease_seconds,
         boot: arles_daemon::clock::wall().0,
     };
-    let engine = Kubernetes::new(from.setup.cluster.clone(), options, Box::new(Nominal))?;
+    let engine = Kubernetes::new(from.setup.cluster.clone(), options, meter(serve.kubernetes_energy.as_ref()))?;
     let _ = from.intake.set(engine.intake());
     Ok(Box::new(engine))
 }

@@ -15,8 +15,8 @@ use arles_core::library::suggestion;
 use std::path::Path;
 
 pub(crate) use flags::{
-    COMPARE, GENERATE, IMPORT, KUBERNETES, KUBERNETES_SHADOW, REPRODUCE, SERVE, SHADOW, SIMULATE, SLURM, SettingFlags,
-    WORLD,
+    COMPARE, GENERATE, IMPORT, KUBERNETES, KUBERNETES_DOCTOR, KUBERNETES_SHADOW, REPRODUCE, SERVE, SHADOW, SIMULATE,
+    SLURM, SettingFlags, WORLD,
 };
 pub(crate) use parse::{find, frequency, policy};
 pub(crate) use table::{ServeSettings, Settings};

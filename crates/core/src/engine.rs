@@ -49,6 +49,21 @@ impl From<Result<Option<GangReport>, String>> for OrderReply {
     }
 }
 
+/// How an engine differs from others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Abilities {
+    /// Gangs may have any size that their job allows. Where somebody else's queue says how large a job is, they cannot.
+    pub resizes_gangs: bool,
+    /// Users of the cluster hear from it why their gang had to go.
+    pub tells_users: bool,
+}
+
+impl Default for Abilities {
+    fn default() -> Self {
+        Self { resizes_gangs: true, tells_users: false }
+    }
+}
+
 /// Counters of one job since [`Meters::boot`].
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobMeter {
@@ -246,6 +261,14 @@ pub trait Engine: Send {
     /// # Errors
     /// When the engine cannot be talked to.
     fn survey(&mut self, now: Time, asked_at: Time) -> Result<EngineReport, EngineError>;
+
+    /// What this engine can do besides what every engine can, and what it cannot. It never changes.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Says in a sentence why the gang of a job is about to be told to go. Called before that order, and only where [`Abilities::tells_users`] says so.
+    fn explain_stop(&mut self, _job: JobId, _why: &str) {}
 
     /// What programs print; `None` from an engine that does not keep it.
     fn output(&self) -> Option<Arc<dyn JobOutput>> {

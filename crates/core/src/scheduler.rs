@@ -47,7 +47,7 @@ mod tenancy;
 #[cfg(test)]
 mod tests;
 
-pub use explain::{Reason, Verdict};
+pub use explain::{Displacement, Reason, Verdict};
 pub use messages::{
     Event, Fence, GangEvent, GangReport, GangState, Input, ObservedGang, ObservedNode, Order, Output, Settings, Start,
     Survey,

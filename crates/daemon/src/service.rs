@@ -37,7 +37,7 @@ use crate::lease::Term;
 use crate::read::book::{Book, Record};
 use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
-use arles_core::engine::{Engine, EngineReport, JobMeter, JobOutput, Mandate};
+use arles_core::engine::{Abilities, Engine, EngineReport, JobMeter, JobOutput, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::scheduler::Reason;
 use arles_core::{Input, JobId, Time};
@@ -215,6 +215,7 @@ pub(crate) struct Shared {
     pub(crate) progress: progress::Gatherer,
     pub(crate) options: Options,
     pub(crate) engine_name: String,
+    pub(crate) abilities: Abilities,
     /// What jobs print, where the engine keeps it.
     pub(crate) output: Option<Arc<dyn JobOutput>>,
     pub(crate) estimator_name: String,
@@ -434,6 +435,7 @@ impl Service {
             progress: progress::Gatherer::default(),
             options,
             engine_name: parts.engine_name,
+            abilities: parts.engine.abilities(),
             output: parts.engine.output(),
             estimator_name: parts.estimator_name,
             inbox,

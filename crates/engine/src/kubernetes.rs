@@ -17,7 +17,9 @@
 
 mod access;
 mod advice;
+mod claims;
 mod client;
+mod devices;
 mod entry;
 mod fit;
 mod gang;
@@ -30,6 +32,7 @@ mod mirror;
 mod object;
 mod place;
 mod program;
+mod selector;
 mod show;
 mod suspended;
 pub mod tools;
@@ -49,7 +52,9 @@ use crate::local::GpuMeter;
 use crate::order;
 use crate::slurm::account::Account;
 use access::Access;
-use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, Meters, OrderReply};
+use arles_core::engine::{
+    Abilities, Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, Meters, OrderReply,
+};
 use arles_core::scheduler::{Fence, GangEvent, GangReport, Order, Start, Survey};
 use arles_core::{Cluster, GpuId, JobId, Kind, Time};
 use client::Client;
@@ -111,6 +116,8 @@ pub struct Kubernetes {
     tenure: Option<Tenure>,
     cluster: Cluster,
     account: Account,
+    /// Which device of its node each GPU is, as far as that is known.
+    devices: Vec<Option<u32>>,
     jobs: BTreeMap<JobId, Entry>,
     /// Jobs that are over.
     past: BTreeMap<JobId, Entry>,
@@ -151,6 +158,7 @@ impl Kubernetes {
             has_gates: version >= (1, 27),
             journal: "none".into(),
             account: Account::new(meter, &cluster),
+            devices: Vec::new(),
             cluster,
             jobs: BTreeMap::new(),
             past: BTreeMap::new(),
@@ -184,7 +192,7 @@ impl Kubernetes {
             }
         }
         let jobs = &mut self.jobs;
-        self.account.count(now, &self.cluster, &[], &holders, |job, charge, seconds| {
+        self.account.count(now, &self.cluster, &self.devices, &holders, |job, charge, seconds| {
             if let Some(entry) = jobs.get_mut(&job) {
                 entry.charge.add(&charge);
                 entry.gpu_seconds += seconds;
@@ -255,7 +263,7 @@ impl Kubernetes {
             running_since: None,
         };
         let entry = self.jobs.get_mut(&start.job).expect("looked at before");
-        (entry.rate, entry.gang) = (0.0, Some(gang));
+        (entry.rate, entry.gang, entry.why_stopped) = (0.0, Some(gang), None);
         entry.sent_shows();
         self.follow(start.job)?;
         Ok(OrderReply::Pending)
@@ -369,10 +377,21 @@ impl Engine for Kubernetes {
         self.tenure.as_ref().is_some_and(Tenure::is_lost)
     }
 
+    fn abilities(&self) -> Abilities {
+        Abilities { resizes_gangs: false, tells_users: true }
+    }
+
+    fn explain_stop(&mut self, job: JobId, why: &str) {
+        if let Some(entry) = self.jobs.get_mut(&job) {
+            entry.why_stopped = Some(why.to_owned());
+        }
+    }
+
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {
         self.count(now);
         self.cluster = cluster.clone();
         self.account.resize(cluster);
+        self.devices.clear();
         let left = |gpu: &GpuId| self.cluster.node(self.cluster.node_of(*gpu)).removed;
         for entry in self.jobs.values_mut() {
             let Some(gang) = entry.gang.take_if(|gang| gang.holds() && gang.gpus.iter().any(left)) else { continue };

@@ -13,6 +13,7 @@ pub mod intake;
 pub mod kubernetes;
 mod local;
 mod log;
+mod metrics;
 mod order;
 mod remote;
 mod serve;
@@ -22,11 +23,12 @@ mod wire;
 
 pub use kubernetes::{Kubernetes, KubernetesOptions};
 pub use local::{
-    Card, CardLimits, CardUser, GpuMeter, GpuReading, GpuTrouble, Inventory, Local, LocalOptions, MigLayout, Nominal,
-    Nvidia, OutputLimits, PartOf, PowerLimit, PowerLimiter, Recorded, RecordedReading, SHIM_VARIABLE, Sharing, Slices,
-    put_back_left_over, shim, unmake_left_over,
+    Card, CardLimits, CardUser, DeviceUser, GpuMeter, GpuReading, GpuTrouble, Inventory, Local, LocalOptions,
+    MigLayout, Nominal, Nvidia, OutputLimits, PartOf, PowerLimit, PowerLimiter, Recorded, RecordedReading,
+    SHIM_VARIABLE, Sharing, Slices, put_back_left_over, shim, unmake_left_over,
 };
 pub use log::{LogEvent, LogLine};
+pub use metrics::{EnergySource, MetricsMeter};
 pub use remote::Remote;
 pub use serve::serve;
 pub use slurm::{Slurm, SlurmOptions};

@@ -28,7 +28,7 @@ mod shim;
 mod tree;
 mod tuning;
 
-pub use meter::{GpuMeter, GpuReading, GpuTrouble, Nominal, Recorded, RecordedReading};
+pub use meter::{DeviceUser, GpuMeter, GpuReading, GpuTrouble, Nominal, Recorded, RecordedReading};
 pub use mig::{MigLayout, Slices, unmake_left_over};
 pub use mps::Sharing;
 pub use nvidia::{Card, CardUser, Inventory, Nvidia, PartOf};

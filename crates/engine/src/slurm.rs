@@ -22,7 +22,6 @@ mod entry;
 mod gang;
 mod look;
 mod mark;
-mod metrics;
 pub(crate) mod program;
 mod record;
 mod rest;
@@ -35,8 +34,8 @@ pub mod tools;
 mod unregistered;
 mod watch;
 
+pub use crate::metrics::{EnergySource, MetricsMeter};
 pub use controller::Calls;
-pub use metrics::{EnergySource, MetricsMeter};
 pub use shares::share_weights;
 pub use watch::{Watch, WatchedJob, WatchedRun};
 
@@ -44,7 +43,9 @@ use crate::intake::Intake;
 use crate::local::GpuMeter;
 use crate::order;
 use account::Account;
-use arles_core::engine::{Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, Meters, OrderReply};
+use arles_core::engine::{
+    Abilities, Engine, EngineError, EngineReport, JobMeter, LiveJob, Mandate, Meters, OrderReply,
+};
 use arles_core::scheduler::{Fence, GangEvent, GangReport, Order, Start, Survey};
 use arles_core::{Cluster, GpuId, JobId, Kind, Time};
 use controller::Controller;
@@ -140,7 +141,7 @@ pub struct Slurm {
     cancelled: BTreeSet<String>,
     looked: Option<Instant>,
     /// Numbers of devices on their nodes, by GPU.
-    devices: Vec<u32>,
+    devices: Vec<Option<u32>>,
     /// What was last written for dcgm-exporter.
     mapped: devices::DeviceUsers,
     own_user: f64,
@@ -415,6 +416,10 @@ impl Engine for Slurm {
 
     fn deposed(&self) -> bool {
         self.later_term.is_some()
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { resizes_gangs: false, ..Abilities::default() }
     }
 
     fn set_cluster(&mut self, now: Time, cluster: &Cluster) -> Result<(), EngineError> {

@@ -1,5 +1,9 @@
 //! The Kubernetes engine against a real control plane, from `e2e/kubernetes/cluster`: only the kubelets are a stand-in.
 
+#[path = "kubernetes/claims.rs"]
+mod claims;
+#[path = "kubernetes/energy.rs"]
+mod energy;
 #[path = "kubernetes/modes.rs"]
 mod modes;
 #[path = "kubernetes/queues.rs"]

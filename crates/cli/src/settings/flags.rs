@@ -18,6 +18,9 @@ pub(crate) const SLURM: u16 = 1 << 7;
 pub(crate) const SHADOW: u16 = 1 << 8;
 pub(crate) const KUBERNETES: u16 = 1 << 9;
 pub(crate) const KUBERNETES_SHADOW: u16 = 1 << 10;
+/// Flags of the daemon that its doctor takes, and none of the other commands for Kubernetes.
+pub(super) const DOCTOR_ALONE: u16 = 1 << 11;
+pub(crate) const KUBERNETES_DOCTOR: u16 = KUBERNETES | DOCTOR_ALONE;
 /// Commands that watch another system's cluster.
 pub(super) const SHADOWS: u16 = SHADOW | KUBERNETES_SHADOW;
 /// Commands that run simulations.

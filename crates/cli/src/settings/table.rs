@@ -5,8 +5,8 @@
 //! whose value is a field of [`Settings`] or [`ServeSettings`] names the field's type; the others set a part of `import` or `generate`.
 
 use super::flags::{
-    COMPARE, Flag, GENERATE, IMPORT, KUBERNETES, KUBERNETES_SHADOW, REPRODUCE, RUN, SERVE, SHADOW, SHADOWS, SLURM,
-    WORLD,
+    COMPARE, DOCTOR_ALONE, Flag, GENERATE, IMPORT, KUBERNETES, KUBERNETES_SHADOW, REPRODUCE, RUN, SERVE, SHADOW,
+    SHADOWS, SLURM, WORLD,
 };
 use super::parse::*;
 use super::{Setting, from_default};
@@ -21,8 +21,8 @@ use arles_api::{KindSpec, Quota};
 use arles_core::allocate::PolicyEntry;
 use arles_core::{Kind, Tenant};
 use arles_daemon::service::SharedEstimates;
+use arles_engine::EnergySource;
 use arles_engine::kubernetes::Mode;
-use arles_engine::slurm::EnergySource;
 use arles_engine::{MigLayout, Sharing};
 use arles_sim::trace::generate::{GenerateOptions, submitters};
 use arles_sim::trace::import::{ImportOptions, kind_names};
@@ -374,7 +374,7 @@ settings! {
     "kubernetes.kubeconfig" = "", flag("kubeconfig", "FILE", "Kubernetes", SERVE | KUBERNETES | KUBERNETES_SHADOW)
         => kubeconfig: Option<PathBuf> = path;
     /// What arles does: place pods that are given to it, or advise Kueue, which then admits and runs everything
-    "kubernetes.mode" = "place", flag("mode", "MODE", "Kubernetes", SERVE)
+    "kubernetes.mode" = "place", flag("mode", "MODE", "Kubernetes", SERVE | DOCTOR_ALONE)
         => kubernetes_mode: Mode = kubernetes_mode;
     /// Give tenants the weights and limits of Kueue's ClusterQueues, where it has any. 'arles tenants set' counts until they are changed there
     "kubernetes.queues" = "true", FILE_ONLY => kubernetes_queues: bool = truth;
@@ -391,6 +391,9 @@ settings! {
     "kubernetes.image" = "python:3", FILE_ONLY => kubernetes_image: String = |text| Ok(text.to_owned());
     /// Volume claim in that namespace which programs mount, at the place where this daemon has its folder job-files in the state directory; empty: none
     "kubernetes.claim" = "", FILE_ONLY => kubernetes_claim: Option<String> = |text| Ok(given(text).map(str::to_owned));
+    /// Where the nodes' GPUs say what they draw and which pod has them: prometheus:http://HOST:PORT, or exporter:http://{node}:9400/metrics (dcgm-exporter with its Kubernetes mapping). Without it, energy is estimated
+    "kubernetes.energy" = "", flag("kubernetes-energy", "SOURCE", "Kubernetes", SERVE)
+        => kubernetes_energy: Option<EnergySource> = |text| given(text).map(EnergySource::parse).transpose();
     /// Time after which a gang whose pods do not all run is given back
     "kubernetes.gang-timeout" = "5m", flag("gang-timeout", "TIME", "Kubernetes", SERVE)
         => kubernetes_gang_seconds: f64 = positive_seconds;

@@ -8,7 +8,10 @@ use outlook::Outlook;
 use std::fmt;
 use std::sync::Arc;
 
+mod displacement;
 mod outlook;
+
+pub use displacement::Displacement;
 
 /// Where a job stands.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -8,6 +8,7 @@ use crate::{ClusterChange, Library, TenantId, Work};
 
 mod admission;
 mod claims;
+mod displacement;
 mod modes;
 mod nodes;
 mod power;

@@ -22,6 +22,8 @@ pub(crate) enum EngineTask {
     AddJob(LiveJob),
     /// Remove a job that is over.
     RemoveJob(JobId),
+    /// Say why a job's gang is about to be told to go.
+    ExplainStop(JobId, String),
     /// Apply an order.
     Order(Order),
     /// Survey the cluster; the time is the scheduler's, as of the request.
@@ -140,6 +142,7 @@ impl EngineWorker {
                     self.removed.push((job, meter));
                 }
             }
+            EngineTask::ExplainStop(job, why) => self.engine.explain_stop(job, &why),
             EngineTask::Order(order) => match self.call(|engine, now| engine.apply(now, &order)) {
                 Some(OrderReply::Reported(report)) => self.take_report(report),
                 Some(OrderReply::Refused(why)) => self.inputs.push(Input::Refused(order, why)),

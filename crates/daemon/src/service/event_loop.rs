@@ -609,10 +609,24 @@ impl EventLoop {
 
     /// Hands the scheduler's outputs to the workers, who answer by a message.
     fn act(&self, outputs: &[Output], workers: &Workers) {
+        self.explain_stops(outputs, workers);
         let mut site = WorkerSite { workers, queries: Vec::new() };
         drive::act(outputs, self.machine.scheduler.policy(), &mut site, &mut VecDeque::new());
         if !site.queries.is_empty() {
             let _ = workers.estimator.send(workers::EstimatorTask::Estimate(site.queries));
+        }
+    }
+
+    /// Says to an engine whose users want to know it for whom gangs are about to be told to go, and about when they are back.
+    fn explain_stops(&self, outputs: &[Output], workers: &Workers) {
+        let stops = outputs.iter().filter_map(|output| match output {
+            Output::Order(Order::Stop { job, .. }) => Some(*job),
+            _ => None,
+        });
+        for job in stops.filter(|_| self.shared.abilities.tells_users) {
+            if let Some(why) = self.machine.scheduler.displacement(job) {
+                let _ = workers.engine.send(engine_worker::EngineTask::ExplainStop(job, why.to_string()));
+            }
         }
     }
 

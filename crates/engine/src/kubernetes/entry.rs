@@ -27,6 +27,8 @@ pub(super) struct Entry {
     pub(super) absent_since: Option<Instant>,
     /// Why it was not started where it was last ordered, or is not stopped yet.
     pub(super) put_off: Option<String>,
+    /// Why its gang is told to go, for its users.
+    pub(super) why_stopped: Option<String>,
     last_sent: Option<Instant>,
 }
 
@@ -44,6 +46,7 @@ impl Entry {
             rate: 0.0,
             absent_since: None,
             put_off: None,
+            why_stopped: None,
             last_sent: None,
             live,
         }

@@ -57,7 +57,8 @@ impl Room {
         let first = pod.spec.init_containers.iter().map(Self::of_container);
         let first = first.fold(Self::default(), |most, one| most.each(one, f64::max));
         let most = sum(&pod.spec.containers).each(first, f64::max);
-        Self { pods: 1.0, ..most.plus(Self::of_words(&pod.spec.overhead)) }
+        let claimed = Self::of_words(&pod.spec.claimed.gpus);
+        Self { pods: 1.0, ..most.plus(Self::of_words(&pod.spec.overhead)).plus(claimed) }
     }
 
     /// What a node has for pods.
@@ -123,6 +124,9 @@ pub(super) fn forbidden(pod: &Pod, node: &Node) -> Option<String> {
             node.gpu_resource().unwrap_or("none of one sort")
         ));
     }
+    if !pod.spec.claimed.gpus.is_empty() && node.devices.is_none() {
+        return Some(format!("it asks for GPUs by a claim, and those of {name} are handed out by a device plugin"));
+    }
     let hard = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
     let refusing = |taint: &&Taint| !pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint));
     if let Some(taint) = node.spec.taints.iter().filter(hard).find(refusing) {
@@ -135,6 +139,18 @@ pub(super) fn forbidden(pod: &Pod, node: &Node) -> Option<String> {
     let required = pod.spec.affinity.node_affinity.required.as_ref()?;
     let fits = required.node_selector_terms.iter().any(|term| matches_term(term, node));
     (!fits).then(|| format!("its node affinity does not allow {name}"))
+}
+
+/// Why arles cannot bind a pod to a node by itself. Behind the gate the default scheduler allocates claims before it binds.
+pub(super) fn unbindable(pod: &Pod, node: &Node) -> Option<String> {
+    let name = &node.metadata.name;
+    if node.devices.is_some() && Room::of_pod(pod).gpus > 0.0 {
+        return Some(format!(
+            "GPUs of {name} are handed out by claims, which the default scheduler allocates; use the gate"
+        ));
+    }
+    (!pod.spec.resource_claims.is_empty())
+        .then(|| "it has resource claims, which the default scheduler allocates; use the gate".into())
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {

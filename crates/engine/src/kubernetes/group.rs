@@ -141,8 +141,12 @@ impl Group {
         if self.workload.is_some() {
             return Some(self.unmade().iter().map(|pod| Room::of_pod(pod).gpus).sum::<f64>() as u32);
         }
-        let live = self.pods.iter().filter(|pod| !pod.is_over());
-        let each: Vec<f64> = live.chain(&self.unmade()).map(|pod| Room::of_pod(pod).gpus).collect();
+        let unmade = self.unmade();
+        let live: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| !pod.is_over()).chain(&unmade).collect();
+        if live.iter().any(|pod| pod.spec.claimed.is_unknown) {
+            return None;
+        }
+        let each: Vec<f64> = live.iter().map(|pod| Room::of_pod(pod).gpus).collect();
         let size = self.size() as usize;
         let total = match (each.len(), self.key.sort) {
             (0, _) => return None,
@@ -260,9 +264,14 @@ impl Group {
             return None;
         }
         let room = waiting.iter().map(|pod| Room::of_pod(pod)).fold(Room::default(), Room::plus);
-        let gang = self.gpus()?;
+        let wrong = Self::wrong_claims(&waiting, scheduler_name);
+        let asked = self.gpus();
+        let gang = asked.or((!wrong.is_empty()).then_some(0))?;
         let mut wishes = waiting[0].wishes();
-        wishes.wrong.extend(self.wrong(gang));
+        match wrong.is_empty() {
+            true => wishes.wrong.extend(self.wrong(gang)),
+            false => wishes.wrong.extend(wrong),
+        }
         let kinds: BTreeSet<String> = waiting.iter().flat_map(|pod| pod.products()).collect();
         let each = f64::from(gang.max(1));
         Some(Arrival {

@@ -154,6 +154,7 @@ impl Kubernetes {
                 gang.running_since.get_or_insert(now);
             }
         }
+        self.find_devices();
         let seen = self.seen();
         self.intake.show(seen);
         Ok(())
@@ -197,7 +198,11 @@ impl Kubernetes {
             Step::Place if group.workload.is_some() => return self.not_admitted(id),
             Step::Place if late => return self.give_back(id, group),
             Step::Place => return self.place(id, group),
-            Step::Evict => return self.evict(id, &group.pods, "arles needs its GPUs; the job is back in arles' queue"),
+            Step::Evict => {
+                let usual = "arles needs its GPUs; the job is back in arles' queue";
+                let why = entry.why_stopped.clone().unwrap_or_else(|| usual.to_owned());
+                return self.evict(id, &group.pods, &why);
+            }
             Step::Started => {
                 gang.phase = Phase::Running;
                 gang.broken_since = Instant::now();

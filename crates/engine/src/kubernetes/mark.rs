@@ -124,7 +124,9 @@ impl Pod {
         let terms = self.spec.affinity.node_affinity.required.iter().flat_map(|required| &required.node_selector_terms);
         let wanted = terms.flat_map(|term| &term.match_expressions);
         let wanted = wanted.filter(|wish| wish.operator == "In" && PRODUCT_LABELS.contains(&wish.key.as_str()));
-        let mut found: Vec<String> = selected.chain(wanted.flat_map(|wish| wish.values.clone())).collect();
+        let claimed = self.spec.claimed.products.iter().cloned();
+        let mut found: Vec<String> =
+            selected.chain(wanted.flat_map(|wish| wish.values.clone())).chain(claimed).collect();
         found.sort();
         found.dedup();
         found

@@ -1,5 +1,6 @@
 //! The few kinds of objects that arles reads, and the few fields of each.
 
+use super::claims::{Claimed, DRIVER, NodeDevices, PodClaim, PodClaimStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ const SLICES: &str = "nvidia.com/mig-";
 
 /// Whether a resource is one that arles gives out: GPUs, or slices of them.
 pub(super) fn is_gpu(resource: &str) -> bool {
-    GPU_RESOURCES.contains(&resource) || resource.starts_with(SLICES)
+    GPU_RESOURCES.contains(&resource) || resource.starts_with(SLICES) || resource == DRIVER
 }
 
 /// What GPUs with this label are called when they are asked for as this resource: slices have their profile in their name.
@@ -112,6 +113,11 @@ pub(super) struct PodSpec {
     pub(super) tolerations: Vec<Toleration>,
     #[serde(deserialize_with = "or_default")]
     pub(super) overhead: Words,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) resource_claims: Vec<PodClaim>,
+    /// What these claims come to, once they were looked up.
+    #[serde(skip)]
+    pub(super) claimed: Claimed,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -200,6 +206,8 @@ pub(super) struct PodStatus {
     pub(super) start_time: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub(super) container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) resource_claim_statuses: Vec<PodClaimStatus>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -267,6 +275,7 @@ impl Pod {
     pub(super) fn gpu_resources(&self) -> BTreeSet<&str> {
         let all = self.spec.init_containers.iter().chain(&self.spec.containers).map(|container| &container.resources);
         let names = all.flat_map(|resources| resources.limits.keys().chain(resources.requests.keys()));
+        let names = names.chain(self.spec.claimed.gpus.keys());
         names.map(String::as_str).filter(|name| is_gpu(name)).collect()
     }
 
@@ -308,6 +317,9 @@ pub(super) struct Node {
     pub(super) metadata: Meta,
     pub(super) spec: NodeDetails,
     pub(super) status: NodeStatus,
+    /// Its GPUs, where they are handed out by claims.
+    #[serde(skip)]
+    pub(super) devices: Option<NodeDevices>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -367,8 +379,12 @@ impl Node {
 
     /// What its GPUs are called.
     pub(super) fn product(&self) -> Option<String> {
+        let resource = self.gpu_resource()?;
+        if let Some(devices) = &self.devices {
+            return devices.product();
+        }
         let product = PRODUCT_LABELS.iter().find_map(|label| self.metadata.labels.get(*label))?;
-        Some(product_as(product, self.gpu_resource()?))
+        Some(product_as(product, resource))
     }
 
     /// Why its operator wants nothing new there. Taints that only keep pods without GPUs away are none of that, and those of a node that is lost

@@ -2,7 +2,7 @@
 
 use super::Kubernetes;
 use super::client::{ApiError, Call};
-use super::fit::{Room, forbidden};
+use super::fit::{Room, forbidden, unbindable};
 use super::gang::Phase;
 use super::group::Group;
 use super::mark::{GATE, Hold, Mark};
@@ -132,7 +132,9 @@ impl Kubernetes {
             let name = shares[share].0.as_str();
             let node =
                 self.view.nodes.get(name).ok_or_else(|| Obstacle::Never(format!("{name} is not there any more")))?;
-            if let Some(why) = forbidden(pod, node) {
+            let is_ours = pod.hold(scheduler) == Some(Hold::Scheduler);
+            let why = if is_ours { unbindable(pod, node) } else { None };
+            if let Some(why) = why.or_else(|| forbidden(pod, node)) {
                 return Err(Obstacle::Never(format!("pod {} cannot go to {name}: {why}", pod.shown())));
             }
             let asked = Room::of_pod(pod);
@@ -150,7 +152,9 @@ impl Kubernetes {
     fn lacks_room(&self, pod: &Pod, node: &Node, asked: Room) -> Obstacle {
         let name = node.metadata.name.as_str();
         let on_it = |other: &&Arc<Pod>| other.node() == Some(name) && other.holds() && other.is_leaving();
-        if self.view.pods.iter().any(|other| on_it(&other)) {
+        // A claim outlives its pod by a moment.
+        let is_claimed = self.view.loose_claims.iter().any(|claim| claim.node == name);
+        if is_claimed || self.view.pods.iter().any(|other| on_it(&other)) {
             return Obstacle::NotYet;
         }
         let why = self.view.left(name).lacks(asked).unwrap_or_else(|| "other pods of its gang need the rest".into());
@@ -204,6 +208,12 @@ impl Kubernetes {
             let Some(node) = self.view.nodes.get(name) else {
                 return self.put_off(id, format!("{name} is not there any more"));
             };
+            if node.devices.is_some() {
+                let why = format!(
+                    "GPUs of {name} are handed out by claims, and pods of 'arles submit' have none; submit a Job behind the gate"
+                );
+                return self.put_off(id, why);
+            }
             // Pods with a name of a node are not scheduled, and a kubelet without room fails them.
             if self.view.left(name).gpus < f64::from(*gpus) {
                 return match self.lacks_room(&Pod::default(), node, Room { gpus: f64::from(*gpus), ..Room::default() })

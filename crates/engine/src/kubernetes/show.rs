@@ -58,7 +58,10 @@ impl Kubernetes {
             taken.extend(&gpus);
             gangs.push(ObservedGang { job, fence, gpus, steps_done: 0.0, state: GangState::Running });
         }
-        gangs.extend(others.into_iter().filter_map(|pod| self.stranger(pod, &mut taken)));
+        let pods = others.into_iter().map(|pod| (pod.node(), Room::of_pod(pod).gpus, &pod.metadata.uid));
+        let loose = self.view.loose_claims.iter().filter(|claim| !claim.is_leaving);
+        let loose = loose.map(|claim| (Some(claim.node.as_str()), f64::from(claim.gpus), &claim.uid));
+        gangs.extend(pods.chain(loose).filter_map(|(node, gpus, uid)| self.stranger(node, gpus, uid, &mut taken)));
         gangs
     }
 
@@ -74,14 +77,13 @@ impl Kubernetes {
         owned && entry.gang.as_ref().is_some_and(|gang| gang.holds() && gang.fence == mark.fence)
     }
 
-    /// A pod with GPUs that is none of arles'. Which GPUs it has does not matter, as long as they are not those of arles' own gangs.
-    fn stranger(&self, pod: &Pod, taken: &mut BTreeSet<GpuId>) -> Option<ObservedGang> {
-        let count = Room::of_pod(pod).gpus as usize;
-        let (_, node) = self.cluster.present().find(|(_, node)| Some(node.name.as_str()) == pod.node())?;
+    /// A pod, or a claim without one, with GPUs that are none of arles'. Which GPUs it has does not matter, as long as they are not those of arles' own gangs.
+    fn stranger(&self, node: Option<&str>, gpus: f64, uid: &str, taken: &mut BTreeSet<GpuId>) -> Option<ObservedGang> {
+        let (_, node) = self.cluster.present().find(|(_, there)| Some(there.name.as_str()) == node)?;
         let free = node.gpu_range().rev().map(GpuId).filter(|gpu| !taken.contains(gpu));
-        let gpus: Vec<GpuId> = free.take(count).collect();
+        let gpus: Vec<GpuId> = free.take(gpus as usize).collect();
         taken.extend(&gpus);
-        let job = JobId(FOREIGN + number(&pod.metadata.uid));
+        let job = JobId(FOREIGN + number(uid));
         if gpus.is_empty() {
             return None;
         }

@@ -1,14 +1,15 @@
 //! What is done with a cluster outside of an engine: finding its nodes, giving pods back, looking at what it is and what arles may do there.
 
-use super::KindOf;
 use super::access::Access;
+use super::claims;
 use super::client::{ApiError, Call, Client};
-use super::fit::{Room, forbidden};
+use super::fit::{Room, forbidden, unbindable};
 use super::kueue::{self, Workload};
 use super::mark::{GATE, Hold, RELEASED};
 use super::mirror::Mirror;
 use super::object::Node;
 use super::view::{Mirrors, View};
+use super::{KindOf, Mode};
 use arles_core::NodeSpec;
 use arles_core::engine::EngineError;
 use serde_json::json;
@@ -91,9 +92,10 @@ impl Cluster {
     ///
     /// # Errors
     /// When it cannot be asked.
-    pub fn missing_rights(&self, own_namespace: &str) -> Result<Vec<String>, EngineError> {
+    pub fn missing_rights(&self, own_namespace: &str, mode: Mode) -> Result<Vec<String>, EngineError> {
         let mut missing = Vec::new();
-        for (group, resource, subresource, verbs) in NEEDED {
+        let advising = if mode == Mode::Advise { &ADVISING[..] } else { &[] };
+        for (group, resource, subresource, verbs) in NEEDED.iter().chain(advising).copied() {
             for verb in verbs.split(' ') {
                 let own_pod = verb == "create" && resource == "pods" && subresource.is_empty();
                 let own = own_pod || verb == "delete" || resource == "leases";
@@ -114,6 +116,25 @@ impl Cluster {
             }
         }
         Ok(missing)
+    }
+
+    /// ClusterQueues and Workloads of Kueue's with GPUs.
+    ///
+    /// # Errors
+    /// When there is no Kueue, or it cannot be asked.
+    pub fn kueue(&self) -> Result<(usize, usize), EngineError> {
+        super::advice::check_kueue(&self.client)?;
+        let workloads: Mirror<Workload> = Mirror::follow_if_there(&self.client, kueue::GROUP, "workloads");
+        workloads.check(PATIENCE)?;
+        let planned = workloads.objects().iter().filter(|workload| workload.is_planned()).count();
+        Ok((self.view("")?.queues.entitlements().len(), planned))
+    }
+
+    /// GPUs that are handed out by claims; nothing where there are none.
+    #[must_use]
+    pub fn claimed_gpus(&self) -> Option<ClaimedGpus> {
+        self.mirrors.check(PATIENCE).ok()?;
+        self.mirrors.claimed_gpus()
     }
 
     /// Gives all waiting pods of arles' back: gates are taken away, and pods that wait for arles by their scheduler's name are bound where they
@@ -143,7 +164,8 @@ impl Cluster {
                 }
                 Some(Hold::Scheduler) => {
                     let fits = |node: &&std::sync::Arc<Node>| {
-                        forbidden(pod, node).is_none() && left[&node.metadata.name].lacks(asked).is_none()
+                        let barrier = unbindable(pod, node).or_else(|| forbidden(pod, node));
+                        barrier.is_none() && left[&node.metadata.name].lacks(asked).is_none()
                     };
                     let Some(node) = view.nodes.values().find(fits) else {
                         let why = format!(
@@ -209,7 +231,7 @@ impl Cluster {
 }
 
 /// Everything that arles does at the API server: group, resource, subresource, verbs. The manifests grant exactly this.
-pub const NEEDED: [(&str, &str, &str, &str); 10] = [
+pub const NEEDED: [(&str, &str, &str, &str); 14] = [
     ("", "pods", "", "list watch patch create delete"),
     ("", "pods", "binding", "create"),
     ("", "pods", "eviction", "create"),
@@ -220,7 +242,25 @@ pub const NEEDED: [(&str, &str, &str, &str); 10] = [
     ("coordination.k8s.io", "leases", "", "get create update"),
     (kueue::GROUP, "clusterqueues", "", "list watch"),
     (kueue::GROUP, "localqueues", "", "list watch"),
+    (claims::GROUP, claims::RESOURCES[0], "", "list watch"),
+    (claims::GROUP, claims::RESOURCES[1], "", "list watch"),
+    (claims::GROUP, claims::RESOURCES[2], "", "list watch"),
+    (claims::GROUP, claims::RESOURCES[3], "", "list watch"),
 ];
+
+/// What an adviser does besides.
+pub const ADVISING: [(&str, &str, &str, &str); 2] =
+    [(kueue::GROUP, "workloads", "", "list watch patch"), (kueue::GROUP, "resourceflavors", "", "list watch")];
+
+/// GPUs that are handed out by claims.
+pub struct ClaimedGpus {
+    /// How many.
+    pub gpus: u32,
+    /// On how many nodes.
+    pub nodes: usize,
+    /// DeviceClasses that pick them.
+    pub classes: Vec<String>,
+}
 
 /// The one Lease that arles may read and change; whoever creates has no name to be allowed by.
 fn name_of(resource: &str, verb: &str) -> &'static str {

@@ -1,5 +1,6 @@
 //! The cluster as of the last look: pods by job, what is left on each node, whose each namespace is.
 
+use super::claims::{ClaimMirrors, Claims, LooseClaim};
 use super::client::{ApiError, Client};
 use super::fit::Room;
 use super::group::{Group, GroupKey, Sort};
@@ -7,6 +8,7 @@ use super::kueue::{self, ClusterQueue, LocalQueue, Queues, ResourceFlavor, Workl
 use super::mark::{JOB, TENANT};
 use super::mirror::Mirror;
 use super::object::{Job, Namespace, Node, Pod, Words};
+use super::tools::ClaimedGpus;
 use arles_core::JobId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ pub(super) struct Mirrors {
     namespaces: Mirror<Namespace>,
     cluster_queues: Mirror<ClusterQueue>,
     local_queues: Mirror<LocalQueue>,
+    claims: ClaimMirrors,
     /// For advice alone.
     advised: Option<(Mirror<ResourceFlavor>, Mirror<Workload>)>,
 }
@@ -34,6 +37,7 @@ impl Mirrors {
         Self {
             cluster_queues: Mirror::follow_if_there(client, kueue::GROUP, "clusterqueues"),
             local_queues: Mirror::follow_if_there(client, kueue::GROUP, "localqueues"),
+            claims: ClaimMirrors::follow(client),
             advised: with_workloads.then(workloads),
             pods: Mirror::follow(client, "/api/v1/pods"),
             nodes: Mirror::follow(client, "/api/v1/nodes"),
@@ -45,7 +49,7 @@ impl Mirrors {
     /// Another number means that something may have changed.
     pub(super) fn changes(&self) -> u64 {
         let advised = self.advised.as_ref().map_or(0, |(flavors, workloads)| flavors.changes() + workloads.changes());
-        let queues = self.cluster_queues.changes() + self.local_queues.changes();
+        let queues = self.cluster_queues.changes() + self.local_queues.changes() + self.claims.changes();
         self.pods.changes() + self.nodes.changes() + self.jobs.changes() + self.namespaces.changes() + queues + advised
     }
 
@@ -60,6 +64,7 @@ impl Mirrors {
         self.namespaces.check(patience)?;
         self.cluster_queues.check(patience)?;
         self.local_queues.check(patience)?;
+        self.claims.check(patience)?;
         if let Some((flavors, workloads)) = &self.advised {
             flavors.check(patience)?;
             workloads.check(patience)?;
@@ -70,6 +75,11 @@ impl Mirrors {
     fn queues(&self) -> Queues {
         let flavors = self.advised.as_ref().map_or_else(Vec::new, |(flavors, _)| flavors.objects());
         Queues::new(self.cluster_queues.objects(), &self.local_queues.objects(), flavors)
+    }
+
+    /// GPUs that are handed out by claims.
+    pub(super) fn claimed_gpus(&self) -> Option<ClaimedGpus> {
+        self.claims.claims().totals()
     }
 
     /// What Kueue admits, where that is followed.
@@ -100,6 +110,8 @@ pub(super) struct View {
     /// Tenants of namespaces that name theirs.
     tenants: BTreeMap<String, String>,
     pub(super) queues: Queues,
+    /// Claims with GPUs that none of the pods with a place accounts for.
+    pub(super) loose_claims: Vec<LooseClaim>,
     /// Whether Kueue admits, so that no pod is arles' to place.
     is_advised: bool,
 }
@@ -110,17 +122,21 @@ impl View {
             let meta = &namespace.metadata;
             Some((meta.name.clone(), meta.labels.get(TENANT)?.clone()))
         };
+        let claims = mirrors.claims.claims();
+        let nodes = mirrors.nodes.objects().into_iter().map(|node| claims.node(node));
+        let jobs = mirrors.jobs.objects().into_iter().map(|job| claims.job(job));
         let mut view = Self {
-            nodes: mirrors.nodes.objects().into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
-            jobs: mirrors.jobs.objects().into_iter().map(|job| (job.metadata.uid.clone(), job)).collect(),
+            nodes: nodes.map(|node| (node.metadata.name.clone(), node)).collect(),
+            jobs: jobs.map(|job| (job.metadata.uid.clone(), job)).collect(),
             tenants: mirrors.namespaces.objects().iter().filter_map(tenant).collect(),
             queues: mirrors.queues(),
             is_advised: mirrors.advised.is_some(),
             ..Self::default()
         };
         for pod in mirrors.pods.objects() {
-            view.add(pod, scheduler_name, own_namespace);
+            view.add(claims.pod(pod), scheduler_name, own_namespace);
         }
+        view.add_loose_claims(&claims, scheduler_name);
         if let Some(workloads) = mirrors.workloads() {
             view.add_workloads(workloads);
             return view;
@@ -131,6 +147,15 @@ impl View {
             view.groups.entry(key.clone()).or_insert_with(group);
         }
         view
+    }
+
+    fn add_loose_claims(&mut self, claims: &Claims, scheduler_name: &str) {
+        let placed = self.pods.iter().filter(|pod| pod.taken_node(scheduler_name).is_some());
+        let counted = placed.map(|pod| pod.metadata.uid.clone()).collect();
+        self.loose_claims = claims.loose(&counted).collect();
+        for claim in &self.loose_claims {
+            self.used.entry(claim.node.clone()).or_default().gpus += f64::from(claim.gpus);
+        }
     }
 
     fn add(&mut self, pod: Arc<Pod>, scheduler_name: &str, own_namespace: &str) {

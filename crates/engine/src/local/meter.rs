@@ -67,6 +67,22 @@ pub trait GpuMeter: Send {
 
     /// Whether figures are measured; otherwise they are nominal, and everything that shows them says so.
     fn measures(&self) -> bool;
+
+    /// Which pods have which devices, where what shows the figures says that as well.
+    fn device_users(&self) -> Vec<DeviceUser> {
+        Vec::new()
+    }
+}
+
+/// A device of a node that a pod of Kubernetes has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceUser {
+    /// The node's name, without a domain.
+    pub node: String,
+    /// The device's number there.
+    pub device: u32,
+    /// Namespace and name of the pod, with a slash between.
+    pub pod: String,
 }
 
 /// GPUs that were declared and are not there: idle at the kind's idle power, busy at its limit.

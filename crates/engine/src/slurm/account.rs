@@ -1,6 +1,6 @@
 //! Who used how much: energy and GPU time, by what the meters show and who held the GPUs.
 
-use crate::local::GpuMeter;
+use crate::local::{DeviceUser, GpuMeter};
 use arles_core::engine::KindMeter;
 use arles_core::meter::{self, Charge, Draw, Resident};
 use arles_core::{Cluster, JobId, Time};
@@ -24,6 +24,11 @@ impl Account {
         self.meter.measures()
     }
 
+    /// Who has which device, where the meters know.
+    pub(crate) fn device_users(&self) -> Vec<DeviceUser> {
+        self.meter.device_users()
+    }
+
     /// Follows a cluster that has changed. What nodes that left have drawn stays counted.
     pub(crate) fn resize(&mut self, cluster: &Cluster) {
         self.kinds.resize(cluster.kinds().len(), KindMeter::default());
@@ -34,12 +39,12 @@ impl Account {
     }
 
     /// Everything since the last call belongs to whoever held the GPUs in that time: `holders` by GPU, and by GPU which device of its node it
-    /// is, where that is known. Time never goes back.
+    /// is: its own number where nothing is said, and no reading is of a GPU of which it is not known. Time never goes back.
     pub(crate) fn count(
         &mut self,
         now: Time,
         cluster: &Cluster,
-        devices: &[u32],
+        devices: &[Option<u32>],
         holders: &[Vec<JobId>],
         mut charge: impl FnMut(JobId, Charge, f64),
     ) -> Time {
@@ -51,7 +56,9 @@ impl Account {
             let kind = cluster.kind(node.kind);
             for (gpu, own_number) in node.gpu_range().zip(0..) {
                 let (at, held) = (gpu as usize, &holders[gpu as usize]);
-                let device = format!("{}:{}", node.name, devices.get(at).copied().unwrap_or(own_number));
+                let number = devices.get(at).copied().unwrap_or(Some(own_number));
+                let device =
+                    number.map_or_else(|| format!("{}:?", node.name), |number| format!("{}:{number}", node.name));
                 // A device that cannot be read is counted as it was: a gap in the account would be charged to nobody.
                 let read = self.meter.read(&device, kind, !held.is_empty()).ok();
                 let watts = read.map_or(f64::from(self.watts[at]), |reading| reading.watts);

@@ -31,7 +31,7 @@ impl Slurm {
                 *device = device.or_else(|| left.next());
             }
         }
-        self.devices = devices.into_iter().map(Option::unwrap_or_default).collect();
+        self.devices = devices.into_iter().map(|device| Some(device.unwrap_or_default())).collect();
         if let Some(folder) = &self.options.job_mapping {
             let users = users(&self.queue.records);
             if users != self.mapped {

@@ -5,7 +5,7 @@ use super::{arrivals, cluster, job, nodes, now, pod_spec, taken, told};
 use arles_core::engine::{Engine, Mandate, OrderReply};
 use arles_core::scheduler::GangEvent;
 use arles_engine::contract::{start, stop};
-use arles_engine::kubernetes::tools;
+use arles_engine::kubernetes::{Mode, tools};
 use arles_engine::{Kubernetes, Nominal};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +13,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// All that the service account may do, by the server's own word: resources, the names that it is limited to, verbs.
-const EVERYWHERE: [(&str, &str, &str); 8] = [
+const EVERYWHERE: [(&str, &str, &str); 12] = [
     ("pods", "[]", "list patch watch"),
     ("nodes", "[]", "list watch"),
     ("namespaces", "[]", "list watch"),
     ("jobs.batch", "[]", "list patch watch"),
     ("clusterqueues.kueue.x-k8s.io", "[]", "list watch"),
     ("localqueues.kueue.x-k8s.io", "[]", "list watch"),
+    ("resourceslices.resource.k8s.io", "[]", "list watch"),
+    ("deviceclasses.resource.k8s.io", "[]", "list watch"),
+    ("resourceclaims.resource.k8s.io", "[]", "list watch"),
+    ("resourceclaimtemplates.resource.k8s.io", "[]", "list watch"),
     ("pods/binding", "[]", "create"),
     ("pods/eviction", "[]", "create"),
 ];
@@ -97,7 +101,7 @@ fn the_shipped_rights_are_enough_and_of_two_daemons_one_acts() {
     kubernetes.act("account", &["arles", "arles"]);
     let who = kubernetes.folder.join("arles.kubeconfig");
     let there = tools::Cluster::open(Some(&who)).expect("it answers");
-    assert_eq!(there.missing_rights("arles").expect("it answers"), Vec::<String>::new());
+    assert_eq!(there.missing_rights("arles", Mode::Place).expect("it answers"), Vec::<String>::new());
     let who = who.to_str().expect("a path");
     let owned = |(resource, names, verbs): &(&str, &str, &str)| {
         ((*resource).to_owned(), (*names).to_owned(), (*verbs).to_owned())

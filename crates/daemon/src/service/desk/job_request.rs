@@ -37,7 +37,7 @@ impl Desk {
             tenant,
             workload: WorkloadId(0),
             gang,
-            largest_gang: largest_gang(job, gang)?,
+            largest_gang: self.largest_gang(job, gang)?,
             work: work(job)?,
             floor: job.floor.map(|floor| number("floor", floor, 1e-9, 1e12)).transpose()?,
             weight: weight(job.weight)?,
@@ -221,15 +221,22 @@ fn gang(gang: u32, counts: &[u32]) -> Result<u32, Refusal> {
     ))
 }
 
-/// The most GPUs of an elastic job. More than any kind has is no mistake: nodes may join.
-fn largest_gang(job: &api::JobRequest, least: u32) -> Result<Option<u32>, Refusal> {
-    match job.largest_gang {
-        Some(most) if !(least..=MOST_GANG).contains(&most) => Err(Refusal::unprocessable(
-            "largest-gang",
-            format!("a gang of {least} to {most} GPUs makes no sense"),
-            format!("expected {least} to {MOST_GANG} for the larger number, such as --gpus 1-4"),
-        )),
-        most => Ok(most.filter(|most| *most > least)),
+impl Desk {
+    /// The most GPUs of an elastic job. More than any kind has is no mistake: nodes may join.
+    fn largest_gang(&self, job: &api::JobRequest, least: u32) -> Result<Option<u32>, Refusal> {
+        match job.largest_gang {
+            Some(most) if !(least..=MOST_GANG).contains(&most) => Err(Refusal::unprocessable(
+                "largest-gang",
+                format!("a gang of {least} to {most} GPUs makes no sense"),
+                format!("expected {least} to {MOST_GANG} for the larger number, such as --gpus 1-4"),
+            )),
+            Some(most) if most > least && !self.shared.abilities.resizes_gangs => Err(Refusal::unprocessable(
+                "largest-gang",
+                format!("a gang of {least} to {most} GPUs cannot change its size on {}", self.shared.engine_name),
+                "submit it with one number, such as --gpus 2",
+            )),
+            most => Ok(most.filter(|most| *most > least)),
+        }
     }
 }
 

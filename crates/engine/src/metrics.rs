@@ -3,8 +3,11 @@
 //! A thread asks every few seconds, so that no decision waits for it. A GPU is found by its node's name and its number there. Where a card
 //! counts energy, its power is the difference of two counts over the time between them, so that sums are the counter's; else it is the power that the card
 //! shows. A GPU of which nothing was heard for a minute is counted with the published power of its kind, and [`GpuMeter::measures`] says so.
+//!
+//! On Kubernetes, dcgm-exporter says of each card which pod has it, by the labels `namespace` and `pod`. A Prometheus that scrapes it keeps these names for the exporter's own pod and
+//! calls them `exported_namespace` and `exported_pod`, unless it is told to honor labels. Both are read ([`GpuMeter::device_users`]).
 
-use crate::local::{GpuMeter, GpuReading, GpuTrouble, Nominal};
+use crate::local::{DeviceUser, GpuMeter, GpuReading, GpuTrouble, Nominal};
 use arles_core::Kind;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +91,8 @@ struct Heard {
 #[derive(Default)]
 struct Board {
     heard: BTreeMap<Device, Heard>,
+    /// Pods that have a device, and when that was last heard.
+    users: BTreeMap<Device, (String, Instant)>,
     nodes: BTreeSet<String>,
     trouble: Option<String>,
 }
@@ -119,7 +124,7 @@ impl GpuMeter for MetricsMeter {
         if !board.nodes.contains(node) {
             board.nodes.insert(node.to_owned());
         }
-        let heard = number.parse().ok().and_then(|number| board.heard.get(&(node.to_owned(), number)).copied());
+        let heard = number.parse().ok().and_then(|number| board.heard.get(&(short(node), number)).copied());
         match heard.filter(|heard| heard.at.elapsed() < STALE) {
             Some(heard) => {
                 self.silent.remove(device);
@@ -134,6 +139,17 @@ impl GpuMeter for MetricsMeter {
 
     fn measures(&self) -> bool {
         self.asked && self.silent.is_empty()
+    }
+
+    fn device_users(&self) -> Vec<DeviceUser> {
+        let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = board.users.iter().filter(|(_, (_, at))| at.elapsed() < STALE);
+        let user = |((node, device), (pod, _)): (&Device, &(String, Instant))| DeviceUser {
+            node: node.clone(),
+            device: *device,
+            pod: pod.clone(),
+        };
+        fresh.map(user).collect()
     }
 }
 
@@ -171,11 +187,19 @@ struct Sample {
     device: Device,
     counts: bool,
     value: f64,
+    /// The pod that has the device, where the metric says so.
+    pod: Option<String>,
 }
 
 impl Board {
     fn take(&mut self, samples: &[Sample], now: Instant) {
         self.trouble = None;
+        for sample in samples {
+            match &sample.pod {
+                Some(pod) => drop(self.users.insert(sample.device.clone(), (pod.clone(), now))),
+                None => drop(self.users.remove(&sample.device)),
+            }
+        }
         for sample in samples.iter().filter(|sample| !sample.counts) {
             let counted = self.heard.get(&sample.device).and_then(|heard| heard.counted);
             self.heard.insert(sample.device.clone(), Heard { watts: sample.value, counted, at: now });
@@ -270,14 +294,21 @@ fn sample(name: &str, labels: &BTreeMap<String, String>, node: Option<&str>, val
         let instance = label("instance")?;
         Some(instance.rsplit_once(':').map_or(instance, |(host, _)| host))
     };
-    let node = node.or_else(|| label("Hostname")).or_else(host)?;
+    let node = node.or_else(|| label("node")).or_else(|| label("Hostname")).or_else(host)?;
     let number = label("gpu").or_else(|| label("index"))?.parse().ok()?;
+    // A slice has no meter of its own: what is shown for it is the whole card's.
+    if label("GPU_I_ID").is_some_and(|slice| !slice.is_empty()) {
+        return None;
+    }
+    let own = || label("exported_namespace").zip(label("exported_pod"));
+    let pod = own().or_else(|| label("namespace").zip(label("pod"))).filter(|(_, pod)| !pod.is_empty());
+    let pod = pod.map(|(namespace, pod)| format!("{namespace}/{pod}"));
     // DCGM writes 9223372036854775794 for what a card does not have.
-    (0.0..1e15).contains(&value).then(|| Sample { device: (short(node), number), counts, value: value * unit })
+    (0.0..1e15).contains(&value).then(|| Sample { device: (short(node), number), counts, value: value * unit, pod })
 }
 
-/// A host's name without its domain: Slurm's nodes have none.
-fn short(name: &str) -> String {
+/// A host's name without its domain: Slurm's nodes have none, and exporters leave it out or not.
+pub(crate) fn short(name: &str) -> String {
     let is_address = name.chars().all(|c| c.is_ascii_digit() || c == '.');
     if is_address { name.to_owned() } else { name.split('.').next().unwrap_or(name).to_owned() }
 }
@@ -328,7 +359,7 @@ mod tests {
     fn lines_of_exporters_are_read() {
         let dcgm = r#"DCGM_FI_DEV_POWER_USAGE{gpu="1",UUID="GPU-5",device="nvidia1",modelName="V100",Hostname="n0.example.org"} 212.5"#;
         let read = exposed(dcgm, "n0").expect("a sample");
-        assert_eq!(read, Sample { device: ("n0".into(), 1), counts: false, value: 212.5 });
+        assert_eq!(read, Sample { device: ("n0".into(), 1), counts: false, value: 212.5, pod: None });
         let counter = r#"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",Hostname="n0"} 5000"#;
         assert_eq!(exposed(counter, "n0").expect("a sample").value, 5.0);
         let own = r#"arles_gpu_energy_joules_total{gpu="2",uuid="GPU-1",kind="h200"} 12"#;
@@ -345,10 +376,26 @@ mod tests {
     }
 
     #[test]
+    fn pods_are_read_where_the_exporter_maps_them() {
+        let line = |labels: &str| exposed(&format!("DCGM_FI_DEV_POWER_USAGE{{gpu=\"0\",{labels}}} 99"), "n0");
+        let scraped = r#"exported_namespace="team",exported_pod="train-x",namespace="gpu-operator",pod="dcgm-7""#;
+        for (labels, pod) in [
+            (r#"namespace="team",pod="train-x""#, Some("team/train-x")),
+            (scraped, Some("team/train-x")),
+            (r#"namespace="",pod="",container="",device="nvidia0""#, None),
+            (r#"Hostname="n0""#, None),
+        ] {
+            assert_eq!(line(labels).expect("a sample").pod.as_deref(), pod, "{labels}");
+        }
+        let slice = r#"GPU_I_ID="3",GPU_I_PROFILE="3g.71gb",namespace="team",pod="x""#;
+        assert_eq!(line(slice), None, "a slice has no meter");
+    }
+
+    #[test]
     fn power_is_the_difference_of_counts_where_there_are_counts() {
         let (mut board, began, device) = (Board::default(), Instant::now(), ("n0".to_owned(), 0));
-        let count = |value| Sample { device: ("n0".into(), 0), counts: true, value };
-        let shown = Sample { device: ("n0".into(), 0), counts: false, value: 300.0 };
+        let count = |value| Sample { device: ("n0".into(), 0), counts: true, value, pod: None };
+        let shown = Sample { device: ("n0".into(), 0), counts: false, value: 300.0, pod: None };
         board.take(&[shown.clone(), count(1000.0)], began);
         assert_eq!(board.heard[&device].watts, 300.0);
         board.take(&[shown.clone(), count(1000.0)], began + Duration::from_secs(5));
