@@ -208,12 +208,25 @@ impl Kubernetes {
             return Some(format!("job {job} was submitted to arles: {why}"));
         }
         let submit = "submit one with 'kubectl' or 'arles submit -- COMMAND'";
-        order::elastic(live).or_else(|| order::nonsense(start, live, &self.cluster, submit)).or_else(|| {
-            start.gpus.iter().find_map(|&gpu| {
-                let other = self.holder(gpu).filter(|other| *other != start.job)?;
-                Some(format!("{gpu} was ordered for job {job}, and job {} has it", other.0))
-            })
+        order::elastic(live).or_else(|| order::nonsense(start, live, &self.cluster, submit))
+    }
+
+    /// Why a gang cannot be started now: somebody else is on its GPUs.
+    fn why_not_now(&self, start: &Start) -> Option<String> {
+        start.gpus.iter().find_map(|&gpu| {
+            let other = self.holder(gpu).filter(|other| *other != start.job)?;
+            Some(format!("{gpu} was ordered for job {}, and job {} has it", start.job.0, other.0))
         })
+    }
+
+    /// A start that others are in the way of. Who they are the driver could not know, as its last word of them was lost: so it is nobody's failure.
+    fn decline(&mut self, start: &Start, why: String) -> GangReport {
+        let entry = self.jobs.get_mut(&start.job).expect("looked at before");
+        let event = GangEvent::Stopped(entry.steps);
+        entry.outcome = Some((start.fence, event.clone(), None));
+        entry.given_up = Some(start.fence);
+        entry.put_off = Some(why);
+        GangReport::new(start.job, start.fence, event)
     }
 
     fn holder(&self, gpu: GpuId) -> Option<JobId> {
@@ -236,7 +249,7 @@ impl Kubernetes {
             });
         }
         // It ran and has ended, perhaps before anybody was told that it began. Whoever heard a refusal would start it a second time.
-        if entry.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) {
+        if entry.gang.as_ref().is_some_and(|gang| gang.fence == start.fence) || entry.given_up == Some(start.fence) {
             return Ok(OrderReply::Reported(entry.outcome_of(start.fence)));
         }
         if start.fence <= entry.fence {
@@ -244,12 +257,23 @@ impl Kubernetes {
         }
         // Whatever is said from here on is final: a copy of this order that comes later must not be done.
         entry.fence = start.fence;
-        if entry.gang.as_ref().is_some_and(Gang::holds) {
-            return refused(format!("job {} has another gang here", start.job.0));
+        let is_advised = advice::is_advice(entry.gang.as_ref(), entry.group.as_ref().map(|(key, _)| key));
+        if let Some(gang) = entry.gang.as_mut().filter(|gang| gang.holds()) {
+            // Whoever drives has given that one up: it goes first. Where Kueue admits, it goes when Kueue says so.
+            if gang.phase != Phase::Stopping && !is_advised {
+                gang.phase = Phase::Stopping;
+                entry.sent_shows();
+            }
+            let report = self.decline(start, "its last gang has not left yet".into());
+            self.follow(start.job)?;
+            return Ok(OrderReply::Reported(report));
         }
         entry.gang = None;
         if let Some(why) = self.why_not(start) {
             return refused(why);
+        }
+        if let Some(why) = self.why_not_now(start) {
+            return Ok(OrderReply::Reported(self.decline(start, why)));
         }
         let gang = Gang {
             fence: start.fence,
@@ -276,6 +300,7 @@ impl Kubernetes {
         }
         let Some(entry) = self.jobs.get_mut(&id) else { return self.stop_stray(id, fence) };
         entry.fence = entry.fence.max(fence);
+        entry.given_up = None;
         let key = entry.group.as_ref().map(|(key, _)| key);
         let is_advised = advice::is_advice(entry.gang.as_ref(), key);
         let group = key.filter(|_| is_advised).and_then(|key| self.view.group(key));

@@ -19,6 +19,9 @@ pub(super) struct Entry {
     /// No gang up to this one may start.
     pub(super) fence: Fence,
     pub(super) outcome: Option<(Fence, GangEvent, Option<i32>)>,
+    /// The last gang that was given up without an order to stop it. A driver that was killed has perhaps not heard of it and orders its start again: a
+    /// refusal would count as a failure of the job.
+    pub(super) given_up: Option<Fence>,
     pub(super) charge: Charge,
     pub(super) gpu_seconds: f64,
     pub(super) steps: f64,
@@ -40,6 +43,7 @@ impl Entry {
             gang: None,
             fence: Fence(0),
             outcome: None,
+            given_up: None,
             charge: Charge::default(),
             gpu_seconds: 0.0,
             steps: live.steps_done.max(0.0),

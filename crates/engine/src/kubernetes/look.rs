@@ -231,7 +231,12 @@ impl Kubernetes {
         match &event {
             GangEvent::Finished => gang.phase = Phase::Over(GangState::Finished, code),
             GangEvent::Failed(_, why) => gang.phase = Phase::Over(GangState::Failed(why.clone()), code),
-            GangEvent::Stopped(_) | GangEvent::Started => entry.gang = None,
+            GangEvent::Stopped(_) | GangEvent::Started => {
+                if gang.phase != Phase::Stopping {
+                    entry.given_up = Some(fence);
+                }
+                entry.gang = None;
+            }
         }
         self.news.push(GangReport { exit_code: code, ..GangReport::new(id, fence, event) });
     }
