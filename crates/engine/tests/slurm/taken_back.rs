@@ -72,20 +72,20 @@ fn a_start_that_others_are_in_the_way_of_is_no_failure() {
         return;
     }
     let slurm = RealSlurm::start(&NODES);
-    let jobs = [1, 2].map(|_| sbatch(&slurm, &OFFERED));
+    let jobs = [1, 2].map(|_| sbatch(&slurm, &["--hold", "--gres=gpu:2", "--comment", "arles"]));
     let mut engine = led(&slurm);
     engine.sync_jobs(now(), &[]).expect("it answers");
     for arrival in engine.intake().seen().arrivals {
         let id = 1 + jobs.iter().position(|job| *job == arrival.shown).expect("one of ours") as u64;
         engine.add_job(now(), &taken(&arrival, id)).expect("it answers");
     }
-    engine.apply(now(), &start(1, 1, &[0], 60.0)).expect("it answers");
+    engine.apply(now(), &start(1, 1, &[0, 1], 60.0)).expect("it answers");
     assert_eq!(told(&mut engine, 1), GangEvent::Started);
     for _ in 0..2 {
-        let reply = engine.apply(now(), &start(2, 2, &[0], 60.0)).expect("it answers");
+        let reply = engine.apply(now(), &start(2, 2, &[1, 2], 60.0)).expect("it answers");
         let OrderReply::Reported(report) = reply else { panic!("{reply:?}") };
         assert_eq!((report.fence.0, report.event), (2, GangEvent::Stopped(0.0)));
     }
-    engine.apply(now(), &start(2, 3, &[1], 60.0)).expect("it answers");
+    engine.apply(now(), &start(2, 3, &[2, 3], 60.0)).expect("it answers");
     assert_eq!(told(&mut engine, 2), GangEvent::Started);
 }
