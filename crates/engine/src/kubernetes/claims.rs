@@ -744,7 +744,7 @@ mod tests {
             world.loose(&counted).map(|claim| (claim.uid, claim.node, claim.gpus, claim.is_leaving)).collect::<Vec<_>>()
         };
         let made = ("made".to_owned(), "n1".to_owned(), 2, true);
-        assert_eq!(loose(&["u1"]), [made.clone()]);
+        assert_eq!(loose(&["u1"]), std::slice::from_ref(&made));
         assert_eq!(loose(&[]), [made, ("shared".into(), "n1".into(), 2, false)]);
     }
 

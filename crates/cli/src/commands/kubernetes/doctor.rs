@@ -51,10 +51,10 @@ fn examine(there: &Cluster, version: (u32, u32), settings: &Settings) -> Vec<Fin
         ),
     });
     found.push(of_rights(there, settings));
-    if settings.serve.kubernetes_mode == Mode::Advise {
-        found.extend(of_kueue(there));
+    match settings.serve.kubernetes_mode {
+        Mode::Advise => found.extend(of_kueue(there)),
+        Mode::Place => found.extend(there.claimed_gpus().map(|claimed| of_claims(claimed, name))),
     }
-    found.extend(there.claimed_gpus().map(|claimed| of_claims(claimed, name)));
     found.extend(of_nodes(there.nodes(&product_kinds(settings))));
     found
 }

@@ -40,11 +40,7 @@ impl Scheduler {
         let Phase::Stopping(gang, _, AfterStop::Wait) = &self.jobs.get(slot).phase else { return None };
         let next = gang.gpus.iter().flat_map(|gpu| &self.awaiting[gpu.index()]).filter(|&&other| other != slot);
         let by: BTreeSet<JobId> = next.map(|&slot| self.jobs.get(slot).spec.id).collect();
-        let seconds = match Outlook::of_one(self).reason(slot) {
-            Reason::Turns { seconds, .. } => Some(seconds),
-            Reason::Queued { seconds, .. } => seconds,
-            _ => None,
-        };
+        let seconds = Outlook::of_one(self).seconds_away(slot);
         let moves = self.jobs.get(slot).target.is_some();
         Some(Displacement { by: by.into_iter().collect(), policy: self.policy.name, moves, seconds })
     }

@@ -134,6 +134,26 @@ impl<'s> Outlook<'s> {
             let elapsed = s.now.since(s.last_tick);
             return Reason::NextRound { seconds: (s.settings.round_seconds - elapsed).max(0.0) };
         }
+        self.standing_reason(slot, fitting)
+    }
+
+    /// About how long a job that is told to go waits until it is back, by the shares in force: what the next round decides is not known.
+    pub(super) fn seconds_away(&mut self, slot: Slot) -> Option<f64> {
+        let s = self.scheduler;
+        let rates = &s.classes[&s.jobs.get(slot).class].rates;
+        let fits = |j: &usize| !s.cluster.kinds()[*j].is_mode() && rates[*j] > 0.0;
+        match self.standing_reason(slot, (0..rates.len()).filter(fits).collect()) {
+            Reason::Turns { seconds, .. } => Some(seconds),
+            Reason::Queued { seconds, .. } => seconds,
+            _ => None,
+        }
+    }
+
+    /// Whose turn it is, or who came earlier.
+    fn standing_reason(&mut self, slot: Slot, fitting: Vec<usize>) -> Reason {
+        let s = self.scheduler;
+        let job = s.jobs.get(slot);
+        let gang = job.gang();
         let gangs = self.gangs(job.class);
         let jobs = s.classes[&job.class].jobs.len();
         if gangs > 0.0 && (jobs > 1 || gangs < 1.0) {

@@ -11,6 +11,7 @@ fn a_gang_that_makes_room_hears_for_whom_and_when_it_is_back() {
     assert_eq!(bench.scheduler.displacement(JobId(1)), None, "it keeps its place");
     let is_stop = |output: &Output| matches!(output, Output::Order(Order::Stop { job: JobId(1), .. }));
     for _ in 0..100 {
+        bench.survey(&[0], vec![seen(&first)]);
         bench.round();
         if bench.out.iter().any(is_stop) {
             break;
