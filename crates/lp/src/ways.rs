@@ -26,6 +26,7 @@
 mod bound;
 mod envy;
 mod interior;
+mod normal;
 mod solve;
 mod thrift;
 

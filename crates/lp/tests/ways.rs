@@ -573,3 +573,42 @@ proptest! {
         }
     }
 }
+
+/// Twelve to twenty-four ways of two to four resources; some draws of some users are all the same, so that more ways tie than a
+/// solver that looks at a few of them would keep.
+fn wide() -> impl Strategy<Value = Owned> {
+    (2usize..=4, 1usize..=40, 6usize..=8).prop_flat_map(|(k, n, modes)| {
+        let rates = prop::collection::vec(0.2..4.0f64, n * k * modes);
+        let draws = prop::collection::vec(50.0..400.0f64, n * k * modes);
+        let capacity = prop::collection::vec(0.5..6.0f64, k);
+        (rates, draws, capacity, prop::collection::vec(any::<bool>(), n)).prop_map(
+            move |(mut w, mut draw, capacity, ties)| {
+                let ways = k * modes;
+                for (l, _) in ties.iter().enumerate().filter(|(_, tied)| **tied) {
+                    w[l * ways..][..ways].fill(1.0);
+                    draw[l * ways..][..ways].fill(100.0);
+                }
+                let resource = (0..ways).map(|a| a % k).collect();
+                Owned { w, draw, resource, weight: vec![1.0; n], caps: vec![f64::INFINITY; n], capacity }
+            },
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Many ways of each resource, of which the solver drops most on its way: floors meet the general solver, and the market's certificate closes.
+    #[test]
+    fn many_ways_are_none_too_many(problem in wide(), part in 0.3..0.95f64) {
+        let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * part).collect();
+        let f = least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("a sound problem");
+        prop_assert!(f.bound.gap() <= 1e-6, "gap {:e} after {}", f.bound.gap(), f.iterations);
+        if let Some(best) = by_clarabel(&problem, &floors, None) {
+            prop_assert!((f.draw - best).abs() <= 1e-5 * best, "{} against {best}", f.draw);
+        }
+        let limits = problem.limit(part * f.draw / 0.5);
+        let market = equal_incomes(&problem.ways(), &limits, Budget::default()).expect("a sound problem");
+        prop_assert!(market.welfare.width() <= 1e-7, "width {:e} after {}", market.welfare.width(), market.iterations);
+    }
+}
