@@ -1,6 +1,9 @@
 //! Units in several ways: worked examples to six digits, the general solver on the same programs, and what the market promises.
 
-use arles_lp::ways::{Envious, Limit, Together, Ways, equal_incomes, least_draw, least_draw_without_envy, thrift};
+use arles_lp::ways::{
+    Envious, Limit, Nearly, Together, Ways, equal_incomes, least_draw, least_draw_without_envy,
+    nearly_least_draw_without_envy, thrift,
+};
 use arles_lp::{Budget, Clarabel, ColumnId, InputError, Model, Solver, Status};
 use proptest::prelude::*;
 
@@ -504,6 +507,30 @@ proptest! {
         if let Some(best) = by_clarabel(&problem, &floors, Some(1.0 - epsilon)) {
             prop_assert!((fe.draw - best).abs() <= 1e-5 * best, "{} against {best}", fe.draw);
         }
+    }
+
+    /// Near the least draw without envy: every row is kept, and what the simplex finds lies between the bounds.
+    #[test]
+    fn near_has_the_least_between_its_bounds(problem in problems(), epsilon in 0.02..0.4f64) {
+        let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
+        let all: f64 = problem.weight.iter().sum();
+        let units: Vec<f64> =
+            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let (known, thrifty) = problem.thrifty(&units, &floors);
+        let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
+        let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
+        let asked = Nearly { floors: &floors, part: 1.0 - epsilon, units: &units, gap: 0.0 };
+        let near = nearly_least_draw_without_envy(&problem.ways(), &asked, Budget::iterations(6)).expect("sound");
+        prop_assert!(near.bound.lower <= fe.draw * (1.0 + 1e-7), "{:?} against {}", near.bound, fe.draw);
+        prop_assert!(near.bound.upper >= fe.draw * (1.0 - 1e-7), "{:?} against {}", near.bound, fe.draw);
+        prop_assert!(near.bound.upper <= thrifty * (1.0 + 1e-7), "{:?} against {thrifty}", near.bound);
+        prop_assert!((problem.drawn(&near.x) - near.bound.upper).abs() <= 1e-9 * near.bound.upper);
+        let envy = worst_envy(&problem, &near.x);
+        prop_assert!(envy * (1.0 - epsilon) <= 1.0 + 1e-7, "{envy} at epsilon {epsilon}");
+        let mut used = vec![0.0; problem.capacity.len()];
+        near.x.iter().enumerate().for_each(|(at, x)| used[problem.resource[at % problem.resource.len()]] += x);
+        prop_assert!(used.iter().zip(&problem.capacity).all(|(used, m)| *used <= m * (1.0 + 1e-9)));
+        prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
     }
 
     /// Alike users, some under weights of their own: no row is broken, and the general solver finds no less.

@@ -87,13 +87,25 @@ impl Workspace {
         floors: &[f64],
         budget: Budget,
     ) -> Result<Floors, InputError> {
+        self.least_draw_to(problem, limits, floors, budget, TOLERANCE)
+    }
+
+    /// As [`Self::least_draw`], to another gap.
+    pub(super) fn least_draw_to(
+        &mut self,
+        problem: &Ways<'_>,
+        limits: &[Limit],
+        floors: &[f64],
+        budget: Budget,
+        tolerance: f64,
+    ) -> Result<Floors, InputError> {
         problem.check(limits)?;
         check_shape("floors", floors.len(), problem.users())?;
         check_numbers("floor", floors.iter().copied(), Domain::Moderate)?;
         let mut spent = 0;
         loop {
             self.iterate.start(problem, limits, Aim::Floors(floors));
-            let iterations = spent + self.iterate.run(budget.iterations - spent, TOLERANCE, spent == 0);
+            let iterations = spent + self.iterate.run(budget.iterations - spent, tolerance, spent == 0);
             let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
             let mut answer = Floors {
                 x: self.iterate.x(problem.ways()),
@@ -106,7 +118,7 @@ impl Workspace {
                 iterations,
             };
             bound::certify_floors(problem, limits, floors, &mut answer);
-            if self.is_settled(answer.bound.gap(), iterations, budget) {
+            if self.is_settled(answer.bound.gap() * TOLERANCE / tolerance, iterations, budget) {
                 return Ok(answer);
             }
             spent = iterations;
