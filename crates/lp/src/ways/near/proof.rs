@@ -36,7 +36,7 @@ pub(super) struct Envy<'a> {
     pub(super) best: &'a [f64],
 }
 
-/// Turns of scaling duals down; after them those of the worst go.
+/// Turns of scaling duals down, by more each time, before there is no bound.
 const TURNS: usize = 30;
 /// Turns of asking anew what everybody sees, after others have let units go.
 const THRIFT: usize = 2;
