@@ -13,6 +13,7 @@
 //! | [`least_draw`] | least `Σ p x` with `u_l ≥ f_l` for everybody |
 //! | [`thrift`] | the same for each user alone, within units that it was given: no solver |
 //! | [`least_draw_without_envy`] | least draw with floors, and nobody would rather have another's units |
+//! | [`nearly_least_draw_without_envy`] | near that, with a bound, for more users |
 //!
 //! **Why envy counts units only.** "`l` would rather have what `i` has" can be read as `i`'s units in the ways in which `i` uses them. Then a program
 //! that saves draw uses them in ways that `l` has no use for, and calls that fair. Here `l` values another's units in its own best ways:
@@ -26,10 +27,13 @@
 mod bound;
 mod envy;
 mod interior;
+mod near;
+mod normal;
 mod solve;
 mod thrift;
 
 pub use envy::{Envious, Shared, Together, least_draw_without_envy};
+pub use near::{Near, Nearly, TURNS, nearly_least_draw_without_envy};
 pub use solve::{Floors, Incomes, Workspace, equal_incomes, least_draw};
 pub use thrift::{most_efficient, thrift};
 

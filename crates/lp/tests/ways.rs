@@ -1,6 +1,9 @@
 //! Units in several ways: worked examples to six digits, the general solver on the same programs, and what the market promises.
 
-use arles_lp::ways::{Envious, Limit, Together, Ways, equal_incomes, least_draw, least_draw_without_envy, thrift};
+use arles_lp::ways::{
+    Envious, Limit, Nearly, Together, Ways, equal_incomes, least_draw, least_draw_without_envy,
+    nearly_least_draw_without_envy, thrift,
+};
 use arles_lp::{Budget, Clarabel, ColumnId, InputError, Model, Solver, Status};
 use proptest::prelude::*;
 
@@ -506,6 +509,30 @@ proptest! {
         }
     }
 
+    /// Near the least draw without envy: every row is kept, and what the simplex finds lies between the bounds.
+    #[test]
+    fn near_has_the_least_between_its_bounds(problem in problems(), epsilon in 0.02..0.4f64) {
+        let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
+        let all: f64 = problem.weight.iter().sum();
+        let units: Vec<f64> =
+            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let (known, thrifty) = problem.thrifty(&units, &floors);
+        let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
+        let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
+        let asked = Nearly { floors: &floors, part: 1.0 - epsilon, units: &units, gap: 0.0 };
+        let near = nearly_least_draw_without_envy(&problem.ways(), &asked, Budget::iterations(6)).expect("sound");
+        prop_assert!(near.bound.lower <= fe.draw * (1.0 + 1e-7), "{:?} against {}", near.bound, fe.draw);
+        prop_assert!(near.bound.upper >= fe.draw * (1.0 - 1e-7), "{:?} against {}", near.bound, fe.draw);
+        prop_assert!(near.bound.upper <= thrifty * (1.0 + 1e-7), "{:?} against {thrifty}", near.bound);
+        prop_assert!((problem.drawn(&near.x) - near.bound.upper).abs() <= 1e-9 * near.bound.upper);
+        let envy = worst_envy(&problem, &near.x);
+        prop_assert!(envy * (1.0 - epsilon) <= 1.0 + 1e-7, "{envy} at epsilon {epsilon}");
+        let mut used = vec![0.0; problem.capacity.len()];
+        near.x.iter().enumerate().for_each(|(at, x)| used[problem.resource[at % problem.resource.len()]] += x);
+        prop_assert!(used.iter().zip(&problem.capacity).all(|(used, m)| *used <= m * (1.0 + 1e-9)));
+        prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
+    }
+
     /// Alike users, some under weights of their own: no row is broken, and the general solver finds no less.
     #[test]
     fn nobody_envies_somebody_alike(problem in crowds(), epsilon in 0.0..0.3f64) {
@@ -571,5 +598,44 @@ proptest! {
         if let Some(best) = by_clarabel(&problem, &floors, None) {
             prop_assert!((f.draw - best).abs() <= 1e-5 * best, "{} against {best}", f.draw);
         }
+    }
+}
+
+/// Twelve to twenty-four ways of two to four resources; some draws of some users are all the same, so that more ways tie than a
+/// solver that looks at a few of them would keep.
+fn wide() -> impl Strategy<Value = Owned> {
+    (2usize..=4, 1usize..=40, 6usize..=8).prop_flat_map(|(k, n, modes)| {
+        let rates = prop::collection::vec(0.2..4.0f64, n * k * modes);
+        let draws = prop::collection::vec(50.0..400.0f64, n * k * modes);
+        let capacity = prop::collection::vec(0.5..6.0f64, k);
+        (rates, draws, capacity, prop::collection::vec(any::<bool>(), n)).prop_map(
+            move |(mut w, mut draw, capacity, ties)| {
+                let ways = k * modes;
+                for (l, _) in ties.iter().enumerate().filter(|(_, tied)| **tied) {
+                    w[l * ways..][..ways].fill(1.0);
+                    draw[l * ways..][..ways].fill(100.0);
+                }
+                let resource = (0..ways).map(|a| a % k).collect();
+                Owned { w, draw, resource, weight: vec![1.0; n], caps: vec![f64::INFINITY; n], capacity }
+            },
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Many ways of each resource, of which the solver drops most on its way: floors meet the general solver, and the market's certificate closes.
+    #[test]
+    fn many_ways_are_none_too_many(problem in wide(), part in 0.3..0.95f64) {
+        let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * part).collect();
+        let f = least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("a sound problem");
+        prop_assert!(f.bound.gap() <= 1e-6, "gap {:e} after {}", f.bound.gap(), f.iterations);
+        if let Some(best) = by_clarabel(&problem, &floors, None) {
+            prop_assert!((f.draw - best).abs() <= 1e-5 * best, "{} against {best}", f.draw);
+        }
+        let limits = problem.limit(part * f.draw / 0.5);
+        let market = equal_incomes(&problem.ways(), &limits, Budget::default()).expect("a sound problem");
+        prop_assert!(market.welfare.width() <= 1e-7, "width {:e} after {}", market.welfare.width(), market.iterations);
     }
 }

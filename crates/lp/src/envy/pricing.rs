@@ -23,6 +23,8 @@ pub(super) struct Priced {
     pub(super) parts: Vec<Vec<u32>>,
     /// If it does not: the duals of rows inside the block, and of outsiders towards its members.
     pub(super) envy: Vec<(u32, u32, f64)>,
+    /// If it was not asked further than clusters: the program over them, to go on from.
+    pub(super) shallow: Option<Restricted>,
 }
 
 /// State shared by all pricing problems of one solve.
@@ -36,6 +38,8 @@ pub(super) struct Pricing<'a> {
     labels: u32,
     /// Scratch: a user's position in the current block.
     place: Vec<u32>,
+    /// Per user, whether splitting its block into clusters did not pay when that was last asked.
+    quiet: Vec<bool>,
     /// The gain above which a block is split.
     pub(super) worthwhile: f64,
     pub(super) pivots: u32,
@@ -59,6 +63,7 @@ impl<'a> Pricing<'a> {
             label,
             labels: known.len() as u32,
             place: vec![u32::MAX; n],
+            quiet: vec![false; n],
             worthwhile: GAIN,
             pivots,
             spent: 0,
@@ -90,9 +95,9 @@ impl<'a> Pricing<'a> {
     }
 
     /// Prices a block whose members hold `bundle`. With `deep`, clusters are priced too, and there are duals if no split
-    /// pays. Where pivots run out or the numbers are bad, the duals are those of the last basis, and `gain` says how far
+    /// pays; `known` is what the same question without `deep` left in [`Priced::shallow`], if it was asked. Where pivots run out or the numbers are bad, the duals are those of the last basis, and `gain` says how far
     /// they are from a proof.
-    pub(super) fn price(&mut self, block: &Block, bundle: &[f64], deep: bool) -> Priced {
+    pub(super) fn price(&mut self, block: &Block, bundle: &[f64], deep: bool, mut known: Option<Restricted>) -> Priced {
         let held = block.value_of(self.scaled, bundle);
         let n = block.members.len();
         let mut parts: Vec<Vec<u32>> = if n <= SMALL {
@@ -101,16 +106,16 @@ impl<'a> Pricing<'a> {
             block.clusters(self.scaled, CLUSTER.max(n / BRANCHES), &self.label)
         };
         loop {
-            let restricted = self.restricted(block, parts);
+            let restricted = known.take().unwrap_or_else(|| self.restricted(block, parts));
             let gain = restricted.objective - held;
             if gain > self.worthwhile && restricted.exact {
                 let parts = self.by_bundle(&restricted);
                 if parts.len() > 1 {
-                    return Priced { gain, parts, envy: Vec::new() };
+                    return Priced { gain, parts, ..Priced::default() };
                 }
             }
             if !deep {
-                return Priced { gain, ..Priced::default() };
+                return Priced { gain, shallow: restricted.exact.then_some(restricted), ..Priced::default() };
             }
             let (priced, finer) = self.price_parts(block, &restricted, gain);
             if n > SMALL {
@@ -136,7 +141,7 @@ impl<'a> Pricing<'a> {
                 parts.push(restricted.parts[g].clone());
                 continue;
             }
-            let inner = self.price(child, &restricted.bundles[g * k..][..k], true);
+            let inner = self.price(child, &restricted.bundles[g * k..][..k], true, None);
             if !inner.parts.is_empty() {
                 // The child's members are the part's, in the same order.
                 let of = |at: u32| restricted.parts[g][at as usize];
@@ -148,6 +153,17 @@ impl<'a> Pricing<'a> {
             }
         }
         (priced, parts)
+    }
+
+    /// Whether a block is large, and nearly all of its members were in blocks that did not pay when they were last asked.
+    pub(super) fn is_quiet(&self, block: &Block) -> bool {
+        let quiet = block.members.iter().filter(|&&l| self.quiet[l as usize]).count();
+        block.members.len() > SMALL && 10 * quiet > 9 * block.members.len()
+    }
+
+    /// Keeps in mind whether splitting a block into clusters paid.
+    pub(super) fn heard(&mut self, block: &Block, gain: f64) {
+        block.members.iter().for_each(|&l| self.quiet[l as usize] = gain <= GAIN);
     }
 
     fn remember(&mut self, block: &Block, parts: &[Vec<u32>]) {

@@ -12,8 +12,9 @@ use std::collections::HashSet;
 const ENVY: f64 = 1e-10;
 /// Absolute violation, as a fraction of the user's largest rate; matters where it holds nothing.
 const NOTHING: f64 = 1e-13;
-/// Of a part of fewer users than this only the most violated rows are added at a time.
-const FEW: usize = 3;
+/// Rows of a part that are added at a time, the most violated first: most of the others would never bind, and every row is
+/// looked at in every pivot.
+const AT_A_TIME: usize = 2;
 
 /// The best bundles for a partition, with duals. Users are named by their position in the block, parts by number.
 #[derive(Debug)]
@@ -187,7 +188,7 @@ impl<'a> Builder<'a> {
         added
     }
 
-    /// Per bundle the most envious member of the part; of a part of few only the worst rows.
+    /// Per bundle the most envious member of the part, and of those the worst.
     fn most_envious(&self, g: usize, bundles: &[f64]) -> Vec<(u32, u32)> {
         let k = self.scaled.k;
         let part = &self.parts[g];
@@ -205,11 +206,8 @@ impl<'a> Builder<'a> {
         }
         let mut found: Vec<(f64, u32, u32)> =
             worst.iter().enumerate().filter(|t| t.1.0 > 0.0).map(|(h, t)| (t.0, t.1, h as u32)).collect();
-        if part.len() < FEW {
-            found.sort_by(|a, b| b.0.total_cmp(&a.0));
-            found.truncate(2);
-        }
-        found.into_iter().map(|(_, l, h)| (l, h)).collect()
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found.into_iter().take(AT_A_TIME).map(|(_, l, h)| (l, h)).collect()
     }
 
     fn read(self, bundles: Vec<f64>, exact: bool) -> Restricted {

@@ -3,7 +3,8 @@
 use super::block::Block;
 use super::bound::{Allocation, prove, prove_two};
 use super::merge::Merged;
-use super::pricing::{self, Pricing};
+use super::pricing::{self, Priced, Pricing};
+use super::restricted::Restricted;
 use super::scaled::{Duals, Menu, Scaled};
 use super::{EnvyDual, EnvyFree, Solution, TOLERANCE, relay, start, two};
 use crate::Certificate;
@@ -180,7 +181,7 @@ fn best_menu(pricing: &mut Pricing<'_>, groups: Vec<Vec<u32>>) -> Option<(Menu, 
     let mut found = best?;
     if !found.proved {
         pricing.worthwhile = f64::INFINITY;
-        found.duals.envy = Sweep::price(pricing, &found.blocks, &found.menu, true).envy;
+        found.duals.envy = Sweep::deep(pricing, &found.blocks, &found.menu, Vec::new()).envy;
     }
     Some((found.menu, found.duals))
 }
@@ -231,6 +232,10 @@ struct Sweep {
 }
 
 impl Sweep {
+    fn new(pricing: &Pricing<'_>) -> Self {
+        Self { gain: 0.0, envy: Vec::new(), part: vec![0; pricing.scaled.users()] }
+    }
+
     /// Prices the blocks of a menu: over clusters first; user by user only if no split into clusters pays. Returns the
     /// finer partition to go on with, if there is one.
     fn price_all(
@@ -240,32 +245,66 @@ impl Sweep {
         before: &[Vec<u32>],
         near: f64,
     ) -> (Self, Option<Vec<Vec<u32>>>) {
-        let mut sweep = Self::price(pricing, blocks, menu, false);
+        let mut known = Vec::new();
+        let mut sweep = Self::over_clusters(pricing, blocks, menu, near, &mut known);
         let mut finer = refine(before, &sweep.part);
         if sweep.gain <= near || finer.len() == before.len() {
-            sweep = Self::price(pricing, blocks, menu, true);
+            sweep = Self::deep(pricing, blocks, menu, known);
             finer = refine(before, &sweep.part);
         }
         let further = sweep.gain > near && finer.len() > before.len() && pricing.spent < pricing.pivots;
         (sweep, further.then_some(finer))
     }
 
-    fn price(pricing: &mut Pricing<'_>, blocks: &[Block], menu: &Menu, deep: bool) -> Self {
-        let k = pricing.scaled.k;
-        let mut sweep = Self { gain: 0.0, envy: Vec::new(), part: vec![0; pricing.scaled.users()] };
-        for (class, block) in blocks.iter().enumerate() {
+    /// Prices blocks over clusters. The large ones that did not pay last time are asked only if no other pays: asking them takes
+    /// most of the time, and they seldom answer otherwise than before. What they said is left in `known`.
+    fn over_clusters(
+        pricing: &mut Pricing<'_>,
+        blocks: &[Block],
+        menu: &Menu,
+        near: f64,
+        known: &mut Vec<Option<Restricted>>,
+    ) -> Self {
+        let mut sweep = Self::new(pricing);
+        known.clear();
+        known.resize_with(blocks.len(), || None);
+        let (last, first): (Vec<usize>, Vec<usize>) =
+            (0..blocks.len()).partition(|&class| pricing.is_quiet(&blocks[class]));
+        for classes in [first, last] {
+            if sweep.gain > near {
+                break;
+            }
+            for class in classes.into_iter().filter(|&class| blocks[class].members.len() > 1) {
+                let mut priced = pricing.price(&blocks[class], menu.bundle(pricing.scaled.k, class), false, None);
+                pricing.heard(&blocks[class], priced.gain);
+                known[class] = priced.shallow.take();
+                sweep.add(&blocks[class], priced);
+            }
+        }
+        sweep
+    }
+
+    /// Prices all blocks user by user.
+    fn deep(pricing: &mut Pricing<'_>, blocks: &[Block], menu: &Menu, known: Vec<Option<Restricted>>) -> Self {
+        let mut sweep = Self::new(pricing);
+        let known = known.into_iter().chain(std::iter::repeat_with(|| None));
+        for ((class, block), known) in blocks.iter().enumerate().zip(known) {
             if let [only] = block.members[..] {
                 sweep.envy.extend(block.inflow.iter().map(|&(i, y)| (i, only, y)));
                 continue;
             }
-            let priced = pricing.price(block, menu.bundle(k, class), deep);
-            sweep.gain += priced.gain.max(0.0);
-            for (number, members) in priced.parts.iter().enumerate() {
-                members.iter().for_each(|&at| sweep.part[block.members[at as usize] as usize] = number as u32);
-            }
-            sweep.envy.extend(priced.envy);
+            let priced = pricing.price(block, menu.bundle(pricing.scaled.k, class), true, known);
+            sweep.add(block, priced);
         }
         sweep
+    }
+
+    fn add(&mut self, block: &Block, priced: Priced) {
+        self.gain += priced.gain.max(0.0);
+        for (number, members) in priced.parts.iter().enumerate() {
+            members.iter().for_each(|&at| self.part[block.members[at as usize] as usize] = number as u32);
+        }
+        self.envy.extend(priced.envy);
     }
 }
 

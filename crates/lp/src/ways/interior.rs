@@ -35,6 +35,7 @@
 //!
 //! in which nothing large is subtracted. For the same reason `b`'s own step comes from the user's row, not from `θ_b dr`.
 
+use super::normal::{Normal, Take};
 use super::{Limit, Ways};
 use crate::cholesky::Cholesky;
 
@@ -53,6 +54,11 @@ const SHORT: f64 = 0.1;
 const HUMBLE: f64 = 0.5;
 /// In the market a product `v λ` stays within this factor of its π.
 const NEAR: f64 = 4.0;
+/// Ways of a user that are kept when the gap has come down to this part.
+const KEPT: usize = 8;
+const NARROW: f64 = 0.01;
+/// Users per good from which on ways are dropped.
+const CROWD: usize = 4;
 /// Relative to what a row asks for: less may be missing at the end.
 const MISSING: f64 = 1e-10;
 
@@ -66,17 +72,17 @@ pub(super) enum Aim<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct User {
+pub(super) struct User {
     weight: f64,
     floor: f64,
     /// d, infinite for none.
-    cap: f64,
+    pub(super) cap: f64,
     /// What rates were divided by.
     unit: f64,
     v: f64,
     lambda: f64,
-    c: f64,
-    mu: f64,
+    pub(super) c: f64,
+    pub(super) mu: f64,
     dv: f64,
     d_lambda: f64,
     dc: f64,
@@ -84,28 +90,35 @@ struct User {
     bend_v: f64,
     bend_c: f64,
     /// θ_v, 1/V, and a.
-    theta_v: f64,
-    inverse_big_v: f64,
+    pub(super) theta_v: f64,
+    pub(super) inverse_big_v: f64,
     a: f64,
     /// N and A of its own good, the cap.
-    n_cap: f64,
+    pub(super) n_cap: f64,
     a_cap: f64,
     /// The way with the largest θw².
-    pivot: usize,
+    pub(super) pivot: usize,
 }
 
 /// One way of one user. Absent where w = 0.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cell {
-    w: f64,
-    p: f64,
+pub(super) struct Cell {
+    pub(super) w: f64,
+    pub(super) p: f64,
     x: f64,
     r: f64,
     dx: f64,
     dr: f64,
-    theta: f64,
+    /// 1/r, or 0 where the way is absent: divided once, asked for five times in an iteration.
+    inverse_r: f64,
     /// What is added to the product that the pair is to have.
     bend: f64,
+}
+
+impl Cell {
+    pub(super) fn theta(&self) -> f64 {
+        self.x * self.inverse_r
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,6 +139,11 @@ pub(super) struct Iterate {
     ways: Vec<usize>,
     resource: Vec<usize>,
     above: Vec<Vec<usize>>,
+    /// Cells of a user, and the way of each, by its place in `ways`: all of them at first.
+    stride: usize,
+    way_of: Vec<u32>,
+    /// The limit above all ways, where there is no other, or none at all.
+    plain: Option<Option<usize>>,
     users: Vec<User>,
     cells: Vec<Cell>,
     goods: Vec<Good>,
@@ -137,33 +155,13 @@ pub(super) struct Iterate {
     cost_per_draw: f64,
 }
 
-/// A way's vector over the goods: its resource, its limits, and the user's cap behind the last good.
-#[derive(Clone, Copy)]
-struct Take<'a> {
-    resource: usize,
-    limits: &'a [usize],
-    p: f64,
-}
-
-impl Take<'_> {
-    fn each(&self, mut with: impl FnMut(usize, f64)) {
-        with(self.resource, 1.0);
-        self.limits.iter().for_each(|&t| with(t, self.p));
-    }
-
-    /// `G·q`
-    fn at(&self, prices: &[f64]) -> f64 {
-        prices[self.resource] + self.p * self.limits.iter().map(|&t| prices[t]).sum::<f64>()
-    }
-}
-
 impl User {
     /// Sets every θ, `θ_v`, `1/V` and the pivot; returns S.
     fn weigh(&mut self, cells: &mut [Cell]) -> f64 {
         let (mut s, mut largest) = (0.0, -1.0);
         for (a, cell) in cells.iter_mut().enumerate() {
-            cell.theta = if cell.w > 0.0 { cell.x / cell.r } else { 0.0 };
-            let size = cell.theta * cell.w * cell.w;
+            cell.inverse_r = if cell.w > 0.0 { 1.0 / cell.r } else { 0.0 };
+            let size = cell.theta() * cell.w * cell.w;
             s += size;
             if size > largest {
                 (largest, self.pivot) = (size, a);
@@ -173,97 +171,11 @@ impl User {
         self.inverse_big_v = 1.0 / (s + self.theta_v);
         s
     }
-}
 
-/// N as it is added up, user by user. Behind the goods comes the user's own, its cap.
-struct Normal {
-    g: usize,
-    /// The lower half, row by row.
-    n: Vec<f64>,
-    /// The row of the user's own good, and its ψ'.
-    own: Vec<f64>,
-    psi: Vec<f64>,
-    /// Scratch: a vector that is 0 almost everywhere.
-    entries: Vec<(usize, f64)>,
-}
-
-impl Normal {
-    fn new(g: usize) -> Self {
-        Self { g, n: vec![0.0; g * g], own: vec![0.0; g + 1], psi: vec![0.0; g + 1], entries: Vec::with_capacity(8) }
-    }
-
-    /// `Σ_a θ h hᵀ − ψ'ψ'ᵀ/V` of a user.
-    fn add_ways<'a>(&mut self, user: &User, cells: &[Cell], take: impl Fn(usize) -> Take<'a>) {
-        let Self { g, n, own, psi, entries } = self;
-        let (g, b, capped) = (*g, user.pivot, user.cap.is_finite());
-        own.fill(0.0);
-        psi.fill(0.0);
-        for (a, cell) in cells.iter().enumerate().filter(|(a, cell)| *a != b && cell.w > 0.0) {
-            let part = cell.w / cells[b].w;
-            entries.clear();
-            let mut add = |good: usize, value: f64| match entries.iter_mut().find(|entry| entry.0 == good) {
-                Some(entry) => entry.1 += value,
-                None => entries.push((good, value)),
-            };
-            take(a).each(&mut add);
-            take(b).each(|good, value| add(good, -part * value));
-            if capped {
-                add(g, 1.0 - part);
-            }
-            for &(i, h) in entries.iter() {
-                psi[i] += cell.theta * cell.w * h;
-                for &(j, k) in entries.iter() {
-                    match i {
-                        _ if i == g => own[j] += cell.theta * h * k,
-                        _ if j <= i => n[i * g + j] += cell.theta * h * k,
-                        _ => {}
-                    }
-                }
-            }
-        }
-        for i in 0..g {
-            for j in 0..=i {
-                n[i * g + j] -= psi[i] * psi[j] * user.inverse_big_v;
-            }
-        }
-        (0..=g).for_each(|j| own[j] -= psi[g] * psi[j] * user.inverse_big_v);
-    }
-
-    /// The terms with `G_b`.
-    fn add_pivot(&mut self, user: &User, s: f64, w_b: f64, take: Take<'_>) {
-        let Self { g, n, own, psi, entries } = self;
-        let g = *g;
-        entries.clear();
-        take.each(|good, value| entries.push((good, value)));
-        if user.cap.is_finite() {
-            entries.push((g, 1.0));
-        }
-        let slack = user.theta_v * user.inverse_big_v;
-        let square = slack * s / (w_b * w_b);
-        let mut add = |i: usize, j: usize, value: f64| match (i.max(j), i.min(j)) {
-            (i, j) if i < g => n[i * g + j] += value,
-            (_, j) => own[j] += value,
-        };
-        for &(i, x) in entries.iter() {
-            for (j, &y) in psi.iter().enumerate().filter(|(_, y)| **y != 0.0) {
-                // Both ψ'Gᵀ and Gψ'ᵀ: an entry off the diagonal is met once from either side.
-                add(i, j, slack / w_b * x * y * if i == j { 2.0 } else { 1.0 });
-            }
-            for &(j, y) in entries.iter().filter(|entry| entry.0 <= i) {
-                add(i, j, square * x * y);
-            }
-        }
-    }
-
-    /// Takes the user's own good out.
-    fn eliminate_cap(&mut self, user: &mut User) {
-        let Self { g, n, own, .. } = self;
-        user.n_cap = own[*g] + user.c / user.mu;
-        for i in 0..*g {
-            for j in 0..=i {
-                n[i * *g + j] -= own[i] * own[j] / user.n_cap;
-            }
-        }
+    /// The step of the pivot: what the steps of the others leave for it of the user's row.
+    fn pivot_step(&self, pivot: &mut Cell, rest: f64, aim: f64) {
+        pivot.dx = rest / pivot.w - pivot.x;
+        pivot.dr = ((aim + pivot.bend) * pivot.inverse_r - pivot.x - pivot.dx) / pivot.theta();
     }
 }
 
@@ -282,12 +194,18 @@ impl Iterate {
             self.resource.push(good);
             self.above.push(above.map(|(t, _)| here.len() + t).collect());
         }
+        self.plain = match &self.above[..] {
+            [first, rest @ ..] if first.len() < 2 && rest.iter().all(|t| t == first) => Some(first.first().copied()),
+            _ => None,
+        };
         let positive = problem.draw.iter().copied().filter(|p| *p > 0.0);
         let (sum, count) = positive.fold((0.0, 0.0), |(sum, count), p| (sum + p, count + 1.0));
         self.cost_unit = if self.market || count == 0.0 { 1.0 } else { sum / count };
         self.cost_per_draw = if self.market { 0.0 } else { 1.0 / self.cost_unit };
+        self.stride = self.ways.len();
         for l in 0..problem.users() {
             self.add_user(problem, l, aim);
+            self.way_of.extend(0..self.stride as u32);
         }
         self.total = self.users.iter().map(|user| user.weight).sum();
         self.cap_rows = vec![0.0; self.users.len() * self.goods.len()];
@@ -399,10 +317,20 @@ impl Iterate {
 
     /// Iterates until the gap is at most `tolerance`, relative to Σπ or to the draw, and no row misses anything; or nothing moves, or the iterations are
     /// spent. Returns how many were taken.
-    pub(super) fn run(&mut self, iterations: u32, tolerance: f64) -> u32 {
-        let pairs = self.pair_weight();
+    ///
+    /// With `focus`, most ways of a user are dropped once it is plain that it will not use them (see [`Self::focus`]).
+    pub(super) fn run(&mut self, iterations: u32, tolerance: f64, focus: bool) -> u32 {
+        let mut pairs = self.pair_weight();
         for iteration in 0..iterations {
-            let gap = self.gap_after([0.0, 0.0]);
+            let mut gap = self.gap_after([0.0, 0.0]);
+            if focus && self.may_focus() && gap <= NARROW * self.scale() {
+                self.focus();
+                (pairs, gap) = (self.pair_weight(), self.gap_after([0.0, 0.0]));
+            }
+            // Too much was dropped: the rest of the iterations is for all ways.
+            if self.is_focused() && iteration > iterations / 2 {
+                return iteration;
+            }
             if gap <= tolerance * self.scale() && self.missing() <= MISSING {
                 return iteration;
             }
@@ -429,6 +357,39 @@ impl Iterate {
             self.advance(step);
         }
         iterations
+    }
+
+    /// Whether there are ways to drop, and so many users that few of them can be on many resources at once.
+    fn may_focus(&self) -> bool {
+        !self.is_focused() && self.stride > KEPT && self.users.len() >= CROWD * self.goods.len()
+    }
+
+    /// Whether ways were dropped.
+    pub(super) fn is_focused(&self) -> bool {
+        self.stride < self.ways.len()
+    }
+
+    /// Keeps of every user the few ways that cost it least for what they give, at the present prices. What the others gave is missing now,
+    /// and is made up for like everything that is missing. A user ends with one way or two, so nearly all of an iteration went into ways that come to
+    /// nothing; that it was the right ones that went is for the certificate to say, which looks at all.
+    fn focus(&mut self) {
+        let old = self.stride;
+        let (mut cells, mut way_of) = (Vec::new(), Vec::new());
+        let mut order: Vec<u32> = Vec::with_capacity(old);
+        for (own, ways) in self.cells.chunks_exact(old).zip(self.way_of.chunks_exact(old)) {
+            let dear = |at: u32| {
+                let cell = &own[at as usize];
+                if cell.w > 0.0 { cell.r / cell.w } else { f64::INFINITY }
+            };
+            order.clear();
+            order.extend(0..old as u32);
+            order.select_nth_unstable_by(KEPT - 1, |&a, &b| dear(a).total_cmp(&dear(b)).then(a.cmp(&b)));
+            order.truncate(KEPT);
+            order.sort_unstable();
+            cells.extend(order.iter().map(|&at| Cell { dx: 0.0, dr: 0.0, ..own[at as usize] }));
+            way_of.extend(order.iter().map(|&at| ways[at as usize]));
+        }
+        (self.cells, self.way_of, self.stride) = (cells, way_of, KEPT);
     }
 
     /// What the gap is measured by.
@@ -463,7 +424,7 @@ impl Iterate {
             let (product, [least, most]) = (x * r, RANGE.map(|part| part * tau * weight));
             (product.clamp(least, most) - product).max(-most)
         };
-        let (ways, market) = (self.ways.len(), self.market);
+        let (ways, market) = (self.stride, self.market);
         for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)) {
             for cell in cells.iter_mut().filter(|cell| cell.w > 0.0) {
                 cell.bend += towards(cell.x + s * cell.dx, cell.r + z * cell.dr, user.weight);
@@ -500,7 +461,7 @@ impl Iterate {
     }
 
     fn pair_weight(&self) -> f64 {
-        let users = self.users.iter().zip(self.cells.chunks_exact(self.ways.len()));
+        let users = self.users.iter().zip(self.cells.chunks_exact(self.stride));
         let of_users = users.map(|(user, cells)| {
             let pairs = cells.iter().filter(|cell| cell.w > 0.0).count()
                 + usize::from(user.cap.is_finite())
@@ -529,15 +490,17 @@ impl Iterate {
 
     /// The most that any row misses, relative to what it asks for.
     fn missing(&self) -> f64 {
-        let ways = self.ways.len();
+        let ways = self.stride;
         let (mut used, mut missing) = (vec![0.0; self.goods.len()], 0.0);
-        for (user, cells) in self.users.iter().zip(self.cells.chunks_exact(ways)) {
+        for ((user, cells), way_of) in
+            self.users.iter().zip(self.cells.chunks_exact(ways)).zip(self.way_of.chunks_exact(ways))
+        {
             let (mut reached, mut held) = (0.0, 0.0);
-            for (a, cell) in cells.iter().enumerate() {
+            for (cell, &a) in cells.iter().zip(way_of) {
                 reached += cell.w * cell.x;
                 held += cell.x;
-                used[self.resource[a]] += cell.x;
-                self.above[a].iter().for_each(|&t| used[t] += cell.p * cell.x);
+                used[self.resource[a as usize]] += cell.x;
+                self.above[a as usize].iter().for_each(|&t| used[t] += cell.p * cell.x);
             }
             missing = f64::max(missing, (reached - user.v - user.floor).abs() / user.floor.max(user.v));
             if user.cap.is_finite() {
@@ -552,13 +515,22 @@ impl Iterate {
 
     /// Eliminates every user; returns N.
     fn weigh(&mut self) -> Vec<f64> {
-        let (ways, g) = (self.ways.len(), self.goods.len());
+        let (ways, g) = (self.stride, self.goods.len());
         let mut normal = Normal::new(g);
         for (l, user) in self.users.iter_mut().enumerate() {
             let cells = &mut self.cells[l * ways..][..ways];
             let s = user.weigh(cells);
-            let take = |a: usize| Take { resource: self.resource[a], limits: &self.above[a], p: cells[a].p };
-            normal.add_ways(user, cells, take);
+            let way_of = &self.way_of[l * ways..][..ways];
+            let take = |at: usize| {
+                let a = way_of[at] as usize;
+                Take { resource: self.resource[a], limits: &self.above[a], p: cells[at].p }
+            };
+            match self.plain {
+                Some(limit) if !user.cap.is_finite() => {
+                    normal.add_plain_ways(user, cells, |at| self.resource[way_of[at] as usize], limit);
+                }
+                _ => normal.add_ways(user, cells, take),
+            }
             normal.add_pivot(user, s, cells[user.pivot].w, take(user.pivot));
             if user.cap.is_finite() {
                 normal.eliminate_cap(user);
@@ -573,71 +545,79 @@ impl Iterate {
 
     /// A, for a target; leaves every user's own.
     fn right(&mut self, tau: f64) -> Vec<f64> {
-        let (ways, g) = (self.ways.len(), self.goods.len());
+        let (ways, g) = (self.stride, self.goods.len());
         let mut right: Vec<f64> = self.goods.iter().map(|at| (tau * self.total + at.bend) / at.q - at.most).collect();
+        // What all users together take and draw, by way.
+        let mut taken = vec![[0.0; 2]; self.ways.len()];
         for (l, user) in self.users.iter_mut().enumerate() {
             let cells = &self.cells[l * ways..][..ways];
-            let product = if self.market { user.weight } else { tau * user.weight };
-            let value_v = (product + user.bend_v) / user.lambda;
+            let aim = tau * user.weight;
+            let value_v = (if self.market { user.weight } else { aim } + user.bend_v) / user.lambda;
             user.a = user.floor + value_v;
-            let value = |cell: &Cell| (tau * user.weight + cell.bend) / cell.r;
-            for cell in cells.iter().filter(|cell| cell.w > 0.0) {
-                user.a -= cell.w * value(cell);
+            for cell in cells {
+                user.a -= cell.w * (aim + cell.bend) * cell.inverse_r;
             }
             let along = user.a * user.inverse_big_v;
             let mut cap = 0.0;
-            for (a, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.w > 0.0) {
-                let sum = value(cell) + cell.theta * cell.w * along;
-                right[self.resource[a]] += sum;
-                self.above[a].iter().for_each(|&t| right[t] += cell.p * sum);
+            for (cell, &a) in cells.iter().zip(&self.way_of[l * ways..]) {
+                let [units, draw] = &mut taken[a as usize];
+                let sum = (aim + cell.bend + cell.x * cell.w * along) * cell.inverse_r;
+                *units += sum;
+                *draw += cell.p * sum;
                 cap += sum;
             }
             if user.cap.is_finite() {
-                let value_c = (tau * user.weight + user.bend_c) / user.mu;
+                let value_c = (aim + user.bend_c) / user.mu;
                 user.a_cap = cap + value_c - user.cap;
                 let own = &self.cap_rows[l * g..][..g];
                 right.iter_mut().zip(own).for_each(|(right, own)| *right -= own * user.a_cap / user.n_cap);
             }
+        }
+        for ((&j, above), [units, draw]) in self.resource.iter().zip(&self.above).zip(taken) {
+            right[j] += units;
+            above.iter().for_each(|&t| right[t] += draw);
         }
         right
     }
 
     /// All steps, given those of the prices.
     fn steps(&mut self, dq: &[f64], tau: f64) {
-        let (ways, g) = (self.ways.len(), self.goods.len());
+        let (ways, g) = (self.stride, self.goods.len());
+        // By way: the step of the price of its unit, and of what is drawn with it.
+        let per_draw = |above: &Vec<usize>| above.iter().map(|&t| dq[t]).sum::<f64>();
+        let priced: Vec<[f64; 2]> =
+            self.resource.iter().zip(&self.above).map(|(&j, above)| [dq[j], per_draw(above)]).collect();
         for (l, user) in self.users.iter_mut().enumerate() {
             let cells = &mut self.cells[l * ways..][..ways];
-            let capped = user.cap.is_finite();
+            let (aim, capped) = (tau * user.weight, user.cap.is_finite());
             let mut d_mu = 0.0;
             if capped {
                 let own: f64 = self.cap_rows[l * g..][..g].iter().zip(dq).map(|(own, dq)| own * dq).sum();
                 d_mu = (user.a_cap - own) / user.n_cap;
             }
-            let along = |a: usize, cell: &Cell| {
-                Take { resource: self.resource[a], limits: &self.above[a], p: cell.p }.at(dq) + d_mu
-            };
-            let psi_dq: f64 = cells.iter().enumerate().map(|(a, cell)| cell.theta * cell.w * along(a, cell)).sum();
+            let mut psi_dq = 0.0;
+            let way_of = &self.way_of[l * ways..];
+            for (cell, &a) in cells.iter().zip(way_of) {
+                let [unit, draw] = priced[a as usize];
+                psi_dq += cell.theta() * cell.w * (unit + cell.p * draw + d_mu);
+            }
             let d_lambda = (user.a + psi_dq) * user.inverse_big_v;
-            let product = if self.market { user.weight } else { tau * user.weight };
+            let product = if self.market { user.weight } else { aim };
             let new_v = (product + user.bend_v) / user.lambda - user.theta_v * d_lambda;
             let mut rest = user.floor + new_v;
-            let mut pivot_value = 0.0;
-            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
-                let value = (tau * user.weight + cell.bend) / cell.r;
-                if a == user.pivot {
-                    pivot_value = value;
+            for (at, (cell, &a)) in cells.iter_mut().zip(way_of).enumerate() {
+                if at == user.pivot || cell.w == 0.0 {
                     continue;
                 }
-                cell.dr = along(a, cell) - cell.w * d_lambda;
-                cell.dx = value - cell.x - cell.theta * cell.dr;
+                let [unit, draw] = priced[a as usize];
+                cell.dr = unit + cell.p * draw + d_mu - cell.w * d_lambda;
+                cell.dx = (aim + cell.bend - cell.x * cell.dr) * cell.inverse_r - cell.x;
                 rest -= cell.w * (cell.x + cell.dx);
             }
-            let pivot = &mut cells[user.pivot];
-            pivot.dx = rest / pivot.w - pivot.x;
-            pivot.dr = (pivot_value - pivot.x - pivot.dx) / pivot.theta;
+            user.pivot_step(&mut cells[user.pivot], rest, aim);
             (user.dv, user.d_lambda) = (new_v - user.v, d_lambda);
             if capped {
-                let value = (tau * user.weight + user.bend_c) / user.mu;
+                let value = (aim + user.bend_c) / user.mu;
                 user.dc = value - user.c - user.c / user.mu * d_mu;
                 user.d_mu = d_mu;
             }
@@ -701,8 +681,9 @@ impl Iterate {
     /// What everybody uses, users × all ways.
     pub(super) fn x(&self, all_ways: usize) -> Vec<f64> {
         let mut x = vec![0.0; self.users.len() * all_ways];
-        for (row, cells) in x.chunks_exact_mut(all_ways).zip(self.cells.chunks_exact(self.ways.len())) {
-            self.ways.iter().zip(cells).for_each(|(&a, cell)| row[a] = cell.x);
+        let cells = self.cells.chunks_exact(self.stride).zip(self.way_of.chunks_exact(self.stride));
+        for (row, (cells, way_of)) in x.chunks_exact_mut(all_ways).zip(cells) {
+            way_of.iter().zip(cells).for_each(|(&a, cell)| row[self.ways[a as usize]] = cell.x);
         }
         x
     }

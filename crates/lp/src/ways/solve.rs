@@ -8,6 +8,9 @@ use crate::{Budget, Certificate, InputError};
 /// The gap aimed at, relative to the sum of weights or to the draw: repairing the point for the certificate loses a little.
 const TOLERANCE: f64 = 1e-10;
 
+/// A larger gap of an answer over some of the ways only is not left at that.
+const FOCUSED: f64 = 1e-8;
+
 /// What everybody buys with its income, at prices that clear the market.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Incomes {
@@ -61,13 +64,19 @@ impl Workspace {
         budget: Budget,
     ) -> Result<Incomes, InputError> {
         problem.check(limits)?;
-        self.iterate.start(problem, limits, Aim::Market);
-        let iterations = self.iterate.run(budget.iterations, TOLERANCE);
-        let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
-        let x = self.iterate.x(problem.ways());
-        let mut incomes = Incomes { x, prices, draw_prices, rents, welfare: Certificate::NONE, iterations };
-        bound::certify_incomes(problem, limits, &mut incomes);
-        Ok(incomes)
+        let mut spent = 0;
+        loop {
+            self.iterate.start(problem, limits, Aim::Market);
+            let iterations = spent + self.iterate.run(budget.iterations - spent, TOLERANCE, spent == 0);
+            let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
+            let x = self.iterate.x(problem.ways());
+            let mut incomes = Incomes { x, prices, draw_prices, rents, welfare: Certificate::NONE, iterations };
+            bound::certify_incomes(problem, limits, &mut incomes);
+            if self.is_settled(incomes.welfare.width(), iterations, budget) {
+                return Ok(incomes);
+            }
+            spent = iterations;
+        }
     }
 
     /// See [`least_draw`].
@@ -78,24 +87,47 @@ impl Workspace {
         floors: &[f64],
         budget: Budget,
     ) -> Result<Floors, InputError> {
+        self.least_draw_to(problem, limits, floors, budget, TOLERANCE)
+    }
+
+    /// As [`Self::least_draw`], to another gap.
+    pub(super) fn least_draw_to(
+        &mut self,
+        problem: &Ways<'_>,
+        limits: &[Limit],
+        floors: &[f64],
+        budget: Budget,
+        tolerance: f64,
+    ) -> Result<Floors, InputError> {
         problem.check(limits)?;
         check_shape("floors", floors.len(), problem.users())?;
         check_numbers("floor", floors.iter().copied(), Domain::Moderate)?;
-        self.iterate.start(problem, limits, Aim::Floors(floors));
-        let iterations = self.iterate.run(budget.iterations, TOLERANCE);
-        let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
-        let mut answer = Floors {
-            x: self.iterate.x(problem.ways()),
-            draw: 0.0,
-            prices,
-            draw_prices,
-            rents,
-            floor_prices: self.iterate.floor_prices(),
-            bound: Certificate::NONE,
-            iterations,
-        };
-        bound::certify_floors(problem, limits, floors, &mut answer);
-        Ok(answer)
+        let mut spent = 0;
+        loop {
+            self.iterate.start(problem, limits, Aim::Floors(floors));
+            let iterations = spent + self.iterate.run(budget.iterations - spent, tolerance, spent == 0);
+            let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
+            let mut answer = Floors {
+                x: self.iterate.x(problem.ways()),
+                draw: 0.0,
+                prices,
+                draw_prices,
+                rents,
+                floor_prices: self.iterate.floor_prices(),
+                bound: Certificate::NONE,
+                iterations,
+            };
+            bound::certify_floors(problem, limits, floors, &mut answer);
+            if self.is_settled(answer.bound.gap() * TOLERANCE / tolerance, iterations, budget) {
+                return Ok(answer);
+            }
+            spent = iterations;
+        }
+    }
+
+    /// Whether to leave it at this: an answer over some of the ways whose certificate, which looks at all, is not good enough is asked for again over all.
+    fn is_settled(&self, gap: f64, iterations: u32, budget: Budget) -> bool {
+        gap <= FOCUSED || !self.iterate.is_focused() || iterations == 0 || iterations >= budget.iterations
     }
 }
 
