@@ -11,7 +11,7 @@
 //! model's where little was measured, and the mean of what was measured where that is much. Or it is what somebody else says ([`Prior`]), the process being then
 //! over what that leaves of ln r.
 //!
-//! Whatever is measured above r = 1 is no interference: it says by how much such measurements are wrong, which is added to what is told of others.
+//! Whatever is measured above r = 1 is no interference: it says by how much such measurements are wrong, which on the first scale is added to what is told of others.
 //!
 //! A question costs O(n²) once and O(n) after each measurement: its half-solved system is kept (`Answers`).
 
@@ -360,15 +360,21 @@ impl Pairs {
     /// What would have been told of ln r of a measured cell, measured less told, and its standard error, had the process been wrong by so much.
     fn told_of(&self, evidence: &Evidence, cell: &PairCell, error: f64, sd: f64) -> (f64, f64) {
         let ln = evidence.relative(cell.victim, cell.partner, cell.kind);
-        let (said, sd) = self.told(self.means.map_or(ln, |means| means.scale.of(ln)) - error, sd);
+        let Some(means) = self.means.filter(|means| means.scale == Scale::Slowdown) else {
+            return (error, sd.max(LEAST_ERROR));
+        };
+        let (said, sd) = self.told(means.scale.of(ln) - error, sd);
         (ln - said, sd)
     }
 
     /// ln r and its standard error.
     fn told(&self, at: f64, sd: f64) -> (f64, f64) {
-        let Some(means) = &self.means else { return (at, sd) };
-        let ln = means.scale.ln(at).min(0.0);
-        (ln, means.scale.error_of_ln(at, sd).hypot(means.above).max(LEAST_ERROR))
+        // On the scale of ln r what is above 0 is cut by whoever asks. Cutting it before intervals are measured made those of new families too narrow (79 instead of 93 % on
+        // Gavel's table).
+        let Some(means) = self.means.filter(|means| means.scale == Scale::Slowdown) else {
+            return (at, sd.max(LEAST_ERROR));
+        };
+        (means.scale.ln(at), means.scale.error_of_ln(at, sd).hypot(means.above).max(LEAST_ERROR))
     }
 
     /// ln of what `other` leaves of `workload`.
