@@ -52,6 +52,8 @@ def main():
     rates, known = read(path, (one, two))
     names = sorted(name for name in rates if len(rates[name]) == 2)
     x = numpy.array([features(known[name]) for name in names])
+    # A column that nobody filled in says nothing, and newer versions of scikit-learn fail on it.
+    x = x[:, [len(set(column[~numpy.isnan(column)])) > 1 for column in x.T]]
     families = [known[name]["family"] or name[0] for name in names]
     order = sorted(set(families))
     fold = numpy.array([order.index(family) % FOLDS for family in families])

@@ -604,7 +604,14 @@ impl Method for Learned {
         let family_known =
             self.similar[newcomer].iter().any(|l| l.step.is_some() && evidence.measured_pairs(l.workload) > 0);
         let standard_error = standard_error.max(LEAST_SD) * params.conformal[usize::from(family_known)] * unsure;
-        Prediction::new((said.ln + moved).min(0.0), standard_error, gains > 0.0)
+        // What was trained on features is too sure of those that have none: these vary as all that was measured does.
+        let described = |t: usize| evidence.workloads()[t].psi.is_some();
+        let spread = if described(workload) && described(other) {
+            0.0
+        } else {
+            mean::partner_mean(evidence, role, newcomer, stand_in, kind).1
+        };
+        Prediction::new((said.ln + moved).min(0.0), standard_error.max(spread), gains > 0.0)
     }
 
     fn learn(&mut self, evidence: &Evidence, seen: &CellIndex) {

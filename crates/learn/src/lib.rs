@@ -8,6 +8,7 @@ pub mod card;
 pub mod catalog;
 pub mod cells;
 mod completion;
+mod contention;
 pub mod evaluate;
 mod evidence;
 mod features;

@@ -3,6 +3,7 @@
 //! Beside partner j: the mean over known k of what j leaves of k. Alone: the mean of ln steps/s on that kind. The yardstick
 //! that anything cleverer has to beat.
 
+use crate::contention;
 use crate::evidence::Evidence;
 use crate::method::{Method, MethodEstimator, Prediction};
 use crate::residual::{self, Role, UNKNOWN_RELATIVE_RATE, moments};
@@ -40,7 +41,9 @@ impl Method for Mean {
 /// Mean and spread, over everybody but the newcomer, of what is left beside `other` (or of `other`).
 pub(crate) fn partner_mean(evidence: &Evidence, role: Role, newcomer: usize, other: usize, kind: usize) -> (f64, f64) {
     let beside = residual::of_partner(evidence, role, other, kind).filter(|&(k, _)| k != newcomer);
-    moments(beside.map(|(_, ln)| ln)).unwrap_or((UNKNOWN_RELATIVE_RATE.ln(), 0.4))
+    let (one, two) = if role == Role::Own { (newcomer, other) } else { (other, newcomer) };
+    let unmeasured = || contention::beside(evidence, one, two).unwrap_or(UNKNOWN_RELATIVE_RATE.ln());
+    moments(beside.map(|(_, ln)| ln)).unwrap_or_else(|| (unmeasured(), 0.4))
 }
 
 /// The mean of ln steps/s on a kind, shifted by what was measured of this one.

@@ -215,7 +215,16 @@ impl<M: Method> MethodEstimator<M> {
             let index = |sold| CellIndex { workload, partner: Some(other), kind: sold, gang: 1 };
             match sold.and_then(|sold| self.evidence.measured(&index(sold))?.watts) {
                 Some(watts) => power_limit::watts(&kinds[kind], watts),
-                None => watts::beside(&self.evidence, workload, other, kind),
+                None => {
+                    let kept = |t: usize, rate: f64| rate / bounded(self.alone(t, kind).ln).exp();
+                    watts::beside(
+                        &self.evidence,
+                        workload,
+                        other,
+                        kind,
+                        [kept(workload, rate), kept(other, partner_rate)],
+                    )
+                }
             }
         });
         Some(Estimate { rate, spread_rate: rate, racks_rate: 0.0, partner_rate, watts, standard_error, source })

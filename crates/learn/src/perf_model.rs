@@ -1,5 +1,6 @@
-//! The performance model alone: features in, rates out, nothing learned.
+//! The performance model alone: features in, rates out, nothing learned. Of two jobs that were seen at work, counters say more of a pair than features (`contention.rs`).
 
+use crate::contention;
 use crate::evidence::Evidence;
 use crate::method::{Method, MethodEstimator, Prediction};
 use crate::residual::UNKNOWN_RELATIVE_RATE;
@@ -48,8 +49,11 @@ pub(crate) fn alone_as_sold(evidence: &Evidence, workload: usize, kind: usize) -
     model::alone(w, &sold, 1, Spread::Packed).map(|p| p.rate.ln())
 }
 
-/// ln of what a partner leaves, by the model; `None` without features of both.
+/// ln of what a partner leaves, by the counters of both or else by the model; `None` without counters and without features of both.
 pub(crate) fn beside(evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Option<f64> {
+    if let Some(ln) = contention::beside(evidence, workload, other) {
+        return Some(ln);
+    }
     let features = |t: usize| evidence.workloads()[t].features.as_ref();
     let together = model::beside(features(workload)?, features(other)?, evidence.without_memory_limit(kind))?;
     Some((together.own.ln() - alone(evidence, workload, kind)?).min(0.0))

@@ -18,11 +18,13 @@
 //! Each of these four places has the weight under which the mean of both errs least, drawn towards a half; it is 0 where too few were hidden
 //! from both, of workloads without features, and on kinds that nobody measured.
 
-use crate::evidence::{CellIndex, Evidence};
+use crate::evidence::{CellIndex, Evidence, KnownWorkload};
 use crate::learned::{self, Learned};
 use crate::method::{Method, MethodEstimator, Prediction};
 use crate::process::{LooksAt, Pairs, Process};
+use crate::profile::LIKE;
 use crate::table::{EstimatorError, Setting};
+use crate::traits::COUNTERS;
 use arles_core::estimate::Estimator;
 use std::collections::BTreeMap;
 
@@ -56,8 +58,8 @@ pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Estimato
     let attention = Learned::frozen(&evidence, params);
     let left =
         Pairs::new(&evidence, setting.seed, &|i, j, a| first(&attention, &evidence, i, j, a), LooksAt::WhatComes);
-    // Of pairs the process is asked only where somebody has no features.
-    let described = evidence.workloads().iter().all(|w| w.psi.is_some());
+    // Of pairs the process is asked only where somebody has no features that count.
+    let described = evidence.workloads().iter().all(|w| by_features(w));
     let process = if described {
         Process::of_rates_alone(&evidence, setting.seed)
     } else {
@@ -67,8 +69,16 @@ pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Estimato
     Ok(Box::new(MethodEstimator::new(evidence, stacked)))
 }
 
+/// Whether attention is asked about somebody's pairs: by features that were stated, or were made up of some that were where counters of a run do not say more.
+fn by_features(w: &KnownWorkload) -> bool {
+    w.psi.is_some() && (w.feature_error <= LIKE || w.point[COUNTERS].is_nan())
+}
+
 /// P1's estimate of a cell, as a prior.
 fn first(attention: &Learned, evidence: &Evidence, i: usize, j: usize, kind: usize) -> Option<(f64, f64)> {
+    if ![i, j].iter().all(|&t| by_features(&evidence.workloads()[t])) {
+        return None;
+    }
     attention.first_estimate(evidence, i, j, kind).map(|said| (said.ln, said.standard_error))
 }
 
@@ -134,9 +144,9 @@ impl Method for Stacked {
     }
 
     fn beside(&self, evidence: &Evidence, workload: usize, other: usize, kind: usize) -> Prediction {
-        let Some(first) = self.attention.first_estimate(evidence, workload, other, kind) else {
-            return self.process.beside(evidence, workload, other, kind);
-        };
+        let known = [workload, other].iter().all(|&t| by_features(&evidence.workloads()[t]));
+        let first = self.attention.first_estimate(evidence, workload, other, kind).filter(|_| known);
+        let Some(first) = first else { return self.process.beside(evidence, workload, other, kind) };
         let (moved, uncertain) = self.left.moved(evidence, (workload, other, kind));
         let (gain, since) = self.attention.first_correction(evidence, workload, other, kind);
         let w = FADES / (FADES + f64::from(since));

@@ -6,6 +6,9 @@
 //!
 //! over measured single runs o: weight 8 for the workload itself on the same kind, 4 under another power limit, ½ on another kind, and e^(−2·distance²) times
 //! ¼ for like ones on the same kind. The 1 below the line is the model's own weight. Clamped to what the kind can draw.
+//!
+//! *Two without features* draw above idle what each draws alone times the part of its rate that it keeps (a step takes the same energy), and no less than the hungrier alone. Of 132 such
+//! cells on an H200 that is 1.4 % off in the median with the measured rates, and 1.7 with those that counters tell; what both draw alone added up is 1.7, but 5.2 instead of 3.7 in the mean.
 
 use crate::evidence::Evidence;
 use crate::power_limit;
@@ -29,8 +32,8 @@ pub(crate) fn alone(evidence: &Evidence, workload: usize, kind: usize, gang: u32
     scaled(evidence, kind, active, correction(evidence, workload, kind))
 }
 
-/// Of one GPU with two jobs on it.
-pub(crate) fn beside(evidence: &Evidence, workload: usize, other: usize, kind: usize) -> f64 {
+/// Of one GPU with two jobs on it that keep these parts of their rates.
+pub(crate) fn beside(evidence: &Evidence, workload: usize, other: usize, kind: usize, kept: [f64; 2]) -> f64 {
     let features = |t: usize| evidence.workloads()[t].features.as_ref();
     let spec = evidence.without_memory_limit(kind);
     let active = match (features(workload), features(other)) {
@@ -38,8 +41,8 @@ pub(crate) fn beside(evidence: &Evidence, workload: usize, other: usize, kind: u
         _ => None,
     };
     let active = active.unwrap_or_else(|| {
-        // Two that share a GPU draw what both draw alone, as far as there is room.
-        let both = unknown(evidence, workload, kind) + unknown(evidence, other, kind);
+        let [one, two] = [workload, other].map(|t| unknown(evidence, t, kind));
+        let both = (kept[0].min(1.0) * one + kept[1].min(1.0) * two).max(one).max(two);
         both.min(BUSY * (spec.limit_watts() - spec.idle_watts))
     });
     scaled(evidence, kind, active, (correction(evidence, workload, kind) + correction(evidence, other, kind)) / 2.0)

@@ -9,10 +9,14 @@
 //! profile     e·(1, F, f, b, m, s, ℓ),  ρ·(1, F, f, b),  σ·(1, F, f, ℓ),  μ·μ'
 //! limits      e·I·(how near the power limits are)
 //! at hand     F⁴·(1, e): what is nearer still
+//! fresh       F⁴·e, of kinds that the catalog does not know
 //! ```
 //!
+//! *Fresh*: what kinds do to workloads was found between the kinds of the catalog, of which there are mostly two or three; the next one does something else. Without the term one workload
+//! that was measured on a new kind moved all others as far as itself, and those that were far from it further than if nothing had been measured.
+//!
 //! μ is what the model's profile of a workload has that the median workload's has not: its variance lets the process find how much of it is true. The prior of V and e is what specifications
-//! miss: another kind of a known maker is ±0.3, another maker ±1 in ln. Of a workload of which nothing is known the level is open by a factor of e².
+//! miss: another kind of a known maker is ±0.25, another maker ±1 in ln. Of a workload of which nothing is known the level is open by a factor of e².
 //!
 //! **Large catalogs.** At most [`MOST`] cells are factored: whole workloads, drawn by the seed. Whoever is asked about brings its own cells and
 //! those of its nearest relatives with it.
@@ -46,13 +50,13 @@ const MOST_SHADED: f64 = 1.0;
 /// Quantiles behind the factors of intervals, of strangers and of relatives.
 const LEVELS: [f64; 2] = [0.92, 0.9];
 
-/// 1, F, f, b, m, s, s·F, I, ℓ, V, V·s | e·(1, F, f, b, m, s, ℓ) | ρ·(1, F, f, b) | σ·(1, F, f, ℓ) | μμ' | limits | nothing known | F⁴·(1, e).
-const START: [f64; 31] = [
+/// 1, F, f, b, m, s, s·F, I, ℓ, V, V·s | e·(1, F, f, b, m, s, ℓ) | ρ·(1, F, f, b) | σ·(1, F, f, ℓ) | μμ' | limits | nothing known | F⁴·(1, e) | fresh.
+const START: [f64; 32] = [
     1.0, 0.3, 0.3, 0.1, 0.2, 0.05, 0.02, 0.01, 0.1, 1.5, 0.05, //
-    0.09, 0.02, 0.02, 0.02, 0.01, 0.01, 0.01, //
-    0.02, 0.02, 0.02, 0.02, //
-    0.02, 0.02, 0.01, 0.01, //
-    0.05, 0.002, 4.0, 0.05, 0.005,
+    0.06, 0.008, 0.008, 0.008, 0.004, 0.004, 0.004, //
+    0.01, 0.01, 0.01, 0.01, //
+    0.01, 0.01, 0.005, 0.005, //
+    0.03, 0.012, 4.0, 0.05, 0.005, 0.005,
 ];
 /// 1, V, V·s, e, ρ, σ: what all workloads, a maker or a kind have in common is one fact for each; variances are found on so many kinds or more.
 const OF_KINDS: [usize; 6] = [0, 9, 10, 11, 18, 22];
@@ -81,6 +85,14 @@ pub(super) struct AloneCell {
 pub(super) struct AloneTerms {
     kinds: KindTable,
     metric: Metric,
+    /// Products that the catalog knows, by a kind of each.
+    known: Vec<usize>,
+}
+
+impl AloneTerms {
+    fn fresh(&self, kind: usize) -> bool {
+        !self.known.iter().any(|&known| self.kinds.between(known, kind).same)
+    }
 }
 
 impl Covariance for AloneTerms {
@@ -126,6 +138,7 @@ impl Covariance for AloneTerms {
             unknown,
             close,
             e * close,
+            is(kinds.same && self.fresh(one.kind)) * close,
         ];
         out[..level.len()].copy_from_slice(&level);
         out[level.len()..].copy_from_slice(&rest);
@@ -140,19 +153,24 @@ impl Covariance for AloneTerms {
     }
 }
 
-/// Variances to begin with, and those that stay.
-fn start(kinds: &KindTable, cells: &[AloneCell]) -> (Variances, Vec<usize>) {
+/// Products that some cells are of, by a kind of each.
+fn products(kinds: &KindTable, cells: &[AloneCell]) -> Vec<usize> {
     let mut products: Vec<usize> = Vec::new();
     for cell in cells {
         if !products.iter().any(|&kind| kinds.between(cell.kind, kind).same) {
             products.push(cell.kind);
         }
     }
+    products
+}
+
+/// Variances to begin with where so many products are known, and those that stay.
+fn start(products: usize) -> (Variances, Vec<usize>) {
     let (mut start, mut held) = (START, Vec::new());
-    if products.len() < ENOUGH_KINDS {
+    if products < ENOUGH_KINDS {
         held.extend(OF_KINDS);
     }
-    if products.len() == 1 {
+    if products == 1 {
         start[OF_SPECIFICATIONS].fill(NONE);
         held.extend(OF_SPECIFICATIONS);
     }
@@ -199,14 +217,15 @@ impl Clone for Alone {
 impl Alone {
     pub(super) fn new(evidence: &Evidence, seed: u64) -> Self {
         let metric = Metric::new(&evidence.workloads().iter().map(|w| &w.point).collect::<Vec<_>>());
-        let terms = AloneTerms { kinds: KindTable::new(evidence.kinds()), metric };
+        let mut terms = AloneTerms { kinds: KindTable::new(evidence.kinds()), metric, known: Vec::new() };
         let mut drawn: Vec<usize> = (0..evidence.workloads().len()).collect();
         Rng::new(seed, "alone").shuffle(&mut drawn);
         let expected = Expected::new(evidence);
         let cells = drawn.iter().flat_map(|&t| expected.cells_of(evidence, t));
         let (all, y): (Vec<AloneCell>, Vec<f64>) = cells.unzip();
         let some = |most: usize| all.len().min(most);
-        let (start, held) = start(&terms.kinds, &all);
+        terms.known = products(&terms.kinds, &all);
+        let (start, held) = start(terms.known.len());
         let fitted = some(MOST_FITTED);
         let variances = if fitted >= LEAST_FITTED {
             fit(&terms, evidence, &all[..fitted], &y[..fitted], &start, &held)

@@ -1,4 +1,5 @@
-//! What a partner leaves: a process over y = ln (rate of i beside j over its rate alone), by (i, j, kind).
+//! What a partner leaves: a process over r = rate of i beside j over its rate alone, by (i, j, kind), on the scale of ln (1/r − 1 + ε) where most were
+//! seen at work, or else of ln r (`contention.rs` says why).
 //!
 //! Two cells are alike by what their victims i and their partners j have in common, each by a kernel of workloads: `o` nothing, `f` all that is known of
 //! both, `c` the counters of a run alone, `m` family, `b` family and batch, `i` identity. A term is a kernel of victims times one of partners, once for
@@ -6,15 +7,20 @@
 //! three expectations: the performance model's, and what is left where the two want more of the GPU, or of its memory, than there is.
 //! Each kind has its own scale and noise (on Gavel's table a V100 varies two to three times as much as the others).
 //!
-//! The prior mean is the performance model's where little was measured, and the mean of what was measured where that is much; or what somebody else says ([`Prior`]),
-//! the process being then over what that leaves.
+//! The prior mean of two that were seen at work is what their counters say (`contention.rs`) and by how much that was wrong on the whole. Of others it is the performance
+//! model's where little was measured, and the mean of what was measured where that is much. Or it is what somebody else says ([`Prior`]), the process being then
+//! over what that leaves of ln r.
+//!
+//! Whatever is measured above r = 1 is no interference: it says by how much such measurements are wrong, which on the first scale is added to what is told of others.
 //!
 //! A question costs O(n²) once and O(n) after each measurement: its half-solved system is kept (`Answers`).
 
 use super::calibrate::{Hidden, factor};
 use super::gaussian::{Covariance, Inverse, Kernel, Posterior, Variances, covariance_of, fit};
 use super::kinds::KindTable;
-use crate::evidence::Evidence;
+use crate::catalog::MEASUREMENT_ERROR;
+use crate::contention::{self, Scale};
+use crate::evidence::{Evidence, KnownWorkload};
 use crate::method::Prediction;
 use crate::perf_model;
 use crate::residual::UNKNOWN_RELATIVE_RATE;
@@ -37,6 +43,8 @@ const MOST_FITTED_LEFT: usize = 360;
 const LEAST_FITTED: usize = 40;
 /// Measured cells that weigh as much as the model in the prior mean.
 const MODEL_WORTH: f64 = 20.0;
+/// Of what is told of ln r.
+const LEAST_ERROR: f64 = 0.02;
 /// Numbers that half-solved questions may take.
 const MOST_KEPT: usize = 6_000_000;
 /// A newcomer with more measured pairs than this is one no more.
@@ -74,14 +82,13 @@ const TERMS: [(Of, Of); 20] = {
 };
 /// The same pair in either role, the same cell on another kind, and three expectations.
 const EXTRA: usize = 5;
-/// v of all kinds, of one kind, and ν², before anything is known.
-const SHARED: f64 = 0.01;
-const SPECIAL: f64 = 0.02;
-const EXPECTED: f64 = 0.1;
-const NOISE: f64 = 0.0013;
-/// ν² of what a prior leaves, over its variance; and the least part of that variance that stays.
-const NOISE_LEFT: f64 = 0.15;
+/// v of all kinds, of one kind, of expectations, and ν², before anything is known, by [`Scale`].
+const OF_SCALE: [[f64; 4]; 2] = [[0.04, 0.08, 0.1, 0.01], [0.01, 0.02, 0.1, 0.0013]];
+/// The same of what a prior leaves, ν² over its variance; and the least part of that variance that stays.
+const OF_LEFT: [f64; 4] = [0.01, 0.02, 0.1, 0.15];
 const LEAST_LEFT: f64 = 0.01;
+/// Cells above r = 1 that say as much as none of the error of measurements.
+const FEW_ABOVE: f64 = 10.0;
 
 /// A kernel of workloads.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -96,6 +103,9 @@ enum Of {
 
 /// What somebody else says of a cell (i, j, kind), and its standard error: the prior mean where there is one, the process being over what that leaves, in standard errors.
 pub(crate) type Prior<'p> = &'p dyn Fn(usize, usize, usize) -> Option<(f64, f64)>;
+
+/// An error of a measured cell and its standard error, as those of ln r.
+type Tell<'t> = &'t dyn Fn(&PairCell, f64, f64) -> (f64, f64);
 
 /// What a process is conditioned on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,8 +124,12 @@ pub(super) struct PairCell {
     victim: usize,
     partner: usize,
     kind: usize,
-    /// By the model, by the GPU's time, by its memory: ln of what is left, about its usual value; 0 where nobody knows.
+    /// By the model or by counters, by the GPU's time, by its memory: ln of what is left, about its usual value; 0 where nobody knows.
     expected: [f64; 3],
+    /// Whether the first is by counters.
+    counted: bool,
+    /// Variance of the measurement.
+    noise: f64,
 }
 
 impl PairCell {
@@ -128,7 +142,14 @@ impl PairCell {
         };
         let model = perf_model::beside(evidence, victim, partner, kind);
         let about = |ln: Option<f64>| ln.map_or(0.0, |ln| ln + 0.35);
-        Self { victim, partner, kind, expected: [known(model), about(counter(0)), about(counter(1))] }
+        let expected = [known(model), about(counter(0)), about(counter(1))];
+        let counted = contention::beside(evidence, victim, partner).is_some();
+        Self { victim, partner, kind, expected, counted, noise: 0.0 }
+    }
+
+    /// As it is expected.
+    fn expected_on(&self, scale: Scale) -> f64 {
+        scale.of(self.expected[0] + UNKNOWN_RELATIVE_RATE.ln())
     }
 }
 
@@ -209,8 +230,8 @@ impl Covariance for PairTerms {
         cell.kind
     }
 
-    fn noise(&self, _: &PairCell) -> f64 {
-        0.0
+    fn noise(&self, cell: &PairCell) -> f64 {
+        cell.noise
     }
 }
 
@@ -229,9 +250,8 @@ pub(crate) struct Pairs {
     factors: [[f64; 2]; 2],
     posterior: Posterior<PairCell>,
     places: Arc<BTreeMap<(usize, usize, usize), usize>>,
-    /// Mean of what was measured, and its weight against the model.
-    mean: f64,
-    weight: f64,
+    /// Unless it is over what somebody else leaves.
+    means: Option<Means>,
     /// Cells of the catalog that it does not look at.
     passed_over: Arc<BTreeSet<(usize, usize, usize)>>,
     /// Families measured beside somebody, each with its workloads.
@@ -249,8 +269,7 @@ impl Clone for Pairs {
             factors: self.factors,
             posterior: self.posterior.clone(),
             places: Arc::clone(&self.places),
-            mean: self.mean,
-            weight: self.weight,
+            means: self.means,
             passed_over: Arc::clone(&self.passed_over),
             families: self.families.clone(),
             answers: Mutex::new(answers),
@@ -263,22 +282,22 @@ impl Pairs {
         let groups = evidence.kinds().len();
         let terms = PairTerms { kinds: KindTable::new(evidence.kinds()), workloads: Workloads::new(evidence) };
         let (cells, values) = drawn(evidence, seed);
-        let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 };
-        let weight = values.len() as f64 / (values.len() as f64 + MODEL_WORTH);
-        let start = start(groups, if looks_at == LooksAt::WhatComes { NOISE_LEFT } else { NOISE });
+        let scale = scale(evidence, &cells);
+        let means = (looks_at != LooksAt::WhatComes).then(|| Means::new(evidence, &cells, scale));
+        let start = start(groups, if means.is_some() { OF_SCALE[scale as usize] } else { OF_LEFT });
         let mut pairs = Self {
             terms,
             variances: Arc::new(start.clone()),
             factors: [[1.0; 2]; 2],
             posterior: Posterior::empty(),
             places: Arc::default(),
-            mean,
-            weight,
+            means,
             passed_over: Arc::default(),
             families: BTreeMap::new(),
             answers: Mutex::default(),
         };
-        let y: Vec<f64> = cells.iter().zip(&values).map(|(c, y)| pairs.left(c, *y, prior)).collect();
+        let (cells, y): (Vec<PairCell>, Vec<f64>) =
+            cells.iter().zip(&values).filter_map(|(c, ln)| pairs.taken(c, *ln, prior)).unzip();
         let most = match looks_at {
             LooksAt::Everything => MOST_FITTED,
             LooksAt::WhatComes => MOST_FITTED_LEFT,
@@ -293,7 +312,8 @@ impl Pairs {
         if looks_at == LooksAt::Everything {
             let posterior = Posterior::new(&mut kernel, &cells[..kept], &y[..kept]);
             let n = cells.len().min(MOST_CALIBRATED);
-            let factors = calibrated(evidence, &mut kernel, &cells[..n], &y[..n]);
+            let tell = |c: &PairCell, error: f64, sd: f64| pairs.told_of(evidence, c, error, sd);
+            let factors = calibrated(evidence, &mut kernel, &cells[..n], &y[..n], &tell);
             (pairs.posterior, pairs.factors) = (posterior, factors);
         } else {
             pairs.passed_over = Arc::new(cells.iter().map(|c| (c.victim, c.partner, c.kind)).collect());
@@ -319,17 +339,42 @@ impl Pairs {
         }
     }
 
-    /// What the prior leaves of a measured cell.
-    fn left(&self, cell: &PairCell, ln: f64, prior: Prior<'_>) -> f64 {
-        match prior(cell.victim, cell.partner, cell.kind) {
-            Some((mean, standard_error)) => (ln - mean) / standard_error,
-            None => ln - self.prior_mean(cell),
+    /// A measured cell with its noise, and what the prior leaves of it; `None` where it is over what somebody else leaves, who has nothing to say.
+    fn taken(&self, cell: &PairCell, ln: f64, prior: Prior<'_>) -> Option<(PairCell, f64)> {
+        match &self.means {
+            None => {
+                let (mean, standard_error) = prior(cell.victim, cell.partner, cell.kind)?;
+                Some((*cell, (ln - mean) / standard_error))
+            }
+            Some(means) => {
+                let noise = match means.scale {
+                    Scale::Slowdown => means.scale.error_of(ln, MEASUREMENT_ERROR).powi(2),
+                    // ν² has it.
+                    Scale::Left => 0.0,
+                };
+                Some((PairCell { noise, ..*cell }, means.scale.of(ln) - means.of(cell)))
+            }
         }
     }
 
-    fn prior_mean(&self, cell: &PairCell) -> f64 {
-        let model = cell.expected[0] + UNKNOWN_RELATIVE_RATE.ln();
-        self.weight * self.mean + (1.0 - self.weight) * model
+    /// What would have been told of ln r of a measured cell, measured less told, and its standard error, had the process been wrong by so much.
+    fn told_of(&self, evidence: &Evidence, cell: &PairCell, error: f64, sd: f64) -> (f64, f64) {
+        let ln = evidence.relative(cell.victim, cell.partner, cell.kind);
+        let Some(means) = self.means.filter(|means| means.scale == Scale::Slowdown) else {
+            return (error, sd.max(LEAST_ERROR));
+        };
+        let (said, sd) = self.told(means.scale.of(ln) - error, sd);
+        (ln - said, sd)
+    }
+
+    /// ln r and its standard error.
+    fn told(&self, at: f64, sd: f64) -> (f64, f64) {
+        // On the scale of ln r what is above 0 is cut by whoever asks. Cutting it before intervals are measured made those of new families too narrow (79 instead of 93 % on
+        // Gavel's table).
+        let Some(means) = self.means.filter(|means| means.scale == Scale::Slowdown) else {
+            return (at, sd.max(LEAST_ERROR));
+        };
+        (means.scale.ln(at), means.scale.error_of_ln(at, sd).hypot(means.above).max(LEAST_ERROR))
     }
 
     /// ln of what `other` leaves of `workload`.
@@ -364,7 +409,9 @@ impl Pairs {
         let kin = self.families.get(&evidence.workloads()[newcomer].marks.family);
         let related = kin.is_some_and(|family| family.iter().any(|&t| t != newcomer));
         let factor = if least > NEWCOMER { 1.0 } else { self.factors[usize::from(related)][usize::from(least > 0)] };
-        Prediction::new(self.prior_mean(&asked) + mean, variance.max(4e-4).sqrt() * factor, least > 0)
+        let expected = self.means.map_or(0.0, |means| means.of(&asked));
+        let (ln, standard_error) = self.told(expected + mean, variance.max(1e-6).sqrt());
+        Prediction::new(ln, standard_error * factor, least > 0)
     }
 
     /// How far what was measured moves a cell from its prior mean, in standard errors of that, and the part of these that is left.
@@ -389,8 +436,8 @@ impl Pairs {
         if !ln.is_finite() {
             return;
         }
-        let cell = PairCell::new(evidence, workload, other, kind);
-        let y = self.left(&cell, ln, prior);
+        let taken = self.taken(&PairCell::new(evidence, workload, other, kind), ln, prior);
+        let Some((cell, y)) = taken else { return };
         if let Some(&at) = self.places.get(&(workload, other, kind)) {
             return self.posterior.correct(at, y);
         }
@@ -409,8 +456,8 @@ impl Pairs {
         let all = self.posterior.cells();
         let keep: Vec<PairCell> =
             all.iter().enumerate().filter(|(i, _)| i % 2 == 1 || i + RECENT > all.len()).map(|(_, c)| *c).collect();
-        let value = |c: &PairCell| self.left(c, evidence.relative(c.victim, c.partner, c.kind).min(0.0), prior);
-        let y: Vec<f64> = keep.iter().map(value).collect();
+        let taken = |c: &PairCell| self.taken(c, evidence.relative(c.victim, c.partner, c.kind).min(0.0), prior);
+        let (keep, y): (Vec<PairCell>, Vec<f64>) = keep.iter().filter_map(taken).unzip();
         let mut kernel = Kernel::new(&self.terms, evidence, &self.variances);
         self.posterior = Posterior::new(&mut kernel, &keep, &y);
         self.index();
@@ -439,11 +486,66 @@ impl Pairs {
     }
 }
 
-fn start(groups: usize, noise: f64) -> Variances {
-    let mut terms = vec![SHARED; TERMS.len() + EXTRA];
-    terms.extend(vec![SPECIAL; TERMS.len() + EXTRA]);
+/// Whether most of the measured cells, or of all workloads where there are none, are about somebody who was seen at work.
+fn scale(evidence: &Evidence, cells: &[PairCell]) -> Scale {
+    let (counted, all) = if cells.is_empty() {
+        let seen = |w: &KnownWorkload| !w.point[COUNTERS].is_nan();
+        (evidence.workloads().iter().filter(|w| seen(w)).count(), evidence.workloads().len())
+    } else {
+        (cells.iter().filter(|cell| cell.counted).count(), cells.len())
+    };
+    if 2 * counted > all { Scale::Slowdown } else { Scale::Left }
+}
+
+/// What is expected before the process has its say.
+#[derive(Clone, Copy, Debug)]
+struct Means {
+    scale: Scale,
+    /// Mean of what was measured, and its weight against the model.
+    mean: f64,
+    weight: f64,
+    /// By how much counters were wrong on the whole, drawn to 0.
+    counters: f64,
+    /// Error of measurements of ln r, by those above r = 1.
+    above: f64,
+}
+
+impl Means {
+    fn new(evidence: &Evidence, cells: &[PairCell], scale: Scale) -> Self {
+        let (mut all, mut counted, mut above) = ((0.0, 0.0), (0.0, 0.0), (0.0, 0.0));
+        let add = |sum: &mut (f64, f64), x: f64| *sum = (sum.0 + x, sum.1 + 1.0);
+        for cell in cells {
+            let ln = evidence.relative(cell.victim, cell.partner, cell.kind);
+            add(&mut all, scale.of(ln));
+            if cell.counted {
+                add(&mut counted, scale.of(ln) - cell.expected_on(scale));
+            }
+            if ln > 0.0 {
+                add(&mut above, ln * ln);
+            }
+        }
+        Self {
+            scale,
+            mean: all.0 / f64::max(all.1, 1.0),
+            weight: all.1 / (all.1 + MODEL_WORTH),
+            counters: counted.0 / (counted.1 + MODEL_WORTH),
+            above: (above.0 / (above.1 + FEW_ABOVE)).sqrt(),
+        }
+    }
+
+    fn of(&self, cell: &PairCell) -> f64 {
+        match cell.counted {
+            true => cell.expected_on(self.scale) + self.counters,
+            false => self.weight * self.mean + (1.0 - self.weight) * cell.expected_on(self.scale),
+        }
+    }
+}
+
+fn start(groups: usize, [shared, special, expected, noise]: [f64; 4]) -> Variances {
+    let mut terms = vec![shared; TERMS.len() + EXTRA];
+    terms.extend(vec![special; TERMS.len() + EXTRA]);
     for e in 0..3 {
-        terms[TERMS.len() + 2 + e] = EXPECTED;
+        terms[TERMS.len() + 2 + e] = expected;
     }
     Variances::new(&terms, noise, groups, true)
 }
@@ -472,7 +574,13 @@ fn drawn(evidence: &Evidence, seed: u64) -> (Vec<PairCell>, Vec<f64>) {
 }
 
 /// Factors of intervals: each workload hidden in turn, with its family and without, before and after one of its pairs was seen.
-fn calibrated(evidence: &Evidence, kernel: &mut Kernel<'_, PairTerms>, cells: &[PairCell], y: &[f64]) -> [[f64; 2]; 2] {
+fn calibrated(
+    evidence: &Evidence,
+    kernel: &mut Kernel<'_, PairTerms>,
+    cells: &[PairCell],
+    y: &[f64],
+    tell: Tell<'_>,
+) -> [[f64; 2]; 2] {
     if cells.len() < 2 * LEAST_FITTED {
         return [[1.0; 2]; 2];
     }
@@ -490,12 +598,17 @@ fn calibrated(evidence: &Evidence, kernel: &mut Kernel<'_, PairTerms>, cells: &[
         let outside = |c: &PairCell| related == 1 || family(c.victim) != family(c.partner);
         let own: Vec<usize> =
             (0..block.len()).filter(|&i| names(&cells[block[i]], workload) && outside(&cells[block[i]])).collect();
-        told[related][0].extend(hidden.given(&[], own.iter().copied()));
+        let mut tell = |seen: usize, of: &[usize], errors: Vec<(f64, f64)>| {
+            let ln = |(i, (error, sd)): (&usize, (f64, f64))| tell(&cells[block[*i]], error, sd);
+            told[related][seen].extend(of.iter().zip(errors).map(ln));
+        };
+        tell(0, &own, hidden.given(&[], own.iter().copied()));
         let Some(&first) = own.first() else { return };
         let first = &cells[block[first]];
         let same = |c: &PairCell| names(c, first.victim) && names(c, first.partner) && c.kind == first.kind;
         let seen: Vec<usize> = own.iter().copied().filter(|&i| same(&cells[block[i]])).collect();
-        told[related][1].extend(hidden.given(&seen, own.iter().copied().filter(|i| !seen.contains(i))));
+        let rest: Vec<usize> = own.iter().copied().filter(|i| !seen.contains(i)).collect();
+        tell(1, &rest, hidden.given(&seen, rest.iter().copied()));
     };
     let naming = |is: &dyn Fn(usize) -> bool| -> Vec<usize> {
         (0..cells.len()).filter(|&at| is(cells[at].victim) || is(cells[at].partner)).collect()

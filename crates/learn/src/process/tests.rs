@@ -165,3 +165,59 @@ fn hiding_a_block_in_closed_form_is_really_leaving_it_out() {
         assert!((y[block[at]] - said - error).abs() < 1e-6);
     }
 }
+
+/// Workloads on one kind, known by their counters; pairs of the first `paired` of them.
+fn by_counters(counters: &[(f64, f64)], paired: usize) -> (Catalog, Vec<Kind>) {
+    let mut text = "workload,gpu_utilisation,bandwidth_utilisation,kind,partner,rate_steps_per_second\n".to_owned();
+    for (i, (gpu, memory)) in counters.iter().enumerate() {
+        text += &format!("w{i},{gpu},{memory},h200,,10\n");
+        for (j, (other, _)) in counters.iter().enumerate().take(paired).filter(|(j, _)| i < paired && *j != i) {
+            text += &format!("w{i},,,h200,w{j},{}\n", 10.0 / (1.0 + gpu * other));
+        }
+    }
+    let read = cells::read(&text, "made.csv", Library::builtin()).unwrap();
+    (read.catalog, read.kinds)
+}
+
+fn beside(estimator: &dyn Estimator, workload: u32, other: u32) -> Estimate {
+    let ask = RateQuery { workload: WorkloadId(workload), gang: 1, partner: Some(WorkloadId(other)) };
+    estimator.estimate(&ask).cells[0].unwrap()
+}
+
+#[test]
+fn counters_tell_who_leaves_little_before_any_pair_was_measured() {
+    let (catalog, kinds) = by_counters(&[(0.95, 0.6), (0.95, 0.5), (0.1, 0.05), (0.12, 0.02)], 0);
+    for name in ["process", "stacked", "learned", "mean", "model"] {
+        let estimator = made(name, &catalog, &kinds, &["w0", "w1", "w2", "w3"]);
+        let rate = |i, j| beside(estimator.as_ref(), i, j).rate;
+        assert!(
+            rate(0, 1) < 0.7 * rate(0, 2) && rate(2, 3) > 9.0,
+            "{name}: {} {} {}",
+            rate(0, 1),
+            rate(0, 2),
+            rate(2, 3)
+        );
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(12))]
+    #[test]
+    fn pairs_by_counters_are_always_told(
+        counters in proptest::collection::vec((0.0..1.0f64, 0.0..1.0f64), 4..10), paired in 0usize..10,
+    ) {
+        let (catalog, kinds) = by_counters(&counters, paired);
+        let names: Vec<String> = (0..counters.len()).map(|i| format!("w{i}")).chain(["unheard-of".into()]).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for name in ["process", "stacked"] {
+            let estimator = made(name, &catalog, &kinds, &names);
+            for i in 0..names.len() as u32 {
+                for j in 0..names.len() as u32 {
+                    let said = beside(estimator.as_ref(), i, j);
+                    proptest::prop_assert!(said.rate.is_finite() && said.rate > 0.0, "{name}: {said:?}");
+                    proptest::prop_assert!(said.standard_error.is_finite() && said.standard_error >= 0.0);
+                }
+            }
+        }
+    }
+}
