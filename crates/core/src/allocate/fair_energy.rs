@@ -17,8 +17,8 @@
 //! as much longer. A promise is kept out of its tenant's own share, never out of another's.
 //!
 //! Three answers, each no better than the next: every user frugal within its own GPUs (no solver, keeps every row, always there at once); the
-//! program above, with two jobs on one GPU where that pays, while there are few enough users; and, as a bound, the program without rows against
-//! envy. What is returned is the best of the first two, and the certificate says how far from the bound it is.
+//! program above, with two jobs on one GPU where that pays, while there are few enough users, and near it with a bound where there are many; and, as a bound for
+//! the rest, the program without rows against envy. What is returned is the best of the first two, and the certificate says how far from the bound it is.
 //!
 //! Of two on a GPU each counts as holding half of it. With caps (fewer jobs than a fair share would serve) envy counts what l could use of another's GPUs.
 //!
@@ -33,7 +33,7 @@ use super::{
     program, user_index,
 };
 use arles_lp::Budget;
-use arles_lp::ways::{self, Envious, Together};
+use arles_lp::ways::{self, Envious, Nearly, Together};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fair-energy",
@@ -49,6 +49,8 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
 
 /// Users, alike ones as one, up to which rows against envy are worth their time.
 const MOST_USERS: usize = 64;
+/// The gap to the least power at which an answer for more users will do.
+const NEAR: f64 = 0.01;
 /// Pivots in one answer.
 const PIVOTS: Budget = Budget::iterations(20_000);
 /// Somebody with less than this part of an equal division has less.
@@ -87,7 +89,8 @@ impl Policy for FairEnergy {
         let floors = floors(&modal, &fair);
         let own = thrifty(&modal, &fair, &floors);
         let (mut best, mut bound) = (own, 0.0);
-        if let Some((shared, least)) = without_envy(&modal, &fair, &floors, &best) {
+        let shared = without_envy(&modal, &fair, &floors, &best).or_else(|| nearly(&modal, &fair, &floors));
+        if let Some((shared, least)) = shared {
             bound = least;
             if shared.draw < best.draw {
                 best = shared;
@@ -198,6 +201,20 @@ fn without_envy(modal: &Modal<'_>, fair: &Fair, floors: &[f64], known: &Use) -> 
     let answer_use = Use { x: answer.x, together: used.collect(), draw: answer.draw };
     // A solver may be wrong: what breaks a row is not taken.
     (!rents.is_empty() || keeps_rows(modal, &answer_use)).then_some((answer_use, answer.least))
+}
+
+/// Near the program with rows against envy, where there are too many users for it; without pairs, and where nobody is capped.
+fn nearly(modal: &Modal<'_>, fair: &Fair, floors: &[f64]) -> Option<(Use, f64)> {
+    let all: f64 = modal.problem.capacity.iter().sum();
+    let capped = modal.caps.iter().any(|cap| *cap < all);
+    let part = 1.0 - modal.power.epsilon;
+    if modal.users.len() <= MOST_USERS || capped || part >= 1.0 || floors.iter().any(|floor| *floor <= 0.0) {
+        return None;
+    }
+    let asked = Nearly { floors, part, units: &fair.units, gap: NEAR };
+    let near = ways::nearly_least_draw_without_envy(&modal.ways(), &asked, ways::TURNS).ok()?;
+    let answer = Use { draw: modal.drawn(&near.x), x: near.x, together: Vec::new() };
+    keeps_rows(modal, &answer).then_some((answer, near.bound.lower))
 }
 
 /// Whether nobody would gain more than ε/(1 − ε) by taking another's place; nobody is capped.

@@ -28,6 +28,24 @@ fn crowd() -> impl Strategy<Value = Problem> {
     })
 }
 
+/// More tenants, no two alike, than the program with rows against envy is solved for.
+fn multitude() -> impl Strategy<Value = Problem> {
+    let tenants = prop::collection::vec((prop::collection::vec(0.2..5.0f64, 3), 1..4u32), 66..90);
+    (1..4usize, tenants, prop::collection::vec(1..40u32, 3)).prop_map(|(kinds, tenants, gpus)| {
+        let draft = |(rates, weight): &(Vec<f64>, u32)| Draft {
+            gang: 1,
+            jobs: 200,
+            weight: f64::from(*weight),
+            attained_gpu_seconds: 0.0,
+            steps_left: 1000.0,
+            rates: rates[..kinds].to_vec(),
+        };
+        let mut plain = build(&gpus[..kinds], &tenants.iter().map(draft).collect::<Vec<_>>(), false);
+        plain.users.iter_mut().zip(0..).for_each(|(user, i)| user.tenant = TenantId(i));
+        plain
+    })
+}
+
 fn total(problem: &Problem, answer: &Allocation) -> f64 {
     (0..problem.users.len()).map(|l| utility(problem, answer.grants(), l)).sum()
 }
@@ -147,6 +165,16 @@ proptest! {
             let has: f64 = members.map(part).sum();
             prop_assert!(has >= weights[20 + o] / all * (1.0 - 1e-5), "organisation {o} has {has}");
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn among_more_than_the_program_serves(plain in multitude(), epsilon in 0.0..0.4f64, off: bool) {
+        let problem = told(with_modes(&plain, &[0.75, 0.5]), epsilon, off, None);
+        keeps_its_promises(&problem, plain.kinds(), epsilon)?;
     }
 }
 

@@ -296,11 +296,7 @@ fn service(page: &mut Page, shared: &Shared) {
     let gauges = &shared.gauges;
     page.histogram("arles_solve_seconds", "Run time of the policy's solver.", &gauges.solve);
     page.histogram("arles_step_seconds", "Duration of one scheduler step.", &gauges.step);
-    page.histogram(
-        "arles_event_loop_pass_seconds",
-        "Duration of one pass of the event loop: requests wait for it.",
-        &gauges.pass,
-    );
+    page.histogram("arles_event_loop_pass_seconds", "One pass of the event loop: requests wait for it.", &gauges.pass);
     page.histogram("arles_journal_commit_seconds", "Duration of one journal commit, sync included.", &gauges.commit);
     page.histogram(
         "arles_journal_lag_seconds",

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const FRESH: Duration = Duration::from_secs(1);
 
 impl Slurm {
-    /// Looks at the nodes.
+    /// Asks Slurm for its nodes, and notes when: one look serves all starts of a second.
     pub(super) fn look_at_nodes(&mut self) -> Result<(), EngineError> {
         self.nodes = self.controller.nodes()?;
         self.nodes_looked = Some(Instant::now());

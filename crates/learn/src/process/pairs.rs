@@ -147,7 +147,7 @@ impl PairCell {
         Self { victim, partner, kind, expected, counted, noise: 0.0 }
     }
 
-    /// As it is expected.
+    /// What is expected before any pair was measured, on the scale that pairs are learned on.
     fn expected_on(&self, scale: Scale) -> f64 {
         scale.of(self.expected[0] + UNKNOWN_RELATIVE_RATE.ln())
     }
