@@ -37,9 +37,10 @@ pub(crate) use super::admit::{Change, NewJob};
 const REASONS_AT_ONCE: usize = 512;
 /// Most messages in one batch.
 const BATCH: usize = 1024;
-/// How long a pass steps what the other threads brought before it turns to requests, or for as long as the last commit took: thousands of gangs start and
-/// end at once where a round begins, and what is stepped in one go is also written and shown in one go. With a slow disk the commits count, not these.
-const STEPPED_AT_ONCE: Duration = Duration::from_millis(2);
+/// How long a pass steps what the other threads brought before it turns to requests: as long as the last commit took, within these bounds. Thousands of gangs
+/// start and end at once where a round begins, and what is stepped in one go is also written and shown in one go; but with a slow disk it is commits that take time.
+const LEAST_STEPPED: Duration = Duration::from_millis(2);
+const MOST_STEPPED: Duration = Duration::from_millis(5);
 /// Computing why jobs wait may take a twentieth of a processor's time, and copying the state for a snapshot or a dry run a four-hundredth each of the
 /// loop's: a hundredth of all requests may meet the one or the other.
 const REASONS_TIME_RATIO: u32 = 20;
@@ -213,7 +214,7 @@ impl EventLoop {
                 self.handle(message, &mut batch, workers);
             }
             self.laps.part("messages");
-            self.step_brought(now, &mut batch, Some(STEPPED_AT_ONCE.max(self.last_commit)));
+            self.step_brought(now, &mut batch, Some(self.last_commit.clamp(LEAST_STEPPED, MOST_STEPPED)));
             self.laps.part("reports");
             let stop = batch.stop;
             let requests = if stop { (self.shared.lanes.take_all(), false) } else { self.shared.lanes.take() };
