@@ -1,6 +1,6 @@
 //! `arles budget`: what all GPUs together may draw, and those of racks.
 
-use crate::output::{self, Column, Format, OutputFlag, Table};
+use crate::output::{self, Cell, Column, Format, OutputFlag, Table};
 use crate::quantity::{power, watts};
 use crate::server::{self, EXIT_CODES, ServerFlags};
 use anyhow::{Result, anyhow};
@@ -39,10 +39,10 @@ impl Budget {
             return Ok(write!(out, "{}", in_words(&budget))?);
         }
         let mut table = Table::new(vec![Column::left("rack", "rack"), Column::right("budget", "watts")]);
-        let site = budget.watts.map_or("none".to_owned(), watts);
-        table.row(vec!["".into(), site.as_str().into()]);
+        let amount = |most: f64| Cell::number(watts(most), most);
+        table.row(vec!["".into(), budget.watts.map_or_else(|| "none".into(), amount)]);
         for rack in &budget.racks {
-            table.row(vec![rack.rack.as_str().into(), watts(rack.watts).as_str().into()]);
+            table.row(vec![rack.rack.as_str().into(), amount(rack.watts)]);
         }
         output::print(out, self.output.output, &table, &budget)
     }
