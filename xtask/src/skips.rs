@@ -15,6 +15,10 @@ const KNOWN: &[(&str, &str)] = &[
         "kubernetes::modes::",
         "needs Kubernetes 1.27 or later, which Debian does not have; docs/kubernetes.md has its output",
     ),
+    (
+        "kubernetes::claims::",
+        "needs Kubernetes 1.34 or later, which Debian does not have; docs/kubernetes.md has its output",
+    ),
 ];
 
 /// The skips of one run.
