@@ -57,6 +57,11 @@ pub trait Testbed {
         1.0
     }
 
+    /// Whether another system's queue uses the same GPUs. Then a start onto one that is taken may be put off, since the driver could not know.
+    fn has_another_queue(&self) -> bool {
+        false
+    }
+
     /// Whether a second job may be started on a GPU while the first one runs.
     fn shares_gpus(&self) -> bool {
         true
@@ -180,7 +185,9 @@ impl Trial<'_> {
         let order = self.order_start(job, fence, gpus);
         match self.apply(&order) {
             OrderReply::Refused(why) => !why.is_empty(),
-            OrderReply::Reported(report) => matches!(report.event, GangEvent::Stopped(_)),
+            OrderReply::Reported(report) => {
+                self.bed.has_another_queue() && matches!(report.event, GangEvent::Stopped(_))
+            }
             OrderReply::Pending => false,
         }
     }

@@ -127,6 +127,10 @@ struct Bed<'k> {
 }
 
 impl Testbed for Bed<'_> {
+    fn has_another_queue(&self) -> bool {
+        true
+    }
+
     fn engine(&mut self) -> Box<dyn Engine> {
         let mut engine = self.kubernetes.engine(cluster(&self.name), &format!("programs-{}", self.name));
         engine.lead(&Mandate { journal: format!("case{:?}", self.began), ..Mandate::default() }).expect("it obeys");

@@ -62,6 +62,10 @@ struct Bed<'s> {
 }
 
 impl Testbed for Bed<'_> {
+    fn has_another_queue(&self) -> bool {
+        true
+    }
+
     fn engine(&mut self) -> Box<dyn Engine> {
         // Jobs of an earlier case have the same numbers, and another journal.
         let mut engine = self.slurm.engine(cluster());

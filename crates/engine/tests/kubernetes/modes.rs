@@ -93,6 +93,10 @@ fn give(mode: Mode, record: &mut Value) {
 }
 
 impl Testbed for NativeBed<'_> {
+    fn has_another_queue(&self) -> bool {
+        true
+    }
+
     fn engine(&mut self) -> Box<dyn Engine> {
         let Bed { kubernetes, name, began } = &self.inner;
         let mut options = kubernetes.options("programs");
