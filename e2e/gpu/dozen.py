@@ -5,7 +5,7 @@
 Every workload of workloads.py is a job of as many steps as it does alone in --seconds. What the daemon knows beforehand is taken from the table:
 
     one-at-a-time   fifo
-    estimated       gogh with `learned`: each workload alone is known, pairs are estimated
+    estimated       gogh with `learned`: each workload alone is known, by rate, watts and counters, and pairs are estimated
     profiled        gogh: all pairs are known (the oracle of exhaustive profiling)
     limits          gogh with power limits: as `profiled`, and each workload alone under limits is known
 
@@ -59,6 +59,12 @@ def cells(table, which, kind):
     return "\n".join(lines) + "\n"
 
 
+def counters(row):
+    """What `arles profile` saw of a workload alone, as words of 'arles submit'."""
+    seen = {"gpu-utilisation": number(row["utilisation"]), "bandwidth-utilisation": number(row["memory_utilisation"])}
+    return ["--profile", ",".join(f"{name}={part}" for name, part in seen.items() if part is not None)]
+
+
 def slowest_of(table, catalog, told):
     """The least part of its speed alone that a job was measured at in this run, and where; cells that the daemon was told and never saw do not count."""
     alone = {row["workload"]: float(row["steps_per_second"]) for row in table["alone"]}
@@ -91,7 +97,7 @@ def one(options, name, root):
     before, began = counter(options.arles), time.time()
     for row in sorted(table["alone"], key=lambda row: row["workload"]):
         workload, steps = row["workload"], str(int(float(row["steps_per_second"]) * options.seconds))
-        job = ["--tenant", "lab", "--name", workload, "--workload", workload, "--steps", steps, "--restart", "10s", "--chdir", str(root / name)]
+        job = ["--tenant", "lab", "--name", workload, "--workload", workload, "--steps", steps, "--restart", "10s", "--chdir", str(root / name), *counters(row)]
         if options.floor > 0:
             job += ["--floor", str(options.floor * float(row["steps_per_second"]))]
         daemon.run("submit", *job, "--", options.python, options.workloads, workload, steps)

@@ -18,6 +18,15 @@
 //!
 //! **While jobs wait** for a GPU its time is worth something: whoever is done sooner lets the next one in. There every second of a GPU
 //! counts with what the GPU draws in it and its idle power on top, P + idle in place of P − idle, whether unused GPUs stay on or not.
+//! Two that share a GPU already, with work L left at speeds s, are billed for what lies before them: they go on until one is done, and the other
+//! has the GPU alone,
+//!
+//! ```text
+//! T = min(L_l/s_l, L_m/s_m)      c(l)/c({l}) = c(m)/c({m}) = (T·P_a,lm + Σ (L − s·T)·c({·})) / Σ L·c({·})
+//! ```
+//!
+//! and slowness is in that bill, where nothing was promised. By halves a partner that is slowed to a twentieth would count as if it stayed for
+//! twenty times its work, and the other, which loses nothing and is done soon, would be stopped for it.
 //!
 //! **Moving** costs the energy of a restart; spread over the time that the gang will stay (an hour, or until its end) that is a
 //! power too, and whoever stays saves it. A gain of less than a hundredth is no reason to move: measurements are no better than that.
@@ -109,14 +118,19 @@ impl<'p> Tariff<'p> {
         }
         let (apart_u, apart_v) = (self.alone(u, j)?, self.alone(v, j)?);
         let PairPower { watts, standard_error } = self.power.pairs[pair];
-        let half = self.draw(watts, j) / 2.0;
-        let costs = [half * self.stretch(u, first), half * self.stretch(v, second)];
+        let draw = self.draw(watts, j);
+        let stretches = [self.stretch(u, first), self.stretch(v, second)];
+        let here = self.bill_of_those_here([u, v], j, draw, stretches);
+        let costs = here.unwrap_or(stretches.map(|stretch| draw / 2.0 * stretch));
         let cost = costs[0] + costs[1];
         let gains = first / self.problem.rates(u)[j] + second / self.problem.rates(v)[j] > 1.0;
         if !gains && cost >= apart_u.cost() + apart_v.cost() {
             return None;
         }
-        let kept = [self.kept(u, first, standard_error), self.kept(v, second, standard_error)];
+        let kept = [(u, first), (v, second)].map(|(user, rate)| {
+            let slow_is_billed = here.is_some() && !self.promised(user);
+            if slow_is_billed { 1.0 } else { self.kept(user, rate, standard_error) }
+        });
         if self.breaks_promise(u, j, kept[0]) || self.breaks_promise(v, j, kept[1]) {
             return None;
         }
@@ -129,9 +143,27 @@ impl<'p> Tariff<'p> {
     /// Whether a job of user `u` that has only this part of its promise beside a partner would have all of it alone on that GPU. A job that ends when
     /// its steps are done is better off waiting for its turn; a service has nothing while it waits.
     fn breaks_promise(&self, u: usize, j: usize, kept: f64) -> bool {
-        let promised = self.problem.users[u].floor.is_some_and(|floor| floor > 0.0);
         let alone = || self.alone(u, self.problem.sold_as(j)).is_some_and(|offer| offer.kept[0] >= 1.0);
-        promised && kept < 1.0 && !self.power.users[u].by_the_clock && alone()
+        self.promised(u) && kept < 1.0 && !self.power.users[u].by_the_clock && alone()
+    }
+
+    fn promised(&self, u: usize) -> bool {
+        self.problem.users[u].floor.is_some_and(|floor| floor > 0.0)
+    }
+
+    /// What each of two costs that share a GPU of kind `j` already, while jobs wait: they go on until one is done, and the other then has the GPU alone.
+    fn bill_of_those_here(&self, pair: [usize; 2], j: usize, draw: f64, stretches: [f64; 2]) -> Option<[f64; 2]> {
+        let ends =
+            |user: usize| !self.power.users[user].by_the_clock && self.problem.users[user].steps_left.is_finite();
+        if !self.queue || !self.share_now(pair[0], pair[1], j) || !pair.into_iter().all(ends) {
+            return None;
+        }
+        let apart = [self.alone(pair[0], j)?.cost(), self.alone(pair[1], j)?.cost()];
+        let work = pair.map(|user| self.work_seconds(user));
+        let together = (work[0] * stretches[0]).min(work[1] * stretches[1]);
+        let after = |member: usize| (work[member] - together / stretches[member]) * apart[member];
+        let part = (together * draw + after(0) + after(1)) / (work[0] * apart[0] + work[1] * apart[1]);
+        Some(apart.map(|cost| cost * part))
     }
 
     /// Whether jobs of users `u` and `v` share a GPU that kind `j` takes.
