@@ -66,3 +66,10 @@ pub(super) fn factor(told: &[(f64, f64)], level: f64) -> f64 {
     let weight = told.len() as f64 / (told.len() as f64 + LEAST as f64);
     (weight * quantile.max(1e-3).ln()).exp().clamp(0.5, 3.0)
 }
+
+/// By how much wider an interval for a stranger must be where so many families were hidden: each family is one fact, however many cells it has. The 95 % quantile of Student's t,
+/// one degree of freedom for each family but the first, over that of the normal distribution.
+pub(super) fn few(families: usize) -> f64 {
+    let nu = families.saturating_sub(1).max(2) as f64;
+    1.0 + (1.524 / nu + 1.42 / (nu * nu)) / NINETY
+}
