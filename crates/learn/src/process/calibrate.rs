@@ -73,3 +73,16 @@ pub(super) fn few(families: usize) -> f64 {
     let nu = families.saturating_sub(1).max(2) as f64;
     1.0 + (1.524 / nu + 1.42 / (nu * nu)) / NINETY
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_families_widen_as_students_t_does() {
+        for (families, t) in [(4, 2.353), (6, 2.015), (11, 1.812), (31, 1.697)] {
+            assert!((few(families) * NINETY / t - 1.0).abs() < 0.02, "{families}: {}", few(families) * NINETY);
+        }
+        assert!(few(0) >= few(3) && few(10_000) < 1.001);
+    }
+}
