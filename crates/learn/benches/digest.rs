@@ -1,4 +1,4 @@
-//! How long `learned` takes to digest one observation and to answer a full row, beside simpler estimators.
+//! How long `learned`, `process` and `stacked` take to digest one observation and to answer a full row, beside simpler estimators.
 //!
 //! A catalog of n workloads on six kinds, each measured alone everywhere and beside 30 others; a row is one workload beside 200
 //! partners on all kinds, both sides. `cargo bench -p arles-learn --bench digest`. Budgets at 1,000 workloads: 10 ms an
@@ -10,7 +10,7 @@
 use arles_core::estimate::{Estimator, Observation, RateQuery, Source};
 use arles_core::{Kind, KindId, Library, Profile, Spread, Time, Workload, WorkloadId, model};
 use arles_learn::catalog::{Cell, MEASUREMENT_ERROR};
-use arles_learn::{Catalog, Key, Setting, Subject, find_estimator, learned};
+use arles_learn::{Catalog, Key, Setting, Subject, find_estimator, learned, stacked};
 use std::time::Instant;
 
 const KINDS: [&str; 6] = ["k80", "p100", "v100", "t4", "a100", "h100"];
@@ -30,14 +30,14 @@ fn main() {
         let subjects: Vec<Subject> =
             workloads.iter().map(|w| Subject { name: w.name.clone(), features: Some(w.clone()) }).collect();
         let setting = Setting { kinds: &kinds, workloads: &subjects, catalog: &catalog, seed: 1, progress: &|_| {} };
-        for name in ["nearest", "completion", "learned"] {
+        for name in ["nearest", "completion", "learned", "process", "stacked"] {
             let before = Instant::now();
             // The numbers are trained once, elsewhere: on the prior world, which does not depend on n.
-            let mut made = if name == "learned" {
-                let (numbers, _) = learned::train(&Setting { catalog: &Catalog::default(), workloads: &[], ..setting });
-                learned::with(&setting, numbers)
-            } else {
-                (find_estimator(name).expect("it is in the table").make)(&setting).expect("it can be made")
+            let numbers = || learned::train(&Setting { catalog: &Catalog::default(), workloads: &[], ..setting }).0;
+            let mut made = match name {
+                "learned" => learned::with(&setting, numbers()),
+                "stacked" => stacked::with(&setting, numbers()),
+                _ => (find_estimator(name).expect("it is in the table").make)(&setting).expect("it can be made"),
             };
             let make = before.elapsed().as_secs_f64() * 1e3;
             let (observe, row) = measure(made.as_mut(), n);

@@ -22,9 +22,9 @@ pub mod timestamp;
 
 use crate::traits::Traits;
 use arles_core::estimate::{Observation, Source};
-use arles_core::{KindId, Profile, Time, Workload, WorkloadId};
+use arles_core::{KindId, Library, Profile, Time, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// s: relative error of one measurement of a rate.
@@ -92,6 +92,8 @@ pub struct Catalog {
     features: BTreeMap<String, Workload>,
     profiles: BTreeMap<String, Profile>,
     traits: BTreeMap<String, Traits>,
+    /// Names that mean nothing to the library here: an evaluation takes features away.
+    withheld: BTreeSet<String>,
 }
 
 impl Key {
@@ -242,10 +244,16 @@ impl Catalog {
         self.measure(key, &Measurement { rate: o.rate, watts, at: o.at, error: MEASUREMENT_ERROR }).ok()
     }
 
-    /// Forgets what a workload is made of; its cells stay.
+    /// Forgets what a workload is made of, and that the library has one of its name; its cells stay.
     pub(crate) fn withhold_features(&mut self, workload: &str) {
         self.features.remove(workload);
         self.profiles.remove(workload);
+        self.withheld.insert(workload.to_owned());
+    }
+
+    /// What the library says of a workload by its name, unless that was taken away.
+    pub(crate) fn in_library<'l>(&self, workload: &str, library: &'l Library) -> Option<&'l Workload> {
+        library.workload(workload).ok().filter(|_| !self.withheld.contains(workload))
     }
 
     /// Forgets every cell on a kind.

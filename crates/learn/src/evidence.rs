@@ -140,7 +140,7 @@ impl KnownWorkload {
     /// As the catalog and the library describe it; whatever else is known of it, its profile says.
     fn described(name: &str, features: Option<&Workload>, catalog: &Catalog) -> Self {
         let library = Library::builtin();
-        let features = features.or_else(|| catalog.features(name)).or_else(|| library.workload(name).ok());
+        let features = features.or_else(|| catalog.features(name)).or_else(|| catalog.in_library(name, library));
         let profile = catalog.profile(name);
         let traits = catalog.traits(name).cloned().unwrap_or_default();
         let completed = match (features, profile) {

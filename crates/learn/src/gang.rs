@@ -7,7 +7,7 @@
 //! ```
 //!
 //! c is a property of the workload: how it is divided, and over what it exchanges. m is the mean c of its family drawn towards that of all, that drawn towards 0; τ is how far
-//! workloads were from what the others would have made one expect of them, apart for those with a relative and those without; σ how far their sizes lie from one line. A few
+//! workloads were from what the others would have made one expect of them, apart for those with a relative and, their families left out, for strangers; σ how far their sizes lie from one line. A few
 //! gangs as the model has them count as well ([`WORTH`]), so that the first that is measured does not decide. Where the workload itself was measured on several sizes, c is conditioned
 //! on these, and the nearest size is where it starts from.
 
@@ -104,7 +104,11 @@ impl GangScaling {
         let (mut slopes, mut off): ([Vec<f64>; 2], Vec<f64>) = Default::default();
         for ((workload, kind), line) in &lines {
             let (mean, related) = scaling.mean(evidence, *workload, *kind);
-            slopes[usize::from(related)].push(line.slope() - mean);
+            if related {
+                slopes[1].push(line.slope() - mean);
+            }
+            // Whoever has relatives says what is not known of one that has none, too: as if it had none.
+            slopes[0].push(line.slope() - scaling.mean_of_strangers(evidence, *workload));
             // A line through one point is exact.
             let points = line.points.iter().filter(|_| line.points.len() > 1);
             off.extend(points.map(|(x, r)| r - x * line.slope()));
@@ -122,6 +126,12 @@ impl GangScaling {
         let family = self.families.get(&evidence.workloads()[workload].marks.family);
         let family = family.map_or((0.0, 0.0), |sum| (sum.0 - own.0, sum.1 - own.1));
         ((family.0 + STRANGERS * all) / (family.1 + STRANGERS), family.1 > 0.5)
+    }
+
+    /// m of a workload by everybody outside its family.
+    fn mean_of_strangers(&self, evidence: &Evidence, workload: usize) -> f64 {
+        let family = self.families.get(&evidence.workloads()[workload].marks.family).copied().unwrap_or_default();
+        (self.all.0 - family.0) / (self.all.1 - family.1 + WORTH)
     }
 
     /// The size from which a gang of a workload is carried over with ln rate there, what that is to be multiplied by, as a logarithm, and its standard error.

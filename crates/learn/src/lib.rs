@@ -28,7 +28,7 @@ mod rng;
 mod scaled;
 #[allow(dead_code, reason = "a part of it is for the published networks alone, which a feature brings")]
 pub(crate) mod solo;
-mod stacked;
+pub mod stacked;
 mod stated;
 pub mod synthetic;
 mod table;

@@ -19,7 +19,7 @@
 //! from both, of workloads without features, and on kinds that nobody measured.
 
 use crate::evidence::{CellIndex, Evidence, KnownWorkload};
-use crate::learned::{self, Learned};
+use crate::learned::{self, Learned, Parameters};
 use crate::method::{Method, MethodEstimator, Prediction};
 use crate::process::{LooksAt, Pairs, Process};
 use crate::profile::LIKE;
@@ -53,7 +53,12 @@ const HUBER: f64 = 0.3;
 
 /// Makes one, both parts trained on what the catalog holds.
 pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, EstimatorError> {
-    let (params, _) = learned::train(setting);
+    Ok(with(setting, learned::train(setting).0))
+}
+
+/// Makes one with parameters of attention that were trained elsewhere.
+#[must_use]
+pub fn with(setting: &Setting<'_>, params: Parameters) -> Box<dyn Estimator> {
     let evidence = Evidence::new(setting);
     let attention = Learned::frozen(&evidence, params);
     let left =
@@ -66,7 +71,7 @@ pub(crate) fn make(setting: &Setting<'_>) -> Result<Box<dyn Estimator>, Estimato
         Process::new(&evidence, setting.seed)
     };
     let stacked = Stacked::new(&evidence, attention, left, process);
-    Ok(Box::new(MethodEstimator::new(evidence, stacked)))
+    Box::new(MethodEstimator::new(evidence, stacked))
 }
 
 /// Whether attention is asked about somebody's pairs: by features that were stated, or were made up of some that were where counters of a run do not say more.

@@ -153,6 +153,11 @@ impl GoghSetup<'_> {
         self.candidates.iter().position(|c| c.is(self.tested, estimator))
     }
 
+    /// The policy under test with the estimator under test: [`LEARNED`], or another where that is not there.
+    fn learner(&self) -> Option<usize> {
+        self.tested(LEARNED).or_else(|| self.learners().next())
+    }
+
     /// Another policy, which is told the truth.
     fn rival(&self, policy: &str) -> Option<usize> {
         self.candidates.iter().position(|c| c.is(policy, ORACLE))

@@ -109,6 +109,22 @@ fn what_is_held_out_is_nowhere_to_be_seen() {
 }
 
 #[test]
+fn features_that_are_withheld_do_not_come_back_by_a_name_that_the_library_knows() {
+    let (catalog, kinds) = small();
+    let all: Vec<&EstimatorEntry> = ["process", "stacked"].iter().map(|name| find_estimator(name).unwrap()).collect();
+    let mut options = options(&catalog, &kinds, &all, 1);
+    options.withheld = 1.0;
+    let evaluation = Evaluation::new(&options).unwrap();
+    let (workloads, progress) = (&evaluation.subjects, &|_| {});
+    let setting = Setting { kinds: &kinds, workloads, catalog: &evaluation.catalog, seed: 7, progress };
+    let evidence = crate::evidence::Evidence::new(&setting);
+    assert!(evidence.workloads().iter().all(|w| w.features.is_none() && w.point.iter().all(|x| x.is_nan())));
+    // Nobody is refused for that.
+    let scores = evaluate(&options, &|_| {}).unwrap();
+    assert!(scores.iter().all(|s| s.refused == 0 && s.mape_percent.is_finite()), "{scores:?}");
+}
+
+#[test]
 fn host_times_are_a_strangers_guess() {
     let library = Library::builtin();
     let w = without_host_time(library.workload("a3c-b4").unwrap(), library);

@@ -66,3 +66,23 @@ pub(super) fn factor(told: &[(f64, f64)], level: f64) -> f64 {
     let weight = told.len() as f64 / (told.len() as f64 + LEAST as f64);
     (weight * quantile.max(1e-3).ln()).exp().clamp(0.5, 3.0)
 }
+
+/// By how much wider an interval for a stranger must be where so many families were hidden: each family is one fact, however many cells it has. The 95 % quantile of Student's t,
+/// one degree of freedom for each family but the first, over that of the normal distribution.
+pub(super) fn few(families: usize) -> f64 {
+    let nu = families.saturating_sub(1).max(2) as f64;
+    1.0 + (1.524 / nu + 1.42 / (nu * nu)) / NINETY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_families_widen_as_students_t_does() {
+        for (families, t) in [(4, 2.353), (6, 2.015), (11, 1.812), (31, 1.697)] {
+            assert!((few(families) * NINETY / t - 1.0).abs() < 0.02, "{families}: {}", few(families) * NINETY);
+        }
+        assert!(few(0) >= few(3) && few(10_000) < 1.001);
+    }
+}

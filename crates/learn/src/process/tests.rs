@@ -60,6 +60,24 @@ fn a_kind_that_nobody_measured_keeps_the_models_ratio() {
 }
 
 #[test]
+fn one_measurement_on_a_second_kind_tells_of_the_others_there() {
+    let (catalog, kinds) = table(false);
+    let names = ["w1", "w6", "w11", "w20"];
+    let mut estimator = made("process", &catalog, &kinds, &names);
+    let ratios = |estimator: &dyn Estimator| -> Vec<f64> {
+        let rows = (0..names.len() as u32).map(|workload| alone(estimator, workload));
+        rows.map(|row| (row[1].rate / row[0].rate).ln()).collect()
+    };
+    let before = ratios(estimator.as_ref());
+    let moved = 0.3;
+    estimator.observe(&seen(0, None, 1, alone(estimator.as_ref(), 0)[0].rate * (before[0] + moved).exp()));
+    for (after, before) in ratios(estimator.as_ref()).iter().zip(&before).skip(1) {
+        let part = (after - before) / moved;
+        assert!((0.5..=1.0).contains(&part), "moved by {part} of what was seen");
+    }
+}
+
+#[test]
 fn nothing_known_is_answered_by_everybody() {
     let (catalog, kinds) = table(true);
     for name in ["process", "learned", "nearest", "mean", "completion", "model"] {

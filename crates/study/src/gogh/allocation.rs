@@ -14,7 +14,7 @@
 
 use super::energy::BASELINES;
 use super::runs::Outcome;
-use super::{GoghSetup, LEARNED, Runs, UNUSED_GPUS};
+use super::{GoghSetup, Runs, UNUSED_GPUS};
 use arles_report::MeanInterval;
 use arles_report::finding::{Finding, Judgement, Sheet, Style, Value};
 
@@ -72,7 +72,7 @@ pub(super) fn sheet(setup: &GoghSetup<'_>, runs: &Runs, load: usize) -> Sheet {
 
 /// The claim beside what was measured.
 pub(super) fn verdicts(setup: &GoghSetup<'_>, runs: &Runs, load: usize, finding: &mut Finding) {
-    let Some(own) = setup.tested(LEARNED) else { return };
+    let Some(own) = setup.learner() else { return };
     for name in BASELINES {
         let Some(base) = setup.rival(name) else { continue };
         let [held, all] = OF.map(|of| gain(runs, load, own, base, of));

@@ -3,7 +3,7 @@
 //! The relative rate of w beside p on a kind is r(w,p)/r(w): what the partner leaves of w's rate alone. An estimator is held to
 //! its own figure alone. The error is the mean of |believed − true| over all ordered pairs that fit, in hundredths of the rate alone.
 
-use super::{GoghSetup, LEARNED, UNUSED_GPUS};
+use super::{GoghSetup, UNUSED_GPUS};
 use arles_core::estimate::{Estimator, Observation, RateQuery, RateRow, Source};
 use arles_core::{Kind, KindId, Profile, WorkloadId};
 use arles_report::finding::{Finding, Plot, Sheet, Style, Value};
@@ -77,7 +77,7 @@ fn error(truth: &Cells, believed: &Cells, keep: impl Fn(usize) -> bool) -> (f64,
 /// Tells what one estimator believes of pairs before and after a run.
 #[must_use]
 pub fn colocation(setup: &GoghSetup<'_>) -> Finding {
-    let chosen = setup.tested(LEARNED).or_else(|| setup.learners().next());
+    let chosen = setup.learner();
     let scenario = setup.loads.get(setup.middle()).and_then(|load| load.scenarios.first());
     let (Some(chosen), Some([scenario, _])) = (chosen, scenario) else {
         let mut finding = Finding::by("No estimator takes part in these runs.");

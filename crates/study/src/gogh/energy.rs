@@ -38,11 +38,9 @@ pub fn energy(setup: &GoghSetup<'_>, runs: &Runs) -> Finding {
     let mut finding = Finding::by(format!(
         "{} Energy is that of all GPUs until the last job ends, with unused GPUs switched off and left on. All policies \
             except {tested} are given true rates; {tested} also runs with estimates, which start from measurements of \
-            other workloads and are updated by what runs. '{LEARNED} P1' is {LEARNED} without corrections: a measurement \
-            changes the estimate of no other cell. Estimators other than {LEARNED} run at {} with unused GPUs {} only.",
+            other workloads and are updated by what runs.{}",
         setup.describe(),
-        setup.loads.get(setup.middle()).map_or("no load", |load| load.title.as_str()),
-        UNUSED_GPUS[0]
+        others(setup)
     ));
     runs.warnings(setup).for_each(|warn| finding.warn(warn));
     for load in 0..setup.loads.len().min(NAMES.len()) {
@@ -59,6 +57,19 @@ pub fn energy(setup: &GoghSetup<'_>, runs: &Runs) -> Finding {
         }
     }
     finding
+}
+
+/// Where estimators other than the one under test run; nothing where it is alone.
+fn others(setup: &GoghSetup<'_>) -> String {
+    if setup.learners().count() < 2 {
+        return String::new();
+    }
+    format!(
+        " '{LEARNED} P1' is {LEARNED} without corrections: a measurement changes the estimate of no other cell. Estimators other \
+            than {LEARNED} run at {} with unused GPUs {} only.",
+        setup.loads.get(setup.middle()).map_or("no load", |load| load.title.as_str()),
+        UNUSED_GPUS[0]
+    )
 }
 
 /// E/E₀ − 1 over the seeds.
@@ -197,7 +208,7 @@ fn stacks(setup: &GoghSetup<'_>, runs: &Runs, load: usize, unused: usize) -> Plo
 }
 
 fn verdicts(setup: &GoghSetup<'_>, runs: &Runs, place: (usize, usize), finding: &mut Finding) {
-    let Some(own) = setup.tested(LEARNED) else { return };
+    let Some(own) = setup.learner() else { return };
     let title = format!("{}, unused GPUs {}", setup.loads[place.0].title, UNUSED_GPUS[place.1]);
     let oracle = setup.tested(ORACLE);
     let broken = |c: usize| mean(runs, place, c, |s| s.sla_violation_ratio);
