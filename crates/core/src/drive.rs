@@ -57,13 +57,15 @@ pub trait RecordingSite: Site {
 /// # Errors
 /// Whatever the site's [`RecordingSite::record`] returns; what follows from that input has then not been done.
 pub fn run<S: RecordingSite>(scheduler: &mut Scheduler, now: Time, input: Input, site: &mut S) -> Result<(), S::Error> {
-    let mut queue = VecDeque::from([input]);
-    while let Some(input) = queue.pop_front() {
+    let (mut input, mut queue) = (input, VecDeque::new());
+    loop {
         let outputs = scheduler.step(now, &input);
         site.record(&input, &outputs)?;
+        queue.reserve(outputs.len());
         act(&outputs, scheduler.policy(), site, &mut queue);
+        let Some(next) = queue.pop_front() else { return Ok(()) };
+        input = next;
     }
-    Ok(())
 }
 
 /// Does what outputs ask for. Answers that are there at once go to the end of `answers`.

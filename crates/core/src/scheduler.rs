@@ -182,7 +182,9 @@ impl Scheduler {
         let now = Time(now.0.saturating_add(self.set_back_micros));
         self.patience += now.since(self.now).min(self.settings.round_seconds);
         self.now = now;
-        let mut out = Vec::with_capacity(4);
+        // A round's orders come at once.
+        let likely = if matches!(input, Input::Tick | Input::Allocated(..)) { 32 } else { 4 };
+        let mut out = Vec::with_capacity(likely);
         match input {
             Input::Submit(spec) => self.submit(spec.clone(), &mut out),
             Input::Cancel(job) => self.cancel(*job, &mut out),

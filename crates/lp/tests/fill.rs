@@ -265,5 +265,10 @@ proptest! {
     fn the_same_question_gets_the_same_answer(instance in instances(1..13, 1..11)) {
         let problem = instance.problem();
         prop_assert_eq!(maxmin::fill(&problem, BUDGET), FillWorkspace::new().fill(&problem, BUDGET));
+        // Without proofs, too, also where something was solved before.
+        let (mut proving, mut sharing) = (FillWorkspace::new(), FillWorkspace::new());
+        for _ in 0..2 {
+            prop_assert_eq!(proving.fill(&problem, BUDGET).unwrap().x, sharing.shares(&problem, BUDGET).unwrap());
+        }
     }
 }

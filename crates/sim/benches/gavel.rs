@@ -1,9 +1,10 @@
 //! arles beside Gavel's own simulator, on the same traces in the same run: completion times, CPU and their ratios.
 //!
-//! `cargo bench -p arles-sim --bench gavel -- --python PYTHON --gavel FOLDER [--between SECONDS] [--only TEXT] [--trace FILE --cluster V:P:K]`
+//! `cargo bench -p arles-sim --bench gavel -- --python PYTHON --gavel FOLDER [--between SECONDS] [--paid] [--only TEXT] [--trace FILE --cluster V:P:K]`
 //!
 //! PYTHON has cvxpy and ecos (`pip install cvxpy ecos matplotlib pandas psutil`), FOLDER is a checkout of Gavel's repository. `--between` is the least
-//! time between two of Gavel's solves (1920, its default; 0 for every round, as arles does), `--only` picks rows by a part of their trace or policy, and `--trace` with
+//! time between two of Gavel's solves (1920, its default; 0 for every round, as arles does), `--paid` has its
+//! round mechanism pay what it owes (`gavel/drive.py` says how), `--only` picks rows by a part of their trace or policy, and `--trace` with
 //! `--cluster` runs another trace than the three beside the checkout. The two take turns: arles, Gavel, arles, each alone on its thread; CPU
 //! of Gavel counts from when its modules are loaded.
 
@@ -30,6 +31,7 @@ struct Arguments {
     python: String,
     gavel: PathBuf,
     between: String,
+    paid: bool,
     only: Option<String>,
     trace: Option<(PathBuf, [u32; 3])>,
 }
@@ -51,6 +53,7 @@ impl Arguments {
             python: needed("--python")?,
             gavel: needed("--gavel")?.into(),
             between: value("--between").unwrap_or_else(|| "1920".into()),
+            paid: given.iter().any(|argument| argument == "--paid"),
             only: value("--only"),
             trace: value("--trace").map(|path| (path.into(), cluster.unwrap_or([36; 3]))),
         })
@@ -135,6 +138,7 @@ fn peer(
         .args(["-c", include_str!("gavel/drive.py")])
         .args([&arguments.gavel, trace, Path::new(policy), &folder.join("simulation_throughputs.json")])
         .args([&cluster, &arguments.between])
+        .args(arguments.paid.then_some("paid"))
         .output()
         .map_err(|error| format!("no: {error}"))?;
     let printed = String::from_utf8_lossy(&output.stdout);

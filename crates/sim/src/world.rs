@@ -121,6 +121,15 @@ enum Due {
     Finish,
 }
 
+/// The agenda may hold as many entries for each gang, and as many besides, before it is looked through.
+const AGENDA_PER_GANG: usize = 3;
+const LEAST_AGENDA: usize = 64;
+
+/// Whether an entry of the agenda is about the gang that a job has, as it runs now.
+fn is_current(jobs: &BTreeMap<JobId, SimJob>, job: JobId, version: u64) -> bool {
+    jobs.get(&job).and_then(|sim_job| sim_job.gang.as_ref()).is_some_and(|gang| gang.version == version)
+}
+
 /// An order that must never come. It is refused, since one book holds all gangs here; nodes that cannot ask each other
 /// would have done it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -232,8 +241,7 @@ impl World {
                 return None;
             }
             self.agenda.pop();
-            let current = self.jobs.get(&job).and_then(|l| l.gang.as_ref()).is_some_and(|g| g.version == version);
-            if !current {
+            if !is_current(&self.jobs, job, version) {
                 continue;
             }
             let fence = self.jobs[&job].gang.as_ref().expect("current").fence;
@@ -361,6 +369,9 @@ impl World {
     /// How a gang of the ordered size would run, on all kinds.
     fn paces_of(&self, start: &Start) -> PaceRow {
         let sim_job = &self.jobs[&start.job];
+        if !sim_job.spec.is_elastic() {
+            return Arc::clone(&sim_job.paces);
+        }
         let gang = start.gpus.len() as u32;
         sim_job.part.as_ref().map_or_else(|_| Arc::from([]), |part| self.truth.alone(part.plays, gang))
     }
@@ -467,6 +478,15 @@ impl World {
             // Rounded up to the clock's grain, so that the work is done when the moment comes.
             let end = Time(from.0.saturating_add((left * 1e6).ceil() as u64));
             self.agenda.push(Reverse((end, self.next_version, Due::Finish, job)));
+            self.drop_cancelled();
+        }
+    }
+
+    /// Drops what is not going to happen any more, once it is most of the agenda: gangs that take turns are stopped long before their ends.
+    fn drop_cancelled(&mut self) {
+        if self.agenda.len() > AGENDA_PER_GANG * self.seated.len() + LEAST_AGENDA {
+            let jobs = &self.jobs;
+            self.agenda.retain(|&Reverse((_, version, _, job))| is_current(jobs, job, version));
         }
     }
 
@@ -525,69 +545,34 @@ impl World {
     }
 
     fn settle_stretch(&mut self, now: Time, job: JobId) {
-        let Some(gang) = self.jobs.get(&job).and_then(|l| l.gang.as_ref()) else { return };
-        if gang.ended.is_some() {
-            return;
-        }
+        let Some(sim_job) = self.jobs.get_mut(&job) else { return };
+        let Some(gang) = sim_job.gang.as_ref().filter(|gang| gang.ended.is_none()) else { return };
         let (partner, kind, gpus, from) = (gang.partner, gang.kind, gang.gpus.len() as f64, gang.settled);
         let seconds = now.since(from);
-        let spec = self.cluster.kind(kind);
-        let mut draw = Draw { idle_joules: spec.idle_watts * seconds * gpus, active_joules: 0.0 };
-        let mut residents: [Option<Resident>; 2] = [None, None];
-        for (i, id) in [Some(job), partner].into_iter().flatten().enumerate() {
-            let (resident, active) = self.progress(now, id);
-            residents[i] = Some(resident);
-            draw.active_joules += active;
+        let mut draw = Draw { idle_joules: self.cluster.kind(kind).idle_watts * seconds * gpus, active_joules: 0.0 };
+        let (resident, active) = sim_job.progress(now, &self.world_options);
+        draw.active_joules += active;
+        match partner {
+            None => {
+                meter::divide(draw, &[resident], |_, charge| sim_job.charge.add(&charge));
+            }
+            Some(id) => {
+                let other = self.jobs.get_mut(&id).expect("a resident lives");
+                let (beside, active) = other.progress(now, &self.world_options);
+                draw.active_joules += active;
+                let jobs = &mut self.jobs;
+                meter::divide(draw, &[resident, beside], |id, charge| {
+                    if let Some(sim_job) = jobs.get_mut(&id) {
+                        sim_job.charge.add(&charge);
+                    }
+                });
+            }
         }
         assert!(draw.active_joules >= 0.0 && draw.idle_joules >= 0.0, "{job:?} drew {draw:?}");
         let kind = self.cluster.sold_as(kind).index();
         self.used_joules[kind].idle_joules += draw.idle_joules;
         self.used_joules[kind].active_joules += draw.active_joules;
         self.busy_gpu_seconds[kind] += seconds * gpus;
-        let both =
-            residents.map(|r| r.unwrap_or(Resident { job, activity: 0.0, restarting: false, alone_joules: None }));
-        let jobs = &mut self.jobs;
-        meter::divide(draw, &both[..1 + usize::from(partner.is_some())], |id, charge| {
-            if let Some(sim_job) = jobs.get_mut(&id) {
-                sim_job.charge.add(&charge);
-            }
-        });
-    }
-
-    /// One gang's steps until `now`; returns how busy it was and its active energy.
-    fn progress(&mut self, now: Time, job: JobId) -> (Resident, f64) {
-        let restart_activity = self.world_options.restart_activity;
-        let sim_job = self.jobs.get_mut(&job).expect("a resident lives");
-        let length = sim_job.length();
-        let gang = sim_job.gang.as_mut().expect("a resident has a gang");
-        let seconds = now.since(gang.settled);
-        // Loading, restoring or saving: it holds its GPUs and makes no steps.
-        let moving = gang.stopping || now <= gang.productive_from;
-        let productive = if moving { 0.0 } else { seconds };
-        sim_job.steps += gang.rate * productive;
-        if let Length::Steps(total) = length {
-            sim_job.steps = sim_job.steps.min(total);
-        }
-        sim_job.served_seconds += productive;
-        sim_job.gpu_seconds += seconds * gang.gpus.len() as f64;
-        // A tolerance, since the promise may be exactly the rate it has.
-        if sim_job.spec.floor.is_none_or(|floor| gang.rate >= floor * (1.0 - 1e-9)) {
-            sim_job.kept_seconds += productive;
-        }
-        let every = self.world_options.checkpoint_every_seconds;
-        let since_safe = now.since(gang.safe_at);
-        if every > 0.0 && since_safe >= every {
-            let unsafe_seconds = since_safe % every;
-            gang.safe_steps = (sim_job.steps - gang.rate * unsafe_seconds).max(gang.safe_steps);
-            gang.safe_at = Time(now.0 - Time::from_seconds(unsafe_seconds).0.min(now.0));
-        }
-        gang.settled = now;
-        let alone = sim_job.paces[gang.kind.index()].map_or(1.0, |p| p[0].rate);
-        let (active, activity) = match moving {
-            true => (gang.watts * restart_activity * seconds, restart_activity),
-            false => (gang.watts * seconds, gang.rate / alone),
-        };
-        (Resident { job, activity, restarting: moving, alone_joules: None }, active)
     }
 
     /// Takes a gang off its GPUs; returns the job's steps.
@@ -638,5 +623,41 @@ impl World {
         gang.version = 0;
         let gang = gang.clone();
         self.unseat(now, job, &gang);
+    }
+}
+
+impl SimJob {
+    /// Its gang's steps until `now`; returns how busy it was and its active energy.
+    fn progress(&mut self, now: Time, options: &WorldOptions) -> (Resident, f64) {
+        let length = self.length();
+        let gang = self.gang.as_mut().expect("a resident has a gang");
+        let seconds = now.since(gang.settled);
+        // Loading, restoring or saving: it holds its GPUs and makes no steps.
+        let moving = gang.stopping || now <= gang.productive_from;
+        let productive = if moving { 0.0 } else { seconds };
+        self.steps += gang.rate * productive;
+        if let Length::Steps(total) = length {
+            self.steps = self.steps.min(total);
+        }
+        self.served_seconds += productive;
+        self.gpu_seconds += seconds * gang.gpus.len() as f64;
+        // A tolerance, since the promise may be exactly the rate it has.
+        if self.spec.floor.is_none_or(|floor| gang.rate >= floor * (1.0 - 1e-9)) {
+            self.kept_seconds += productive;
+        }
+        let every = options.checkpoint_every_seconds;
+        let since_safe = now.since(gang.safe_at);
+        if every > 0.0 && since_safe >= every {
+            let unsafe_seconds = since_safe % every;
+            gang.safe_steps = (self.steps - gang.rate * unsafe_seconds).max(gang.safe_steps);
+            gang.safe_at = Time(now.0 - Time::from_seconds(unsafe_seconds).0.min(now.0));
+        }
+        gang.settled = now;
+        let alone = self.paces[gang.kind.index()].map_or(1.0, |p| p[0].rate);
+        let (active, activity) = match moving {
+            true => (gang.watts * options.restart_activity * seconds, options.restart_activity),
+            false => (gang.watts * seconds, gang.rate / alone),
+        };
+        (Resident { job: self.spec.id, activity, restarting: moving, alone_joules: None }, active)
     }
 }

@@ -83,7 +83,8 @@ impl Served {
         }
     }
 
-    /// Who holds what when the least thr_l/need_l is as high as it can be, then the next, and so on; `None` where that cannot be proved.
+    /// Who holds what when the least thr_l/need_l is as high as it can be, then the next, and so on; `None` where the numbers are too far apart.
+    /// Nothing is proved: whoever asks checks the answer.
     pub(super) fn fill(
         &self,
         problem: &Problem,
@@ -92,7 +93,7 @@ impl Served {
     ) -> Option<Vec<f64>> {
         let beta: Vec<f64> = needs.iter().zip(&self.per_gpu).map(|(need, rate)| need / rate).collect();
         let question = maxmin::MaxMin { w: &self.w, beta: &beta, caps: &self.caps, capacity: &problem.capacity };
-        workspace.fill(&question, Budget::default()).ok().map(|filling| filling.x)
+        workspace.shares(&question, Budget::default()).ok()
     }
 
     /// Gives away what `x` leaves over, kind by kind, to whoever can use it, in proportion to how much more it can hold.

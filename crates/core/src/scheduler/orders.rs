@@ -96,9 +96,15 @@ impl Scheduler {
         let pending = Pending { ordered_at: self.now, tries: 1 };
         self.credit(slot);
         let job = self.jobs.get_mut(slot);
-        let Some(gang) = job.phase.held().cloned() else { return };
+        job.phase = match std::mem::replace(&mut job.phase, Phase::Waiting) {
+            Phase::Starting(gang, _) | Phase::Running(gang) => Phase::Stopping(gang, pending, then),
+            holds_nothing => {
+                job.phase = holds_nothing;
+                return;
+            }
+        };
+        let Some(gang) = job.phase.occupied() else { return };
         out.push(Output::Order(Order::Stop { job: job.spec.id, fence: gang.fence }));
-        job.phase = Phase::Stopping(gang, pending, then);
         self.unconfirmed.insert(slot);
     }
 
@@ -118,8 +124,8 @@ impl Scheduler {
         }
         let fence = Fence(self.next_fence);
         self.next_fence += 1;
-        let gang = Gang { fence, ..target.clone() };
-        self.drop_target(slot);
+        let Some(target) = self.take_target(slot) else { return };
+        let gang = Gang { fence, ..target };
         let job = self.jobs.get_mut(slot);
         self.seats.sit(slot, &gang.gpus);
         self.tenant_states[job.spec.tenant.index()].gpus += gang.gpus.len() as u32;
@@ -130,9 +136,16 @@ impl Scheduler {
 
     /// A job no longer waits for the place that the last plan gave it.
     pub(super) fn drop_target(&mut self, slot: Slot) {
-        for gpu in self.jobs.get_mut(slot).target.take().iter().flat_map(|gang| &gang.gpus) {
+        self.take_target(slot);
+    }
+
+    /// The place that the last plan gave a job, which it no longer waits for.
+    fn take_target(&mut self, slot: Slot) -> Option<Gang> {
+        let target = self.jobs.get_mut(slot).target.take()?;
+        for gpu in &target.gpus {
             self.awaiting[gpu.index()].retain(|&waiter| waiter != slot);
         }
+        Some(target)
     }
 
     /// Frees a job's GPUs and lets those start that waited for them. The job waits, unless it is buried next.

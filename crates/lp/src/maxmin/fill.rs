@@ -135,6 +135,19 @@ impl FillWorkspace {
 
     /// Solves.
     pub fn fill(&mut self, problem: &MaxMin<'_>, budget: Budget) -> Result<Filling, InputError> {
+        let (mut filling, all_reached) = self.rise(problem, budget)?;
+        filling.levels.extend(levels(problem, &filling.x));
+        self.prove(problem, &mut filling, all_reached);
+        Ok(filling)
+    }
+
+    /// The shares of [`Self::fill`] alone, to the bit, without the bounds that prove them: for whoever has another proof of what matters to it.
+    pub fn shares(&mut self, problem: &MaxMin<'_>, budget: Budget) -> Result<Vec<f64>, InputError> {
+        Ok(self.rise(problem, budget)?.0.x)
+    }
+
+    /// Bottlenecks and shares; whether all bottlenecks were reached.
+    fn rise(&mut self, problem: &MaxMin<'_>, budget: Budget) -> Result<(Filling, bool), InputError> {
         problem.check()?;
         self.prepare(problem)?;
         let mut filling = Filling::default();
@@ -151,10 +164,8 @@ impl FillWorkspace {
         filling.x.clone_from(&self.x);
         bound::attain(problem, &mut filling.x, &mut self.spare);
         self.hand_out(problem, &mut filling.x);
-        filling.levels.extend(levels(problem, &filling.x));
-        self.prove(problem, &mut filling, all_reached);
         filling.iterations = budget.iterations - left;
-        Ok(filling)
+        Ok((filling, all_reached))
     }
 
     fn prepare(&mut self, problem: &MaxMin<'_>) -> Result<(), InputError> {

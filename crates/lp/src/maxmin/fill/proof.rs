@@ -61,7 +61,6 @@ impl FillWorkspace {
             let t = if bottleneck.frozen.is_empty() { of(&bottleneck.full) } else { of(&bottleneck.frozen) };
             let proof = self.best_proof(problem, &filling.levels, t, &bottleneck.prices, earlier.as_deref());
             filling.bottlenecks[s].bound = Certificate::of_maximum(t, proof.upper);
-            self.curves.draw(problem, &self.order, &self.open, &proof.prices);
             self.ceilings(problem, filling, t, s, &proof);
             earlier = Some(proof.prices);
         }
@@ -82,7 +81,7 @@ impl FillWorkspace {
         }
     }
 
-    /// The proof of one bottleneck, with the best multiple of `earlier`.
+    /// The proof of one bottleneck, with the best multiple of `earlier`. Leaves the cost curves at its prices.
     fn best_proof(
         &mut self,
         problem: &MaxMin<'_>,
@@ -91,22 +90,24 @@ impl FillWorkspace {
         p: &[f64],
         earlier: Option<&[f64]>,
     ) -> Proof {
-        let mut best: Option<Proof> = None;
-        for multiple in MULTIPLES {
-            let prices = match earlier {
-                Some(earlier) => p.iter().zip(earlier).map(|(p, e)| p + multiple * e).collect(),
-                None => p.to_vec(),
-            };
-            let proof = self.proof(problem, levels, t, prices);
-            if best.as_ref().is_none_or(|best| proof.upper < best.upper) {
-                best = Some(proof);
-            }
-            let good = best.as_ref().is_some_and(|best| best.upper <= t * (1.0 + GOOD));
-            if good || earlier.is_none() {
+        let Some(earlier) = earlier else { return self.proof(problem, levels, t, p.to_vec()) };
+        let with = |multiple: f64| p.iter().zip(earlier).map(|(p, e)| p + multiple * e).collect();
+        let mut best = self.proof(problem, levels, t, with(MULTIPLES[0]));
+        let mut drawn = true;
+        for multiple in MULTIPLES.into_iter().skip(1) {
+            if best.upper <= t * (1.0 + GOOD) {
                 break;
             }
+            let proof = self.proof(problem, levels, t, with(multiple));
+            drawn = proof.upper < best.upper;
+            if drawn {
+                best = proof;
+            }
         }
-        best.unwrap_or(Proof { upper: f64::INFINITY, room: f64::INFINITY, prices: p.to_vec(), lambda: Vec::new() })
+        if !drawn {
+            self.curves.draw(problem, &self.order, &self.open, &best.prices);
+        }
+        best
     }
 
     /// Reads duals off the cost curves and computes their bound.
