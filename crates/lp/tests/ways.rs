@@ -1,8 +1,8 @@
 //! Units in several ways: worked examples to six digits, the general solver on the same programs, and what the market promises.
 
 use arles_lp::ways::{
-    Envious, Limit, Nearly, Together, Ways, equal_incomes, least_draw, least_draw_without_envy,
-    nearly_least_draw_without_envy, thrift,
+    Envious, Limit, NearWorkspace, Nearly, Together, Ways, Workspace, equal_incomes, least_draw,
+    least_draw_without_envy, nearly_least_draw_without_envy, thrift,
 };
 use arles_lp::{Budget, Clarabel, ColumnId, InputError, Model, Solver, Status};
 use proptest::prelude::*;
@@ -509,6 +509,12 @@ fn equal_division(problem: &Owned) -> Vec<f64> {
     (0..problem.weight.len()).map(share).collect()
 }
 
+/// Units of an equal division, users × resources.
+fn equal_units(problem: &Owned) -> Vec<f64> {
+    let all: f64 = problem.weight.iter().sum();
+    problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect()
+}
+
 /// The whole program for the general solver, with all envy rows if a part is given.
 fn by_clarabel(problem: &Owned, floors: &[f64], part: Option<f64>) -> Option<f64> {
     let (n, ways) = (problem.weight.len(), problem.resource.len());
@@ -549,9 +555,7 @@ proptest! {
         if let Some(best) = by_clarabel(&problem, &floors, None) {
             prop_assert!((f.draw - best).abs() <= 1e-5 * best, "{} against {best}", f.draw);
         }
-        let all: f64 = problem.weight.iter().sum();
-        let units: Vec<f64> =
-            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let units = equal_units(&problem);
         let (known, thrifty) = problem.thrifty(&units, &floors);
         let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
         let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
@@ -566,9 +570,7 @@ proptest! {
     #[test]
     fn near_has_the_least_between_its_bounds(problem in problems(), epsilon in 0.02..0.4f64) {
         let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
-        let all: f64 = problem.weight.iter().sum();
-        let units: Vec<f64> =
-            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let units = equal_units(&problem);
         let (known, thrifty) = problem.thrifty(&units, &floors);
         let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
         let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
@@ -586,13 +588,46 @@ proptest! {
         prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
     }
 
+    /// Solving again from the last answer: what is proved is as good as where nothing was known.
+    #[test]
+    fn again_is_as_good_as_anew(mut problem in problems(), parts in prop::collection::vec(0.3..1.1f64, 3), capped: bool) {
+        if capped {
+            problem.caps = problem.weight.iter().map(|weight| 2.0 * weight).collect();
+        }
+        let equal = equal_division(&problem);
+        let (mut again, mut near_again) = (Workspace::default(), NearWorkspace::default());
+        let most: f64 = problem.capacity.iter().sum::<f64>() * 150.0;
+        for part in parts {
+            let limit = problem.limit(part * most);
+            let [a, b] = [again.equal_incomes(&problem.ways(), &limit, Budget::default()), equal_incomes(&problem.ways(), &limit, Budget::default())].map(|answer| answer.expect("sound").welfare);
+            prop_assert!(a.width() <= b.width().max(1e-7) && (a.lower - b.lower).abs() <= 1e-6, "{a:?} and {b:?}");
+        }
+        for epsilon in [0.3, 0.1, 0.2] {
+            let floors: Vec<f64> = equal.iter().map(|f| f * (1.0 - epsilon)).collect();
+            let f = least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("sound").bound;
+            let g = again.least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("sound").bound;
+            prop_assert!(g.gap() <= f.gap().max(1e-7) && (g.lower - f.lower).abs() <= 1e-6 * f.lower, "{g:?} and {f:?}");
+            if capped {
+                continue;
+            }
+            let units = equal_units(&problem);
+            let asked = Nearly { floors: &floors, part: 1.0 - epsilon, units: &units, gap: 0.0 };
+            let near = near_again.solve(&problem.ways(), &asked, Budget::iterations(4)).expect("sound");
+            let (known, _) = problem.thrifty(&units, &floors);
+            let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
+            let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
+            prop_assert!(near.bound.lower <= fe.draw * (1.0 + 1e-7), "{:?} against {}", near.bound, fe.draw);
+            prop_assert!(near.bound.upper >= fe.draw * (1.0 - 1e-7), "{:?} against {}", near.bound, fe.draw);
+            prop_assert!(worst_envy(&problem, &near.x) * (1.0 - epsilon) <= 1.0 + 1e-7);
+            prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
+        }
+    }
+
     /// Alike users, some under weights of their own: no row is broken, and the general solver finds no less.
     #[test]
     fn nobody_envies_somebody_alike(problem in crowds(), epsilon in 0.0..0.3f64) {
         let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
-        let all: f64 = problem.weight.iter().sum();
-        let units: Vec<f64> =
-            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let units = equal_units(&problem);
         let (known, thrifty) = problem.thrifty(&units, &floors);
         let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
         let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
