@@ -1,8 +1,8 @@
 //! Units in several ways: worked examples to six digits, the general solver on the same programs, and what the market promises.
 
 use arles_lp::ways::{
-    Envious, Limit, NearWorkspace, Nearly, Together, Ways, Workspace, equal_incomes, least_draw,
-    least_draw_without_envy, nearly_least_draw_without_envy, thrift,
+    Envious, Limit, NearWorkspace, Nearly, Together, Ways, equal_incomes, least_draw, least_draw_without_envy,
+    nearly_least_draw_without_envy, thrift,
 };
 use arles_lp::{Budget, Clarabel, ColumnId, InputError, Model, Solver, Status};
 use proptest::prelude::*;
@@ -588,31 +588,15 @@ proptest! {
         prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
     }
 
-    /// Solving again from the last answer: what is proved is as good as where nothing was known.
+    /// Going on from the last search, at another sacrifice: bounds and rows hold all the same.
     #[test]
-    fn again_is_as_good_as_anew(mut problem in problems(), parts in prop::collection::vec(0.3..1.1f64, 3), capped: bool) {
-        if capped {
-            problem.caps = problem.weight.iter().map(|weight| 2.0 * weight).collect();
-        }
-        let equal = equal_division(&problem);
-        let (mut again, mut near_again) = (Workspace::default(), NearWorkspace::default());
-        let most: f64 = problem.capacity.iter().sum::<f64>() * 150.0;
-        for part in parts {
-            let limit = problem.limit(part * most);
-            let [a, b] = [again.equal_incomes(&problem.ways(), &limit, Budget::default()), equal_incomes(&problem.ways(), &limit, Budget::default())].map(|answer| answer.expect("sound").welfare);
-            prop_assert!(a.width() <= b.width().max(1e-7) && (a.lower - b.lower).abs() <= 1e-6, "{a:?} and {b:?}");
-        }
+    fn near_again_has_the_least_between_its_bounds(problem in problems()) {
+        let (equal, units) = (equal_division(&problem), equal_units(&problem));
+        let mut workspace = NearWorkspace::default();
         for epsilon in [0.3, 0.1, 0.2] {
             let floors: Vec<f64> = equal.iter().map(|f| f * (1.0 - epsilon)).collect();
-            let f = least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("sound").bound;
-            let g = again.least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("sound").bound;
-            prop_assert!(g.gap() <= f.gap().max(1e-7) && (g.lower - f.lower).abs() <= 1e-6 * f.lower, "{g:?} and {f:?}");
-            if capped {
-                continue;
-            }
-            let units = equal_units(&problem);
             let asked = Nearly { floors: &floors, part: 1.0 - epsilon, units: &units, gap: 0.0 };
-            let near = near_again.solve(&problem.ways(), &asked, Budget::iterations(4)).expect("sound");
+            let near = workspace.solve(&problem.ways(), &asked, Budget::iterations(16)).expect("sound");
             let (known, _) = problem.thrifty(&units, &floors);
             let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
             let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");

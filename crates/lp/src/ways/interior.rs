@@ -218,22 +218,6 @@ impl Iterate {
         }
     }
 
-    /// Takes floors, caps and sizes of limits that are others than before; all the rest is as it was.
-    pub(super) fn ask_anew(&mut self, caps: &[f64], limits: &[Limit], aim: Aim<'_>) {
-        let resources = self.goods.len() - limits.len();
-        self.users.iter_mut().zip(caps).for_each(|(user, cap)| user.cap = *cap);
-        for (good, limit) in self.goods[resources..].iter_mut().zip(limits) {
-            good.most = limit.most;
-        }
-        if let Aim::Floors(floors) = aim {
-            for (user, floor) in self.users.iter_mut().zip(floors) {
-                user.floor = floor / user.unit;
-                user.weight = user.floor;
-            }
-            self.total = self.users.iter().map(|user| user.weight).sum();
-        }
-    }
-
     /// For floors: duals of the size of the costs, and whatever makes every product the same part of its weight. The rows do not hold yet.
     fn centre(&mut self) {
         let (ways, resources) = (self.ways.len(), self.resource.iter().max().map_or(0, |j| j + 1));
@@ -334,19 +318,14 @@ impl Iterate {
     /// Iterates until the gap is at most `tolerance`, relative to Σπ or to the draw, and no row misses anything; or nothing moves, or the iterations are
     /// spent. Returns how many were taken.
     ///
-    /// With `focus`, most ways of a user are dropped once it is plain that it will not use them (see [`Self::focus`]). An iterate from which another problem
-    /// can be started is left in `kept`.
-    pub(super) fn run(&mut self, iterations: u32, tolerance: f64, focus: bool, kept: &mut Option<Self>) -> u32 {
-        let mut is_kept = false;
+    /// With `focus`, most ways of a user are dropped once it is plain that it will not use them (see [`Self::focus`]).
+    pub(super) fn run(&mut self, iterations: u32, tolerance: f64, focus: bool) -> u32 {
         let mut pairs = self.pair_weight();
         for iteration in 0..iterations {
             let mut gap = self.gap_after([0.0, 0.0]);
             if focus && self.may_focus() && gap <= NARROW * self.scale() {
                 self.focus();
                 (pairs, gap) = (self.pair_weight(), self.gap_after([0.0, 0.0]));
-            }
-            if !is_kept && gap <= NARROW * self.scale() && self.missing() <= NARROW {
-                (*kept, is_kept) = (Some(self.clone()), true);
             }
             // Too much was dropped: the rest of the iterations is for all ways.
             if self.is_focused() && iteration > iterations / 2 {

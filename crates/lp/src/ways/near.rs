@@ -67,6 +67,8 @@ const ROUNDS: u32 = 4;
 const ENOUGH: f64 = 1e-4;
 /// Turns that what the last search has found is worth.
 const WORTH: u32 = 4;
+/// A search that goes on takes this part of the turns.
+const AGAIN: u32 = 4;
 /// Pivots of one user's program.
 const PIVOTS: u32 = 400;
 /// A limit is broken if it is exceeded by this part.
@@ -95,12 +97,6 @@ struct Found {
     turns: u32,
 }
 
-impl Found {
-    fn fits(&self, problem: &Ways<'_>) -> bool {
-        (self.limits.len(), self.prices.len()) == (problem.users(), problem.capacity.len())
-    }
-}
-
 /// Looks for a division near the least draw; stops when its gap will do, or after as many turns as `budget` has iterations.
 ///
 /// # Errors
@@ -124,10 +120,11 @@ impl NearWorkspace {
         let envy = Envy { problem, floors: asked.floors, part: asked.part, best: &best };
         let mut near = Near { x: Vec::new(), bound: Certificate { lower: 0.0, upper: f64::INFINITY }, turns: 0 };
         near.offer(&envy, asked.units, asked);
+        let last = self.last.take().filter(|_| self.memory.knows(problem, &best));
+        let most = budget.iterations / if last.is_some() { AGAIN } else { 1 };
         let bought = Bought::new(problem, asked, &best, &mut self.memory)?;
         near.offer(&envy, &bought.units, asked);
         near.bound.lower = bought.least.min(near.bound.upper);
-        let last = self.last.take().filter(|last| last.fits(problem));
         let mut turns = Turns::new(
             problem,
             asked,
@@ -135,7 +132,7 @@ impl NearWorkspace {
             last.unwrap_or(Found { prices: bought.prices.clone(), ..Found::default() }),
         );
         near.prove(&envy, &turns);
-        while near.bound.gap() > asked.gap && near.turns < budget.iterations {
+        while near.bound.gap() > asked.gap && near.turns < most {
             let units = turns.turn();
             near.turns += 1;
             near.prove(&envy, &turns);

@@ -18,12 +18,11 @@ use super::Nearly;
 use crate::market::{self, Market, STEPS};
 use crate::{Budget, InputError};
 
-/// What the last division was found with: the next starts from it where only floors and κ differ.
+/// The prices of the last market, which are the next one's where only floors and κ differ; and memory to solve in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     incomes: Option<Incomes>,
-    inner: solve::Workspace,
-    pub(super) plain: solve::Workspace,
+    workspace: solve::Workspace,
 }
 
 /// Prices of the market, and what it was of.
@@ -36,16 +35,26 @@ struct Incomes {
 }
 
 impl Memory {
+    /// Whether the last market was this one's: same users, same weights, same resources.
+    pub(super) fn knows(&self, problem: &Ways<'_>, best: &[f64]) -> bool {
+        self.incomes.as_ref().is_some_and(|known| {
+            (&known.best[..], &known.weight[..], &known.capacity[..]) == (best, problem.weight, problem.capacity)
+        })
+    }
+
     /// b: prices of the market in which everybody spends its weight on units in its best ways.
     fn prices(&mut self, problem: &Ways<'_>, best: &[f64]) -> Result<Vec<f64>, InputError> {
-        let same = |known: &&Incomes| {
-            (&known.best[..], &known.weight[..], &known.capacity[..]) == (best, problem.weight, problem.capacity)
-        };
-        if let Some(known) = self.incomes.as_ref().filter(same) {
+        if let Some(known) = self.incomes.as_ref().filter(|_| self.knows(problem, best)) {
             return Ok(known.prices.clone());
         }
-        let market = Market { w: best, weight: problem.weight, capacity: problem.capacity };
-        let prices = market::equilibrium(&market, None, STEPS)?.prices;
+        // Only resources that are there are sold; the others' prices are never looked at.
+        let here: Vec<usize> = (0..problem.capacity.len()).filter(|&j| problem.capacity[j] > 0.0).collect();
+        let w: Vec<f64> =
+            best.chunks_exact(problem.capacity.len()).flat_map(|row| here.iter().map(|&j| row[j])).collect();
+        let sold: Vec<f64> = here.iter().map(|&j| problem.capacity[j]).collect();
+        let market = Market { w: &w, weight: problem.weight, capacity: &sold };
+        let mut prices = vec![0.0; problem.capacity.len()];
+        here.iter().zip(market::equilibrium(&market, None, STEPS)?.prices).for_each(|(&j, b)| prices[j] = b);
         let dearest = prices.iter().copied().fold(0.0, f64::max);
         let prices: Vec<f64> = prices.into_iter().map(|b| b.max(CHEAPEST * dearest)).collect();
         let (weight, capacity) = (problem.weight.to_vec(), problem.capacity.to_vec());
@@ -116,7 +125,7 @@ impl<'a> Shop<'a> {
         let floors: Vec<f64> = self.asked.floors.iter().zip(speed).map(|(f, u)| f.max(scale * u)).collect();
         let caps: Vec<f64> = problem.weight.iter().map(|p| scale * p).collect();
         let inner = Ways { w, draw, caps: &caps, capacity, ..**problem };
-        let answer = memory.inner.least_draw_to(&inner, &[], &floors, ITERATIONS, TOLERANCE)?;
+        let answer = memory.workspace.least_draw_to(&inner, &[], &floors, ITERATIONS, TOLERANCE)?;
         let reached = reached(&inner, &answer.x, &floors);
         let of = |l: usize| {
             let speeds = if floors[l] > self.asked.floors[l] { answer.floor_prices[l] * speed[l] } else { 0.0 };
@@ -213,7 +222,7 @@ impl Bought {
             return Ok(Self { units, least: 0.0, prices });
         }
         let without = Ways { caps: &vec![f64::INFINITY; problem.users()], ..*problem };
-        let plain = memory.plain.least_draw_to(&without, &[], asked.floors, Budget::default(), TOLERANCE)?;
+        let plain = memory.workspace.least_draw_to(&without, &[], asked.floors, Budget::default(), TOLERANCE)?;
         let least = plain.bound.lower;
         let units = units(problem, &plain.x, &vec![1.0; problem.capacity.len()]);
         Ok(Self { units, least, prices: plain.prices })
