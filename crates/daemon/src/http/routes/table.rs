@@ -17,6 +17,7 @@ const fn parameter(name: &'static str, place: Place, kind: ParameterType, descri
     Parameter { name, place, kind, description }
 }
 
+const WORDS: ParameterType = ParameterType::Text { most: 200 };
 const ID: ParameterType = ParameterType::Integer { least: 1, most: MOST };
 const JOB: Parameter = parameter("id", Place::Path, ID, "Job number, as returned on submission.");
 const NAME: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 200 }, "Tenant name.");
@@ -35,12 +36,9 @@ const STATE: Parameter = parameter(
     ParameterType::Choices(&["waiting", "starting", "running", "stopping", "completed", "failed", "cancelled"]),
     "Only jobs in one of these states.",
 );
-const TENANT: Parameter =
-    parameter("tenant", Place::Query, ParameterType::Text { most: 200 }, "Only jobs of this tenant.");
-const WORKLOAD: Parameter =
-    parameter("workload", Place::Query, ParameterType::Text { most: 200 }, "Only this workload.");
-const JOB_NAME: Parameter =
-    parameter("name", Place::Query, ParameterType::Text { most: 200 }, "Only jobs of this name.");
+const TENANT: Parameter = parameter("tenant", Place::Query, WORDS, "Only jobs of this tenant.");
+const WORKLOAD: Parameter = parameter("workload", Place::Query, WORDS, "Only this workload.");
+const JOB_NAME: Parameter = parameter("name", Place::Query, WORDS, "Only jobs of this name.");
 const ORDER: Parameter =
     parameter("order", Place::Query, ParameterType::Choice(&["newest", "oldest"]), "Sort order; default `newest`.");
 const LIMIT: Parameter = parameter(
@@ -55,8 +53,7 @@ const CURSOR: Parameter = parameter(
     ParameterType::Visible { most: 400 },
     "`next` of the previous page. Keep the other parameters unchanged.",
 );
-const LOG_TENANT: Parameter =
-    parameter("tenant", Place::Query, ParameterType::Text { most: 200 }, "Only changes about this tenant.");
+const LOG_TENANT: Parameter = parameter("tenant", Place::Query, WORDS, "Only changes about this tenant.");
 const LOG_JOB: Parameter = parameter("job", Place::Query, ID, "Only changes about this job.");
 const LOG_BY: Parameter =
     parameter("by", Place::Query, ParameterType::Text { most: 100 }, "Only changes by the token of this name.");
