@@ -46,7 +46,7 @@ fn a_planted_envy_is_found() {
     let (holds, words) = verdict(&audit, "sharing incentive");
     assert!(holds == Some(false) && words.contains("ann has 0.667"), "{words}");
     assert_eq!(verdict(&audit, "Pareto efficiency").0, Some(true));
-    assert_eq!(verdict(&audit, "honesty pays").0, None, "nobody was lied to");
+    assert_eq!(verdict(&audit, "no gain from lies").0, None, "nobody was lied to");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_planted_lie_is_found() {
     let audit_of_it = audit(&folder, "q.csv --allocation x.json --policy oef-noncoop");
     let (holds, words) = verdict(&audit_of_it, "as the policy answers");
     assert!(holds == Some(false) && words.contains("bob has 1.11 of what it would get"), "{words}");
-    let (holds, words) = verdict(&audit_of_it, "honesty pays");
+    let (holds, words) = verdict(&audit_of_it, "no gain from lies");
     assert!(holds == Some(false) && words.contains("deflated"), "{words}");
     let lie = &audit_of_it["parties"][1]["best_lie"];
     assert!(lie["gain"].as_f64().expect("a gain") > 1.11, "{lie}");

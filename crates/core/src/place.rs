@@ -15,6 +15,7 @@ mod matching;
 mod quota;
 mod rounding;
 mod seating;
+mod thrift;
 
 pub(crate) use rounding::Placer;
 
@@ -41,6 +42,12 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     pub(crate) fn plannable(&self, slot: Slot) -> bool {
         self.jobs.get(slot).plannable(self.now, self.usable)
+    }
+
+    /// The kind whose GPUs each kind takes.
+    fn sold_as(&self) -> Vec<usize> {
+        let kinds = self.cluster.kinds().len() as u16;
+        (0..kinds).map(|j| self.cluster.sold_as(KindId(j)).index()).collect()
     }
 
     /// CPUs and memory that a plan may hand out: those of gangs that no plan moves are taken.

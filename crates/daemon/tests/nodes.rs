@@ -201,3 +201,77 @@ fn racks_have_budgets_of_their_own() {
     assert_eq!(put(json!({"watts": null, "rack": "row-1"})).1, json!({"watts": 9000.0, "racks": []}));
     assert_eq!(put(json!({"watts": -1, "rack": "row-1"})).0, 422);
 }
+
+/// Prices of electricity by the API: all or nothing, told back, and refused in a sentence.
+#[test]
+fn prices_of_electricity() {
+    let header = header(cluster(&[("v100", 4)]), &["a"], "max-min-fairness");
+    let live = Live::start(&header, 600.0);
+    let put = |body: Value| {
+        let answer = live.ask("PUT", "/v1/prices", &live.admin, &body.to_string());
+        (answer.status, answer.json())
+    };
+    assert_eq!(live.get("/v1/prices"), json!({"prices": []}));
+    let (status, set) =
+        put(json!({"prices": [{"from": 0, "per_kwh": 0.3, "kg_per_kwh": 0.4}, {"from": 3600, "per_kwh": -0.1}]}));
+    let known = json!({"prices": [
+        {"from": 0.0, "per_kwh": 0.3, "kg_per_kwh": 0.4}, {"from": 3600.0, "per_kwh": -0.1, "kg_per_kwh": 0.0}
+    ]});
+    assert_eq!((status, &set), (200, &known));
+    for (wrong, says) in [
+        (json!([{"from": 60, "per_kwh": 1}, {"from": 60, "per_kwh": 2}]), "order of time"),
+        (json!([{"from": -1, "per_kwh": 1}]), "from is -1"),
+        (json!([{"from": 1e300, "per_kwh": 1}]), "from is"),
+        (json!([{"from": 0, "per_kwh": 1, "kg_per_kwh": -2}]), "kg_per_kwh is -2"),
+    ] {
+        let (status, refused) = put(json!({ "prices": wrong }));
+        assert_eq!(status, 422, "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap_or_default().contains(says), "{refused}");
+    }
+    assert_eq!(live.get("/v1/prices"), known);
+    assert_eq!(put(json!({"prices": []})).0, 200);
+    assert_eq!(live.get("/v1/prices"), json!({"prices": []}));
+}
+
+/// A budget that falls by two fifths while all GPUs are at work, cannot be kept when it falls further, and is lifted: the daemon is below it at once and loses no
+/// work, says what is too much and why, and runs everybody again.
+#[test]
+fn a_budget_falls_in_the_middle_of_a_run_and_returns() {
+    let live = Live::start(&header(cluster(&[("v100", 8)]), &["a"], "max-min-fairness"), 600.0);
+    let job = json!({"tenant": "a", "workload": "resnet50-b64", "gang": 1, "steps": 1e9});
+    let jobs: Vec<u64> = (0..8).map(|_| live.submit(&job)).collect();
+    let of = |id: u64, field: &str| live.get(&format!("/v1/jobs/{id}"))[field].clone();
+    let running = || jobs.iter().filter(|id| of(**id, "state") == "running").count();
+    let server = |field: &str| live.get("/v1/server")[field].as_f64().expect("a number");
+    let put = |watts: Value| {
+        let answer = live.ask("PUT", "/v1/power-budget", &live.admin, &json!({ "watts": watts }).to_string());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    };
+    let done = || -> Vec<f64> { jobs.iter().map(|id| of(*id, "steps_done").as_f64().expect("steps")).collect() };
+    wait_until("all are at work", || running() == 8 && done().iter().all(|steps| *steps > 0.0));
+    let (full, before, first) = (server("watts"), done(), server("last_event") as u64);
+    let budget = 0.6 * full;
+
+    put(json!(budget));
+    wait_until("the cluster is below its budget", || server("watts") <= budget * (1.0 + 1e-9));
+    let events = |what: &str| -> Vec<(f64, String)> {
+        let (events, _) = live.desk.events(&Caller::loopback(), first, 10_000).expect("they are kept");
+        events.into_iter().filter(|event| event.what == what).map(|event| (event.at, event.text)).collect()
+    };
+    let set = events("power-budget")[0].0;
+    let stopped = events("stopped");
+    let round = server("round_seconds");
+    assert!(stopped.first().is_some_and(|(at, _)| at - set <= round), "{stopped:?} after {set}");
+    assert!((1..8).contains(&running()), "some go on");
+
+    put(json!(1.0));
+    wait_until("nobody is at work", || running() == 0);
+    wait_until("what is too much is said", || {
+        events("trouble").iter().any(|(_, text)| text.contains("may draw 1 W") && text.contains("with nothing on them"))
+    });
+
+    put(Value::Null);
+    wait_until("all are at work again", || running() == 8);
+    let after = done();
+    assert!(before.iter().zip(&after).all(|(before, after)| after >= before), "{before:?} {after:?}");
+}

@@ -85,6 +85,28 @@ impl Workspace {
     /// Solves to a width of [`TOLERANCE`], or as near as it gets: the certificate says. `budget` counts iterations of
     /// the interior point.
     pub fn solve(&mut self, problem: &Nash<'_>, budget: Budget) -> Result<&Solution, InputError> {
+        let k = problem.capacity.len();
+        let here: Vec<usize> = (0..k).filter(|&j| problem.capacity[j] != 0.0).collect();
+        let fits = k <= MOST_RESOURCES || here.is_empty() || problem.w.len() != problem.weight.len().saturating_mul(k);
+        if fits {
+            self.solve_all(problem, budget)?;
+            return Ok(&self.solution);
+        }
+        // Many resources of capacity 0 (kinds of GPUs that are away, or modes of others) are no reason to refuse.
+        let w: Vec<f64> = problem.w.chunks_exact(k).flat_map(|row| here.iter().map(|&j| row[j])).collect();
+        let capacity: Vec<f64> = here.iter().map(|&j| problem.capacity[j]).collect();
+        self.solve_all(&Nash { w: &w, capacity: &capacity, ..*problem }, budget)?;
+        let spread = |row: &[f64]| {
+            let mut wide = vec![0.0; k];
+            here.iter().zip(row).for_each(|(&j, &value)| wide[j] = value);
+            wide
+        };
+        self.solution.x = self.solution.x.chunks_exact(here.len()).flat_map(spread).collect();
+        self.solution.prices = spread(&self.solution.prices);
+        Ok(&self.solution)
+    }
+
+    fn solve_all(&mut self, problem: &Nash<'_>, budget: Budget) -> Result<(), InputError> {
         let market = Market { w: problem.w, weight: problem.weight, capacity: problem.capacity };
         market.check(&mut self.resources)?;
         check_shape("caps", problem.caps.len(), problem.weight.len())?;
@@ -102,7 +124,7 @@ impl Workspace {
             self.read(problem);
         }
         bound::certify(problem, &mut self.solution);
-        Ok(&self.solution)
+        Ok(())
     }
 
     /// Copies the iterate out.

@@ -195,6 +195,12 @@ impl Simplex {
         r
     }
 
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The values of the columns.
     #[must_use]
     pub fn values(&self) -> &[f64] {

@@ -33,7 +33,7 @@ mod solve;
 mod thrift;
 
 pub use envy::{Envious, Shared, Together, least_draw_without_envy};
-pub use near::{Near, Nearly, TURNS, nearly_least_draw_without_envy};
+pub use near::{Near, NearWorkspace, Nearly, TURNS, nearly_least_draw_without_envy};
 pub use solve::{Floors, Incomes, Workspace, equal_incomes, least_draw};
 pub use thrift::{most_efficient, thrift};
 

@@ -74,6 +74,20 @@ fn a_resource_of_nothing_is_absent() {
     assert_eq!((division.x[1], division.x[3]), (0.0, 0.0));
 }
 
+/// More kinds than the solver has room for, nearly all of them away: a cluster of ten kinds with three modes each.
+#[test]
+fn absent_resources_take_no_room() {
+    let k = 40;
+    let w: Vec<f64> = (0..2 * k).map(|at| if at % k == 7 { 2.0 } else { 1.0 + (at / k) as f64 }).collect();
+    let mut capacity = vec![0.0; k];
+    (capacity[3], capacity[7]) = (1.0, 1.0);
+    let all = solve(&w, &[1.0, 1.0], &[FREE, FREE], &capacity);
+    let few = solve(&[1.0, 2.0, 2.0, 2.0], &[1.0, 1.0], &[FREE, FREE], &[1.0, 1.0]);
+    assert_eq!([all.x[3], all.x[7], all.x[k + 3], all.x[k + 7]], [few.x[0], few.x[1], few.x[2], few.x[3]]);
+    assert_eq!([all.prices[3], all.prices[7]], [few.prices[0], few.prices[1]]);
+    assert_eq!(all.welfare, few.welfare);
+}
+
 #[test]
 fn nonsense_is_refused_in_a_sentence() {
     let refuse = |w: &[f64], weight: &[f64], caps: &[f64], capacity: &[f64]| {

@@ -1,7 +1,7 @@
 //! Units in several ways: worked examples to six digits, the general solver on the same programs, and what the market promises.
 
 use arles_lp::ways::{
-    Envious, Limit, Nearly, Together, Ways, equal_incomes, least_draw, least_draw_without_envy,
+    Envious, Limit, NearWorkspace, Nearly, Together, Ways, equal_incomes, least_draw, least_draw_without_envy,
     nearly_least_draw_without_envy, thrift,
 };
 use arles_lp::{Budget, Clarabel, ColumnId, InputError, Model, Solver, Status};
@@ -94,6 +94,8 @@ fn example_1_floors_envy_and_thrift() {
     let f = least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("a sound problem");
     near(f.draw, 1702.5);
     near(f.bound.lower, 1702.5);
+    // Nobody has less than was asked, and somebody would rather have another's units.
+    near(worst_envy(&problem, &f.x) - 1.0, 0.25);
     let units = [0.0, 1.5, 3.0, 0.0, 0.0, 1.5];
     let (known, draw) = problem.thrifty(&units, &floors);
     near(draw, 1800.0);
@@ -137,7 +139,15 @@ fn example_3_envy_over_draw_is_not_convex() {
 fn example_4_no_envy_and_yet_below_an_equal_division() {
     let problem =
         Owned::new(&[&[1.0, 0.0], &[0.0, 1.0], &[4.0, 1.0]], &[&[1.0, 0.0], &[0.0, 0.0], &[3.0, 0.0]], &[0, 0], &[5.0]);
-    near(value(&problem, 0, &[5.0 / 3.0], 4.0 / 3.0), 4.0 / 3.0);
+    let equal = |l: usize| value(&problem, l, &[5.0 / 3.0], 4.0 / 3.0);
+    all_near(&[equal(0), equal(1), equal(2)], &[4.0 / 3.0, 5.0 / 3.0, 3.0]);
+    // Nobody would rather have another's units and draw here, and the first has three quarters of an equal division.
+    let (bundles, has) = ([(1.0, 1.0), (3.0, 0.0), (1.0, 3.0)], [1.0, 3.0, 4.0]);
+    for l in 0..3 {
+        bundles.iter().for_each(|(units, draw)| assert!(value(&problem, l, &[*units], *draw) <= has[l] + 1e-6));
+        near(value(&problem, l, &[bundles[l].0], bundles[l].1), has[l]);
+    }
+    near(has[0] / equal(0), 0.75);
     market(&problem, 4.0, &[1.525190, 2.649873, 3.299746], &[0.377377], 0.278279);
 }
 
@@ -164,7 +174,29 @@ fn example_6() -> Owned {
 #[test]
 fn example_6_two_kinds_under_a_budget() {
     let problem = example_6();
-    market(&problem, 500.0, &[112.0 / 45.0, 56.0 / 15.0], &[3.0 / 28.0, 0.0], 1.0 / 280.0);
+    let has = [112.0 / 45.0, 56.0 / 15.0];
+    market(&problem, 500.0, &has, &[3.0 / 28.0, 0.0], 1.0 / 280.0);
+    let equal = [2.45, 10.0 / 3.0];
+    (0..2).for_each(|l| near(value(&problem, l, &[1.0, 1.0], 250.0), equal[l]));
+    // Envy over units and draw at the prices that each had in the market: linear, and no larger sum.
+    let price = has.map(|u| u / 280.0);
+    let (mut model, kinds) = (Model::maximise(), [0, 0, 1, 1]);
+    let x: Vec<ColumnId> = problem.w.iter().map(|w| model.add_column(0.0, FREE, *w).expect("finite")).collect();
+    for j in 0..2 {
+        let of = (0..8).filter(|at| kinds[at % 4] == j).map(|at| (x[at], 1.0));
+        model.add_row(-FREE, 2.0, &of.collect::<Vec<_>>()).expect("finite");
+    }
+    let drawn: Vec<_> = x.iter().zip(&problem.draw).map(|(x, p)| (*x, p / 500.0)).collect();
+    model.add_row(-FREE, 1.0, &drawn).expect("finite");
+    for (l, i) in [(0, 1), (1, 0)] {
+        let net = |a: usize| f64::max(problem.w[4 * l + a] - price[l] * problem.draw[4 * l + a], 0.0);
+        let unit = |j: usize| (0..4).filter(|a| kinds[*a] == j).map(net).fold(0.0, f64::max);
+        let own = (0..4).map(|a| (x[4 * l + a], problem.w[4 * l + a]));
+        let other = (0..4).map(|a| (x[4 * i + a], -unit(kinds[a]) - price[l] * problem.draw[4 * i + a]));
+        model.add_row(0.0, FREE, &own.chain(other).collect::<Vec<_>>()).expect("finite");
+        at_least(&problem, &mut model, &x, &[l], equal[l]);
+    }
+    near(Clarabel.solve(&model, Budget::default()).objective, 6.222222);
 }
 
 /// Hours are resources, what an hour's energy costs is the draw: a job that may wait is a user of both hours.
@@ -263,6 +295,8 @@ fn example_1_as_others_would_word_it() {
     let naive = drawn(true, 1.0);
     near(100.0 * naive.objective, 1625.0);
     near(worst_envy(&problem, &naive.x) - 1.0, 0.6);
+    all_near(&problem.utilities(&naive.x), &[5.0, 2.0, 6.5]);
+    near(worst_attached_envy(&problem, &naive.x), 0.0);
     near(100.0 * drawn(false, 1.0).objective, 1725.0);
     near(100.0 * drawn(false, 0.9).objective, 14725.0 / 9.0);
 }
@@ -281,6 +315,14 @@ fn examples_5_and_6_without_a_market() {
     let attached = most(&problem, 1200.0, true);
     all_near(&problem.utilities(&attached.x), &[1.138371, 1.841542]);
     near(worst_envy(&problem, &attached.x) - 1.0, 0.769912);
+    let has = problem.utilities(&attached.x);
+    let envy = |l: usize, i: usize| {
+        let other = &attached.x[3 * i..3 * i + 3];
+        let drawn: f64 = other.iter().zip(&problem.draw[3 * i..]).map(|(x, p)| x * p).sum();
+        value(&problem, l, &[other.iter().sum()], drawn) / has[l] - 1.0
+    };
+    near(f64::max(envy(0, 1), envy(1, 0)), 0.008133);
+    near(has[0] / value(&problem, 0, &[2.0], 600.0), 0.995950);
     near(most(&example_6(), 500.0, false).objective, 20.0 / 3.0);
 }
 
@@ -446,6 +488,17 @@ fn worst_envy(problem: &Owned, x: &[f64]) -> f64 {
     worst
 }
 
+/// The same where another's units are valued in the ways in which the other uses them, beyond 1.
+fn worst_attached_envy(problem: &Owned, x: &[f64]) -> f64 {
+    let (n, ways, u) = (problem.weight.len(), problem.resource.len(), problem.utilities(x));
+    let ratio = |l: usize, i: usize| {
+        let worth: f64 = (0..ways).map(|a| problem.w[l * ways + a] * x[i * ways + a]).sum();
+        worth / problem.weight[i] / (u[l] / problem.weight[l]) - 1.0
+    };
+    let all = (0..n).flat_map(|l| (0..n).filter(move |i| *i != l).map(move |i| (l, i)));
+    all.map(|(l, i)| ratio(l, i)).fold(0.0, f64::max)
+}
+
 /// Equal division in everybody's best ways, as floors.
 fn equal_division(problem: &Owned) -> Vec<f64> {
     let all: f64 = problem.weight.iter().sum();
@@ -454,6 +507,12 @@ fn equal_division(problem: &Owned) -> Vec<f64> {
         best.iter().zip(&problem.capacity).map(|(a, m)| a * m).sum::<f64>() * problem.weight[l] / all
     };
     (0..problem.weight.len()).map(share).collect()
+}
+
+/// Units of an equal division, users × resources.
+fn equal_units(problem: &Owned) -> Vec<f64> {
+    let all: f64 = problem.weight.iter().sum();
+    problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect()
 }
 
 /// The whole program for the general solver, with all envy rows if a part is given.
@@ -496,9 +555,7 @@ proptest! {
         if let Some(best) = by_clarabel(&problem, &floors, None) {
             prop_assert!((f.draw - best).abs() <= 1e-5 * best, "{} against {best}", f.draw);
         }
-        let all: f64 = problem.weight.iter().sum();
-        let units: Vec<f64> =
-            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let units = equal_units(&problem);
         let (known, thrifty) = problem.thrifty(&units, &floors);
         let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
         let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
@@ -513,9 +570,7 @@ proptest! {
     #[test]
     fn near_has_the_least_between_its_bounds(problem in problems(), epsilon in 0.02..0.4f64) {
         let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
-        let all: f64 = problem.weight.iter().sum();
-        let units: Vec<f64> =
-            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let units = equal_units(&problem);
         let (known, thrifty) = problem.thrifty(&units, &floors);
         let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
         let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
@@ -533,13 +588,30 @@ proptest! {
         prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
     }
 
+    /// Going on from the last search, at another sacrifice: bounds and rows hold all the same.
+    #[test]
+    fn near_again_has_the_least_between_its_bounds(problem in problems()) {
+        let (equal, units) = (equal_division(&problem), equal_units(&problem));
+        let mut workspace = NearWorkspace::default();
+        for epsilon in [0.3, 0.1, 0.2] {
+            let floors: Vec<f64> = equal.iter().map(|f| f * (1.0 - epsilon)).collect();
+            let asked = Nearly { floors: &floors, part: 1.0 - epsilon, units: &units, gap: 0.0 };
+            let near = workspace.solve(&problem.ways(), &asked, Budget::iterations(16)).expect("sound");
+            let (known, _) = problem.thrifty(&units, &floors);
+            let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
+            let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
+            prop_assert!(near.bound.lower <= fe.draw * (1.0 + 1e-7), "{:?} against {}", near.bound, fe.draw);
+            prop_assert!(near.bound.upper >= fe.draw * (1.0 - 1e-7), "{:?} against {}", near.bound, fe.draw);
+            prop_assert!(worst_envy(&problem, &near.x) * (1.0 - epsilon) <= 1.0 + 1e-7);
+            prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
+        }
+    }
+
     /// Alike users, some under weights of their own: no row is broken, and the general solver finds no less.
     #[test]
     fn nobody_envies_somebody_alike(problem in crowds(), epsilon in 0.0..0.3f64) {
         let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
-        let all: f64 = problem.weight.iter().sum();
-        let units: Vec<f64> =
-            problem.weight.iter().flat_map(|p| problem.capacity.iter().map(move |m| m * p / all)).collect();
+        let units = equal_units(&problem);
         let (known, thrifty) = problem.thrifty(&units, &floors);
         let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
         let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");

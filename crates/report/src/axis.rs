@@ -77,6 +77,17 @@ impl Measure {
     }
 }
 
+impl Measure {
+    /// The label of a tick with as many decimals as the distance to the next one needs.
+    fn exact_label(self, value: f64, step: f64) -> String {
+        let decimals = |step: f64| (-(step * (1.0 + 1e-9)).log10()).ceil().clamp(0.0, 12.0) as usize;
+        match self {
+            Measure::Ratio => format!("{:.*} %", decimals(100.0 * step), 100.0 * value),
+            _ => format!("{value:.*}", decimals(step)),
+        }
+    }
+}
+
 /// A short time in the unit that fits.
 fn computing(seconds: f64) -> String {
     let (unit, size) = match seconds {
@@ -139,7 +150,11 @@ impl Axis {
         let step = round_step((high - low) / most, measure);
         let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
         let marks = (first as i64..=last as i64).map(|i| step * i as f64);
-        let ticks = marks.map(|v| (v, measure.label(v, last * step))).collect();
+        let mut ticks: Vec<_> = marks.map(|v| (v, measure.label(v, last * step))).collect();
+        if ticks.windows(2).any(|two| two[0].1 == two[1].1) {
+            // Nearer to each other than three digits can tell.
+            ticks.iter_mut().for_each(|(v, label)| *label = measure.exact_label(*v, step));
+        }
         Axis { scale: Scale::Linear, measure, low: first * step, high: last * step, from, to, ticks }
     }
 
@@ -231,6 +246,19 @@ mod tests {
 
     fn labels(axis: &Axis) -> Vec<&str> {
         axis.ticks.iter().map(|t| t.1.as_str()).collect()
+    }
+
+    #[test]
+    fn near_ticks_have_labels_of_their_own() {
+        let labels = |range: (f64, f64), measure: Measure| {
+            let axis = Axis::between(range, measure, (0.0, 500.0), 56.0);
+            let labels: Vec<String> = axis.ticks.iter().map(|t| t.1.clone()).collect();
+            assert!(labels.windows(2).all(|two| two[0] != two[1]), "{labels:?}");
+            labels
+        };
+        assert_eq!(labels((0.9982, 1.0021), Measure::Plain)[..2], ["0.9980", "0.9985"]);
+        assert_eq!(labels((0.99998, 1.00003), Measure::Ratio)[0], "99.998 %");
+        assert_eq!(labels((0.4, 1.2), Measure::Plain)[0], "0.4");
     }
 
     #[test]

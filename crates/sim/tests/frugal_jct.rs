@@ -72,3 +72,31 @@ fn a_part_of_everybodys_speed_is_not_many_times_as_much_of_its_time() {
         beside("fair-power", &run(entry, seed, per_hour, 0.05));
     }
 }
+
+/// The table of docs/fair-energy.md: means over seeds, at three loads. `ARLES_SEEDS` says how many; one by default, so that the test is short.
+#[test]
+fn what_is_saved_at_three_loads() {
+    let seeds = std::env::var("ARLES_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(1u64);
+    println!("jobs/h  policy               mean JCT   energy   (beside oef-coop, {seeds} seeds)");
+    for per_hour in [5.0, 10.0, 20.0] {
+        let entry = |name: &str| find_policy(name).expect("in the table");
+        let plain: Vec<Summary> = (1..=seeds).map(|seed| run(entry("oef-coop"), seed, per_hour, 0.05)).collect();
+        let beside = |name: &str, entry: &'static PolicyEntry, epsilon: f64| {
+            let (mut jct, mut energy) = (0.0, 0.0);
+            for (seed, plain) in (1..=seeds).zip(&plain) {
+                let summary = run(entry, seed, per_hour, epsilon);
+                assert_eq!(summary.jobs_completed, plain.jobs_completed, "{name}: everybody ends");
+                jct += (summary.mean_jct_seconds / plain.mean_jct_seconds - 1.0) / seeds as f64;
+                energy += (summary.energy_kwh / plain.energy_kwh - 1.0) / seeds as f64;
+            }
+            println!("{per_hour:>6}  {name:<19}  {:>+6.1} %  {:>+6.1} %", 100.0 * jct, 100.0 * energy);
+            energy
+        };
+        for epsilon in [0.0, 0.01, 0.02, 0.05, 0.1, 0.2] {
+            let energy = beside(&format!("fair-energy {epsilon}"), entry("fair-energy"), epsilon);
+            assert!(energy <= 0.02, "frugality saves energy or costs none");
+        }
+        beside("fair-power", entry("fair-power"), 0.05);
+        beside("gogh", entry("gogh"), 0.05);
+    }
+}

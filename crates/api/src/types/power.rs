@@ -33,3 +33,26 @@ pub struct PowerBudgetRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
 }
+
+/// Electricity by the hour, as the scheduler knows it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ElectricityPrices {
+    /// In order of time; the first also holds before it begins, the last until others are set. Empty: not known.
+    pub prices: Vec<ElectricityPrice>,
+}
+
+/// What electricity costs from a moment on, until the next begins.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ElectricityPrice {
+    /// Since when, in seconds since 1970.
+    #[schemars(range(min = 0, max = 253_402_300_799_i64))]
+    pub from: f64,
+    /// Price of a kilowatt-hour, in whatever money; it may be below 0.
+    pub per_kwh: f64,
+    /// Kilograms of CO₂ that a kilowatt-hour emits.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub kg_per_kwh: f64,
+}

@@ -33,7 +33,8 @@ use super::{
     program, user_index,
 };
 use arles_lp::Budget;
-use arles_lp::ways::{self, Envious, Nearly, Together};
+use arles_lp::ways::{self, Envious, NearWorkspace, Nearly, Together};
+use std::sync::{Mutex, PoisonError};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fair-energy",
@@ -47,8 +48,10 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     ..PolicyEntry::DIVIDES_BY_TENANT
 };
 
-/// Users, alike ones as one, up to which rows against envy are worth their time.
+/// Users, alike ones as one, up to which rows against envy are worth their time; and with few kinds, where what is near is not near enough.
 const MOST_USERS: usize = 64;
+const MOST_USERS_OF_FEW_KINDS: usize = 200;
+const FEW_KINDS: usize = 3;
 /// The gap to the least power at which an answer for more users will do.
 const NEAR: f64 = 0.01;
 /// Pivots in one answer.
@@ -62,6 +65,37 @@ const INSIDE: f64 = 1e-9;
 pub(super) struct FairEnergy {
     cooperative: Cooperative,
     ceei: Ceei,
+    memory: Mutex<Memory>,
+}
+
+/// The last answer's parts, to start from. Where only ε, watts, budgets or promises have changed the first stage stands as it is.
+#[derive(Default)]
+struct Memory {
+    first: Option<(FirstStage, Fair)>,
+    near: NearWorkspace,
+}
+
+/// All that the first stage looks at.
+#[derive(PartialEq)]
+struct FirstStage {
+    users: Vec<usize>,
+    best: Vec<f64>,
+    weight: Vec<f64>,
+    caps: Vec<f64>,
+    capacity: Vec<f64>,
+}
+
+impl FirstStage {
+    fn of(modal: &Modal<'_>) -> Self {
+        let ways = modal.ways();
+        Self {
+            users: modal.users.clone(),
+            best: (0..modal.users.len()).flat_map(|l| ways.best_rates(l)).collect(),
+            weight: modal.weight.clone(),
+            caps: modal.caps.clone(),
+            capacity: modal.problem.capacity.clone(),
+        }
+    }
 }
 
 /// Who uses what, and what that draws.
@@ -73,6 +107,7 @@ struct Use {
 }
 
 /// The first stage: GPUs as sold by user and kind, and speeds.
+#[derive(Clone)]
 struct Fair {
     units: Vec<f64>,
     speeds: Vec<f64>,
@@ -85,13 +120,13 @@ impl Policy for FairEnergy {
         if modal.users.is_empty() {
             return Allocation::check(problem, Proposal::default());
         }
-        let fair = self.fair(&modal)?;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let fair = self.fair(&modal, &mut memory)?;
         let floors = floors(&modal, &fair);
         let own = thrifty(&modal, &fair, &floors);
-        let (mut best, mut bound) = (own, 0.0);
-        let shared = without_envy(&modal, &fair, &floors, &best).or_else(|| nearly(&modal, &fair, &floors));
-        if let Some((shared, least)) = shared {
-            bound = least;
+        let (mut best, mut bound) = (own, 0.0f64);
+        for (shared, least) in with_rows(&modal, &fair, &floors, &best, &mut memory.near) {
+            bound = bound.max(least);
             if shared.draw < best.draw {
                 best = shared;
             }
@@ -115,11 +150,18 @@ impl Policy for FairEnergy {
 
 impl FairEnergy {
     /// The division at full power.
-    fn fair(&self, modal: &Modal<'_>) -> Result<Fair, AllocateError> {
+    fn fair(&self, modal: &Modal<'_>, memory: &mut Memory) -> Result<Fair, AllocateError> {
+        let asked = FirstStage::of(modal);
+        if let Some((_, fair)) = memory.first.as_ref().filter(|(known, _)| *known == asked) {
+            return Ok(fair.clone());
+        }
         let fastest = fastest(modal.problem);
-        let cooperative = read(modal, &self.cooperative.allocate(&fastest)?);
-        let below = cooperative.speeds.iter().zip(&cooperative.equal).any(|(speed, equal)| *speed < EQUAL * equal);
-        if below { Ok(read(modal, &self.ceei.allocate(&fastest)?)) } else { Ok(cooperative) }
+        let mut fair = read(modal, &self.cooperative.allocate(&fastest)?);
+        if fair.speeds.iter().zip(&fair.equal).any(|(speed, equal)| *speed < EQUAL * equal) {
+            fair = read(modal, &self.ceei.allocate(&fastest)?);
+        }
+        memory.first = Some((asked, fair.clone()));
+        Ok(fair)
     }
 }
 
@@ -188,31 +230,57 @@ fn thrifty(modal: &Modal<'_>, fair: &Fair, floors: &[f64]) -> Use {
     Use { draw: modal.drawn(&x), x, together: Vec::new() }
 }
 
-/// The program with rows against envy, and what it proves, where there are few enough users.
-fn without_envy(modal: &Modal<'_>, fair: &Fair, floors: &[f64], known: &Use) -> Option<(Use, f64)> {
-    if modal.users.len() > MOST_USERS || floors.iter().any(|floor| *floor <= 0.0) {
-        return None;
+/// What the program with rows against envy, or one near it, says: uses that keep the rows, each with a bound.
+fn with_rows(
+    modal: &Modal<'_>,
+    fair: &Fair,
+    floors: &[f64],
+    known: &Use,
+    workspace: &mut NearWorkspace,
+) -> Vec<(Use, f64)> {
+    if floors.iter().any(|floor| *floor <= 0.0) {
+        return Vec::new();
     }
-    let (rents, together) = (rents(modal, fair), together(modal));
+    let users = modal.users.len();
+    if users <= MOST_USERS {
+        return without_envy(modal, fair, floors, known, &together(modal)).into_iter().collect();
+    }
+    let near = nearly(modal, fair, floors, workspace);
+    let kinds = modal.problem.capacity.iter().filter(|m| **m > 0.0).count();
+    let is_near = near.as_ref().is_some_and(|(near, least)| near.draw - least <= NEAR * near.draw);
+    let exact = (!is_near && users <= MOST_USERS_OF_FEW_KINDS && kinds <= FEW_KINDS)
+        .then(|| without_envy(modal, fair, floors, known, &[]));
+    near.into_iter().chain(exact.flatten()).collect()
+}
+
+/// The program with rows against envy, and what it proves.
+fn without_envy(
+    modal: &Modal<'_>,
+    fair: &Fair,
+    floors: &[f64],
+    known: &Use,
+    together: &[Together],
+) -> Option<(Use, f64)> {
+    let rents = rents(modal, fair);
     let part = 1.0 - modal.power.epsilon;
-    let asked = Envious { floors, part, rents: &rents, together: &together, known: &known.x };
+    let asked = Envious { floors, part, rents: &rents, together, known: &known.x };
     let answer = ways::least_draw_without_envy(&modal.ways(), &asked, PIVOTS)?;
-    let used = together.into_iter().zip(answer.together).filter(|(_, units)| *units > 0.0);
+    let used = together.iter().copied().zip(answer.together).filter(|(_, units)| *units > 0.0);
     let answer_use = Use { x: answer.x, together: used.collect(), draw: answer.draw };
     // A solver may be wrong: what breaks a row is not taken.
     (!rents.is_empty() || keeps_rows(modal, &answer_use)).then_some((answer_use, answer.least))
 }
 
 /// Near the program with rows against envy, where there are too many users for it; without pairs, and where nobody is capped.
-fn nearly(modal: &Modal<'_>, fair: &Fair, floors: &[f64]) -> Option<(Use, f64)> {
+fn nearly(modal: &Modal<'_>, fair: &Fair, floors: &[f64], workspace: &mut NearWorkspace) -> Option<(Use, f64)> {
     let all: f64 = modal.problem.capacity.iter().sum();
     let capped = modal.caps.iter().any(|cap| *cap < all);
     let part = 1.0 - modal.power.epsilon;
-    if modal.users.len() <= MOST_USERS || capped || part >= 1.0 || floors.iter().any(|floor| *floor <= 0.0) {
+    if capped || part >= 1.0 {
         return None;
     }
     let asked = Nearly { floors, part, units: &fair.units, gap: NEAR };
-    let near = ways::nearly_least_draw_without_envy(&modal.ways(), &asked, ways::TURNS).ok()?;
+    let near = workspace.solve(&modal.ways(), &asked, ways::TURNS).ok()?;
     let answer = Use { draw: modal.drawn(&near.x), x: near.x, together: Vec::new() };
     keeps_rows(modal, &answer).then_some((answer, near.bound.lower))
 }

@@ -24,6 +24,7 @@
 //! together when some class has shares of both. What a class at its limit receives in spare GPUs counts as received.
 
 use super::View;
+use super::thrift::Thrift;
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Grant, Members, Problem};
 use crate::live::Class;
@@ -206,7 +207,7 @@ pub(super) struct Quota<'a> {
 
 impl<'a> Quota<'a> {
     /// This round's quotas. Charges the claims for what they are served, and drops those of classes that are gone.
-    pub(super) fn new(view: &View<'a>, claims: &mut Vec<Claim>) -> Self {
+    pub(super) fn new(view: &View<'a>, thrift: &Thrift, claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view);
         quota.locate(view, claims);
         if view.frugal && view.whole {
@@ -214,9 +215,9 @@ impl<'a> Quota<'a> {
         } else {
             quota.serve_due(claims, view.skipped_rounds);
             if !view.frugal {
-                quota.give_spare();
-                if quota.upgrade(view) {
-                    quota.give_spare();
+                quota.give_spare(thrift);
+                if quota.upgrade(view, thrift) {
+                    quota.give_spare(thrift);
                 }
             }
             quota.settle(claims, view.skipped_rounds + 1);
@@ -308,8 +309,8 @@ impl<'a> Quota<'a> {
             gpus[node.kind.index()] += usable.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
         let gangs = vec![0; candidates.len() * kinds];
-        let sold_as = (0..kinds as u16).map(|j| view.cluster.sold_as(KindId(j)).index()).collect();
-        Self { candidates, gangs, held, pairs: Vec::new(), kinds, sold_as, free_gpus: gpus.clone(), gpus }
+        let (sold_as, pairs) = (view.sold_as(), Vec::new());
+        Self { candidates, gangs, held, pairs, kinds, sold_as, free_gpus: gpus.clone(), gpus }
     }
 
     /// Serves every claim as it stands, in order, while GPUs and jobs last.
@@ -463,7 +464,7 @@ impl<'a> Quota<'a> {
     }
 
     /// Gives free GPUs to classes with idle jobs: largest credit first, each its fastest kind with room.
-    fn give_spare(&mut self) {
+    fn give_spare(&mut self, thrift: &Thrift) {
         if self.free_gpus.iter().all(|&f| f == 0) || self.candidates.iter().all(|e| e.idle == 0) {
             return;
         }
@@ -482,37 +483,40 @@ impl<'a> Quota<'a> {
                     |a: &usize, b: &usize| class.seen_rates[*a].total_cmp(&class.seen_rates[*b]).then(b.cmp(a));
                 let Some(j) = (0..self.kinds).filter(room).max_by(faster) else { break };
                 let gangs = (self.free_gpus[j] / class.gang).min(self.candidates[c].idle);
+                let mode = thrift.mode(self.candidates[c].id, j, &self.sold_as, &class.seen_rates);
                 self.candidates[c].idle -= gangs;
-                self.gangs[c * self.kinds + j] += gangs;
+                self.gangs[c * self.kinds + mode] += gangs;
                 self.free_gpus[j] -= gangs * class.gang;
             }
         }
     }
 
     /// Moves gangs to faster kinds that would stay free, where the gain pays for a restart; `true` if any did.
-    fn upgrade(&mut self, view: &View<'_>) -> bool {
+    fn upgrade(&mut self, view: &View<'_>, thrift: &Thrift) -> bool {
         let mut moved = false;
-        for to in (0..self.kinds).filter(|&to| self.free_gpus[to] > 0).collect::<Vec<_>>() {
+        for base in (0..self.kinds).filter(|&base| self.free_gpus[base] > 0).collect::<Vec<_>>() {
             for c in 0..self.candidates.len() {
-                let class = self.candidates[c].class;
-                if self.free_gpus[to] < class.gang || class.seen_rates[to] <= 0.0 {
+                let (id, class) = (self.candidates[c].id, self.candidates[c].class);
+                if self.free_gpus[base] < class.gang || class.seen_rates[base] <= 0.0 {
                     continue;
                 }
+                let to = thrift.mode(id, base, &self.sold_as, &class.seen_rates);
                 let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
                 for from in 0..self.kinds {
                     if self.gangs[c * self.kinds + from] == 0
                         || class.seen_rates[from] >= class.seen_rates[to]
-                        || self.sold_as[from] == to
+                        || self.sold_as[from] == base
+                        || !thrift.gains(id, from, to)
                     {
                         continue;
                     }
                     let gain = class.seen_rates[to] / class.seen_rates[from] - 1.0;
-                    let gangs = self.gangs[c * self.kinds + from].min(self.free_gpus[to] / class.gang);
+                    let gangs = self.gangs[c * self.kinds + from].min(self.free_gpus[base] / class.gang);
                     if gangs > 0 && gain * HORIZON_SECONDS > restart_seconds {
                         self.gangs[c * self.kinds + from] -= gangs;
                         self.gangs[c * self.kinds + to] += gangs;
                         self.free_gpus[self.sold_as[from]] += gangs * class.gang;
-                        self.free_gpus[to] -= gangs * class.gang;
+                        self.free_gpus[base] -= gangs * class.gang;
                         moved = true;
                     }
                 }

@@ -7,6 +7,7 @@
 use super::matching::Matching;
 use super::quota::{Claim, Quota, give_back, refund, renew};
 use super::seating::Seating;
+use super::thrift::Thrift;
 use super::{Plan, Standing, View};
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Problem};
@@ -17,8 +18,11 @@ use std::collections::BTreeMap;
 /// Rounds shares to whole GPUs, round after round, by keeping account of what every class is owed.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Placer {
-    /// In order of class and kind. This is all the state there is: the rest is scratch space of one round.
+    /// In order of class and kind. This and the next are all the state there is: the rest is scratch space of one round.
     claims: Vec<Claim>,
+    /// In which modes GPUs are given away.
+    #[serde(default, skip_serializing_if = "Thrift::is_empty")]
+    thrift: Thrift,
     #[serde(skip)]
     seating: Seating,
     /// Jobs of the class at hand: (service received, slot).
@@ -35,11 +39,12 @@ impl Placer {
     /// Takes over a new allocation; `problem` is the one that it answers.
     pub(crate) fn set_shares(&mut self, problem: &Problem, allocation: &Allocation) {
         self.claims = renew(&self.claims, problem, allocation);
+        self.thrift = Thrift::new(problem, allocation);
     }
 
     /// Plans one round.
     pub(crate) fn place(&mut self, view: &View<'_>) -> Plan {
-        let quota = Quota::new(view, &mut self.claims);
+        let quota = Quota::new(view, &self.thrift, &mut self.claims);
         self.choose(view, &quota);
         let mut plan = self.seating.seat(view, &self.chosen, &self.pairs);
         if self.seating.host.counts() {
@@ -47,7 +52,7 @@ impl Placer {
             let unseated = self.seating.unseated.iter();
             refund(&mut self.claims, unseated.map(|&(a, b, kind)| (class(a), b.map(class), kind)));
             if !self.seating.unseated.is_empty() {
-                self.seating.fill(view, &mut plan);
+                self.seating.fill(view, &self.thrift, &mut plan);
             }
         }
         plan

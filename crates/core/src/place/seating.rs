@@ -8,6 +8,7 @@
 mod gather;
 
 use super::rounding::service;
+use super::thrift::Thrift;
 use super::{Plan, Seat, View};
 use crate::host::HostRoom;
 use crate::live::{Class, Gang, Slot};
@@ -248,7 +249,7 @@ impl Seating {
 
     /// Gives GPUs that are still free to whoever fits on them, least service first: those whose quota they were do not. A frugal policy
     /// leaves GPUs free on purpose, so there only those without a seat are given another.
-    pub(super) fn fill(&mut self, view: &View<'_>, plan: &mut Plan) {
+    pub(super) fn fill(&mut self, view: &View<'_>, thrift: &Thrift, plan: &mut Plan) {
         let had_quota = |slot: Slot| self.unseated.iter().any(|&(a, b, _)| a == slot || b == Some(slot));
         let mut planned = vec![false; view.jobs.slots()];
         let slots = plan.keep.iter().copied().chain(plan.seats.iter().map(|seat| seat.job));
@@ -258,6 +259,7 @@ impl Seating {
         let idle = idle.filter(|&slot| !view.frugal || had_quota(slot));
         let mut idle: Vec<(f64, Slot)> = idle.map(|slot| (service(view, slot, None), slot)).collect();
         idle.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let sold_as = view.sold_as();
         for (_, job) in idle {
             if let Some(gang) = view.jobs.get(job).held_whole()
                 && gang.gpus.iter().all(|g| self.free[g.index()])
@@ -276,7 +278,8 @@ impl Seating {
             for kind in fits {
                 if let Some(fit) = self.fit(view, kind, class.gang, needs) {
                     let gpus = self.take_fit(view, &fit, needs);
-                    plan.seats.push(Seat { job, kind, gpus, spread: fit.spread });
+                    let mode = thrift.mode(view.jobs.get(job).class, kind.index(), &sold_as, &class.rates);
+                    plan.seats.push(Seat { job, kind: KindId(mode as u16), gpus, spread: fit.spread });
                     break;
                 }
             }

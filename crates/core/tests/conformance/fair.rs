@@ -110,7 +110,10 @@ pub(crate) fn at_full_power(problem: &Problem, k: usize) -> Problem {
 }
 
 pub(crate) fn keeps_its_promises(problem: &Problem, k: usize, epsilon: f64) -> Result<(), TestCaseError> {
-    let answer = ask("fair-energy", problem);
+    keeps(problem, k, epsilon, &ask("fair-energy", problem))
+}
+
+pub(crate) fn keeps(problem: &Problem, k: usize, epsilon: f64, answer: &Allocation) -> Result<(), TestCaseError> {
     let full = at_full_power(problem, k);
     let mut fair = ask("oef-coop", &full);
     let lacks =
@@ -124,7 +127,7 @@ pub(crate) fn keeps_its_promises(problem: &Problem, k: usize, epsilon: f64) -> R
         let equal = equal_division(problem, l);
         prop_assert!(has >= equal * (1.0 - SLACK), "user {l} has {has}, an equal division {equal}");
     }
-    let (envy, l, i) = worst_envy(problem, Entitlement::Tenants, &answer);
+    let (envy, l, i) = worst_envy(problem, Entitlement::Tenants, answer);
     prop_assert!(envy <= (1.0 + SLACK) / (1.0 - epsilon), "user {l} would have {envy} as {i} at epsilon {epsilon}");
     let (draws, drew) = (watts(problem, answer.grants()), watts(problem, fair.grants()));
     prop_assert!(draws <= drew * (1.0 + SLACK), "{draws} W, {drew} W at full power");

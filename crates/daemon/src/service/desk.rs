@@ -26,7 +26,7 @@ use arles_api as api;
 use arles_core::allocate::{POLICIES, PolicyEntry, find_policy};
 use arles_core::job::{self, check_weight};
 use arles_core::library::suggestion;
-use arles_core::{JobId, Prices, Scheduler, TenantId};
+use arles_core::{JobId, PriceBand, Prices, Scheduler, TenantId, Time};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -41,6 +41,9 @@ const EXPLAINED_AT_ONCE: usize = 5000;
 
 // The API says the range again, since its clients do not link the scheduler.
 const _: () = assert!(api::WEIGHT_MIN == job::MIN_WEIGHT && api::WEIGHT_MAX == job::MAX_WEIGHT);
+
+/// The year 10000, in seconds since 1970.
+const LATEST_SECONDS: f64 = 253_402_300_800.0;
 
 /// How often a submission looks again at dependencies that end at that moment, and after which pause.
 const AFTER_TRIES: u32 = 5;
@@ -266,6 +269,56 @@ impl Desk {
         }
         self.change(who, Change::PowerBudget { rack: request.rack, watts: request.watts }).await?;
         self.power_budget(who).await
+    }
+
+    /// What electricity costs from when on, as far as anybody said.
+    ///
+    /// # Errors
+    /// When the service cannot take the request now.
+    pub async fn electricity_prices(&self, who: &Caller) -> Result<api::ElectricityPrices, Refusal> {
+        let price = |band: &PriceBand| api::ElectricityPrice {
+            from: band.from.seconds(),
+            per_kwh: band.per_kwh,
+            kg_per_kwh: band.kg_per_kwh,
+        };
+        let ask = move |machine: &StateMachine| api::ElectricityPrices {
+            prices: machine.scheduler.prices().bands().iter().map(price).collect(),
+        };
+        self.inspect(who, ask).await
+    }
+
+    /// Sets what electricity costs, as the API says it.
+    ///
+    /// # Errors
+    /// When a price makes no sense, they are out of order, or the service cannot take the request now.
+    pub async fn put_prices(
+        &self,
+        who: &Caller,
+        request: api::ElectricityPrices,
+    ) -> Result<api::ElectricityPrices, Refusal> {
+        let refused = |message: String| {
+            Refusal::unprocessable(
+                "prices",
+                message,
+                "give prices in order of time, each with 'from' in seconds since 1970",
+            )
+        };
+        let moment = |from: f64| (0.0..LATEST_SECONDS).contains(&from);
+        if let Some((i, price)) = request.prices.iter().enumerate().find(|(_, price)| !moment(price.from)) {
+            return Err(refused(format!(
+                "price {} begins at {}, which is no moment before the year 10000",
+                i + 1,
+                price.from
+            )));
+        }
+        let band = |price: &api::ElectricityPrice| PriceBand {
+            from: Time::from_seconds(price.from),
+            per_kwh: price.per_kwh,
+            kg_per_kwh: price.kg_per_kwh,
+        };
+        let prices = Prices::new(request.prices.iter().map(band).collect()).map_err(refused)?;
+        self.set_prices(who, prices).await?;
+        self.electricity_prices(who).await
     }
 
     /// Sets what electricity costs from when on, by the scheduler's clock.

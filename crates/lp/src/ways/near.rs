@@ -19,6 +19,11 @@
 //! by a part only, less from turn to turn (Frank and Wolfe's method, user by user). Any mean of duals of one user is as good as they are.
 //! Prices are those of the first answer.
 //!
+//! *Improved.* The same program of one user, with what the others have in the place of their floors, says what it would take if all others stayed: one round over all users after a
+//! few turns keeps every row and draws less.
+//!
+//! *Again.* Any duals prove something of any problem of this size, so where floors and κ have changed the last ones are where the next search begins.
+//!
 //! `ways/near/proof.rs` makes a bound out of any duals, and a division that keeps every row out of any units. Neither asks where they come from.
 
 mod incomes;
@@ -27,7 +32,7 @@ mod proof;
 use super::Ways;
 use crate::simplex::Simplex;
 use crate::{Budget, Certificate, InputError, Status};
-use incomes::Bought;
+use incomes::{Bought, Memory};
 use proof::{Duals, Envy};
 
 /// What is asked besides the problem, whose caps are not looked at.
@@ -56,6 +61,14 @@ pub struct Near {
 
 /// Turns until a gap that has not closed is left as it is.
 pub const TURNS: Budget = Budget::iterations(24);
+/// The turn after which the division itself is improved, if that is not enough yet; by so many rounds at most, and by a round that improves it by less for the last time.
+const IMPROVED: u32 = 3;
+const ROUNDS: u32 = 4;
+const ENOUGH: f64 = 1e-4;
+/// Turns that what the last search has found is worth.
+const WORTH: u32 = 4;
+/// A search that goes on takes this part of the turns.
+const AGAIN: u32 = 4;
 /// Pivots of one user's program.
 const PIVOTS: u32 = 400;
 /// A limit is broken if it is exceeded by this part.
@@ -66,6 +79,24 @@ const AT_A_TIME: usize = 2;
 const FULL: f64 = 0.05;
 const STEEP: i32 = 6;
 
+/// What a search leaves for the next: where only floors, κ and the gap differ, that one starts from its prices and its duals.
+#[derive(Clone, Debug, Default)]
+pub struct NearWorkspace {
+    memory: Memory,
+    last: Option<Found>,
+}
+
+/// What turns have found.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    prices: Vec<f64>,
+    /// Of everybody, those who limited it when it was last asked.
+    limited_by: Vec<Vec<u32>>,
+    /// `(i, δ_il)` of every `l`.
+    limits: Vec<Vec<(u32, f64)>>,
+    turns: u32,
+}
+
 /// Looks for a division near the least draw; stops when its gap will do, or after as many turns as `budget` has iterations.
 ///
 /// # Errors
@@ -75,25 +106,68 @@ pub fn nearly_least_draw_without_envy(
     asked: &Nearly<'_>,
     budget: Budget,
 ) -> Result<Near, InputError> {
-    problem.check(&[])?;
-    let best: Vec<f64> = (0..problem.users()).flat_map(|l| problem.best_rates(l)).collect();
-    let envy = Envy { problem, floors: asked.floors, part: asked.part, best: &best };
-    let mut near = Near { x: Vec::new(), bound: Certificate { lower: 0.0, upper: f64::INFINITY }, turns: 0 };
-    near.offer(&envy, asked.units, asked);
-    let bought = Bought::new(problem, asked, &best)?;
-    near.offer(&envy, &bought.units, asked);
-    near.bound.lower = bought.least.min(near.bound.upper);
-    let mut turns = Turns::new(problem, asked, &best, bought.prices);
-    while near.bound.gap() > asked.gap && near.turns < budget.iterations {
-        let units = turns.turn();
-        near.turns += 1;
-        near.bound.lower = near.bound.lower.max(envy.prove(turns.duals())).min(near.bound.upper);
-        near.offer(&envy, &units, asked);
+    NearWorkspace::default().solve(problem, asked, budget)
+}
+
+impl NearWorkspace {
+    /// See [`nearly_least_draw_without_envy`].
+    ///
+    /// # Errors
+    /// When the problem makes no sense.
+    pub fn solve(&mut self, problem: &Ways<'_>, asked: &Nearly<'_>, budget: Budget) -> Result<Near, InputError> {
+        problem.check(&[])?;
+        let best: Vec<f64> = (0..problem.users()).flat_map(|l| problem.best_rates(l)).collect();
+        let envy = Envy { problem, floors: asked.floors, part: asked.part, best: &best };
+        let mut near = Near { x: Vec::new(), bound: Certificate { lower: 0.0, upper: f64::INFINITY }, turns: 0 };
+        near.offer(&envy, asked.units, asked);
+        let last = self.last.take().filter(|_| self.memory.knows(problem, &best));
+        let most = budget.iterations / if last.is_some() { AGAIN } else { 1 };
+        let bought = Bought::new(problem, asked, &best, &mut self.memory)?;
+        near.offer(&envy, &bought.units, asked);
+        near.bound.lower = bought.least.min(near.bound.upper);
+        let mut turns = Turns::new(
+            problem,
+            asked,
+            &best,
+            last.unwrap_or(Found { prices: bought.prices.clone(), ..Found::default() }),
+        );
+        near.prove(&envy, &turns);
+        while near.bound.gap() > asked.gap && near.turns < most {
+            let units = turns.turn();
+            near.turns += 1;
+            near.prove(&envy, &turns);
+            near.offer(&envy, &units, asked);
+            if near.turns == IMPROVED && near.bound.gap() > asked.gap {
+                near.improve(&envy, &turns);
+            }
+        }
+        self.last = Some(turns.found);
+        Ok(near)
     }
-    Ok(near)
 }
 
 impl Near {
+    /// Takes the bound that the duals prove, if it is higher.
+    fn prove(&mut self, envy: &Envy<'_>, turns: &Turns<'_>) {
+        self.bound.lower = self.bound.lower.max(envy.prove(turns.duals())).min(self.bound.upper);
+    }
+
+    /// One user after the other takes what draws least while the others have what they have: it needs what its rows ask, and nobody may come to envy it.
+    fn improve(&mut self, envy: &Envy<'_>, turns: &Turns<'_>) {
+        for _ in 0..ROUNDS {
+            let x = turns.round(&self.x, envy);
+            let draw = envy.draw(&x);
+            let gain = 1.0 - draw / self.bound.upper;
+            if gain <= 0.0 {
+                return;
+            }
+            (self.x, self.bound.upper) = (x, draw);
+            if gain < ENOUGH {
+                return;
+            }
+        }
+    }
+
     /// Takes what these units become when every row is kept, if that draws less.
     fn offer(&mut self, envy: &Envy<'_>, units: &[f64], asked: &Nearly<'_>) {
         let x = envy.settle(units, asked.units);
@@ -111,63 +185,77 @@ struct Turns<'a> {
     k: usize,
     /// `κ π_i a_i/f_i`, users × resources: what a unit per weight is to `i`, in floors.
     sight: Vec<f64>,
-    prices: Vec<f64>,
     /// g.
     above: Vec<f64>,
-    /// Of everybody, those who limited it when it was last asked.
-    limited_by: Vec<Vec<u32>>,
-    /// `(i, δ_il)` of every `l`.
-    limits: Vec<Vec<(u32, f64)>>,
     load: Vec<f64>,
     room: Vec<f64>,
-    turns: u32,
+    found: Found,
+}
+
+/// What is asked of one user.
+struct Alone<'a> {
+    prices: &'a [f64],
+    floor: f64,
+    /// What others may see of its units, in their floors.
+    most: &'a dyn Fn(usize) -> f64,
+    /// What there is of each resource, where it is asked not to take more.
+    room: Option<&'a [f64]>,
 }
 
 /// One user's answer.
 struct Own {
+    /// By way, and by resource.
+    x: Vec<f64>,
     units: Vec<f64>,
     /// `(i, δ)`.
     limits: Vec<(u32, f64)>,
 }
 
 impl<'a> Turns<'a> {
-    fn new(problem: &'a Ways<'a>, asked: &'a Nearly<'a>, best: &[f64], prices: Vec<f64>) -> Self {
+    fn new(problem: &'a Ways<'a>, asked: &'a Nearly<'a>, best: &[f64], mut found: Found) -> Self {
         let (n, k) = (problem.users(), problem.capacity.len());
         let sight = |(at, a): (usize, &f64)| asked.part * problem.weight[at / k] * a / asked.floors[at / k];
-        let mut turns = Self {
-            problem,
-            asked,
-            k,
-            sight: best.iter().enumerate().map(sight).collect(),
-            prices,
-            above: vec![0.0; n],
-            limited_by: vec![Vec::new(); n],
-            limits: vec![Vec::new(); n],
-            load: vec![0.0; n],
-            room: Vec::new(),
-            turns: 0,
-        };
-        turns.room = (0..n).map(|l| turns.room_of(l, &[])).collect();
+        let sight = best.iter().enumerate().map(sight).collect();
+        found.limited_by.resize(n, Vec::new());
+        found.limits.resize(n, Vec::new());
+        // What others have found counts for as much as a few turns.
+        found.turns = found.turns.min(WORTH);
+        let (above, load) = (vec![0.0; n], vec![0.0; n]);
+        let mut turns = Self { problem, asked, k, sight, above, load, room: Vec::new(), found };
+        turns.weigh();
         turns
+    }
+
+    /// Sets load, room and g from prices and limits.
+    fn weigh(&mut self) {
+        self.load.fill(0.0);
+        for &(i, delta) in self.found.limits.iter().flatten() {
+            self.load[i as usize] += delta;
+        }
+        self.room = (0..self.found.limits.len()).map(|l| self.room_of(l, &self.found.limits[l])).collect();
+        for (above, (load, room)) in self.above.iter_mut().zip(self.load.iter().zip(&self.room)) {
+            *above = FULL * (load / room).powi(STEEP);
+        }
     }
 
     /// Asks everybody; returns the units that they would have, users × resources.
     fn turn(&mut self) -> Vec<f64> {
         let n = self.problem.users();
-        let part = 2.0 / (f64::from(self.turns) + 2.0);
+        let part = 2.0 / (f64::from(self.found.turns) + 2.0);
         let mut units = Vec::with_capacity(n * self.k);
         for l in 0..n {
-            let mut limits = std::mem::take(&mut self.limits[l]);
+            let mut limits = std::mem::take(&mut self.found.limits[l]);
             for (i, delta) in &mut limits {
                 self.add_load(*i, -part * *delta);
                 *delta *= 1.0 - part;
             }
             // Where somebody has no answer, by rounding, it has what it had.
             let own = self.own(l).unwrap_or_else(|| Own {
+                x: Vec::new(),
                 units: self.asked.units[l * self.k..][..self.k].to_vec(),
                 limits: Vec::new(),
             });
-            self.limited_by[l] = own.limits.iter().map(|t| t.0).collect();
+            self.found.limited_by[l] = own.limits.iter().map(|t| t.0).collect();
             for (i, delta) in own.limits {
                 self.add_load(i, part * delta);
                 match limits.iter_mut().find(|t| t.0 == i) {
@@ -176,10 +264,10 @@ impl<'a> Turns<'a> {
                 }
             }
             self.room[l] = self.room_of(l, &limits);
-            self.limits[l] = limits;
+            self.found.limits[l] = limits;
             units.extend(own.units);
         }
-        self.turns += 1;
+        self.found.turns += 1;
         units
     }
 
@@ -191,54 +279,101 @@ impl<'a> Turns<'a> {
 
     fn duals(&self) -> Duals {
         let mut envy = Vec::new();
-        for (l, limits) in self.limits.iter().enumerate() {
+        for (l, limits) in self.found.limits.iter().enumerate() {
             let dual = |&(i, delta): &(u32, f64)| {
                 (i, l as u32, delta * self.problem.weight[i as usize] / self.asked.floors[i as usize])
             };
             envy.extend(limits.iter().map(dual).filter(|t| t.2 > 0.0));
         }
-        Duals { prices: self.prices.clone(), envy }
+        Duals { prices: self.found.prices.clone(), envy }
     }
 
-    /// One user's program.
+    /// One user's program, at the present prices and `g`.
     fn own(&self, l: usize) -> Option<Own> {
+        let most: &dyn Fn(usize) -> f64 = &|i| 1.0 + self.above[i];
+        self.alone(l, &Alone { prices: &self.found.prices, floor: self.asked.floors[l], most, room: None })
+    }
+
+    /// A use that draws no more than `x`, which keeps every row: everybody in turn takes what draws least for it.
+    fn round(&self, x: &[f64], envy: &Envy<'_>) -> Vec<f64> {
+        let (problem, k, ways) = (self.problem, self.k, self.problem.ways());
+        let (mut x, n) = (x.to_vec(), problem.users());
+        let mut units = vec![0.0; n * k];
+        x.iter().enumerate().for_each(|(at, x)| units[at / ways * k + problem.resource[at % ways]] += x);
+        let mut free = problem.capacity.to_vec();
+        units.iter().enumerate().for_each(|(at, units)| free[at % k] -= units);
+        let speed = |x: &[f64], l: usize| problem.useful(l).map(|(a, _, w, _)| w * x[l * ways + a]).sum::<f64>();
+        // Everybody's speed, in floors.
+        let mut has: Vec<f64> = (0..n).map(|l| speed(&x, l) / self.asked.floors[l]).collect();
+        let nothing = vec![0.0; k];
+        for l in 0..n {
+            let room: Vec<f64> = (0..k).map(|j| (free[j] + units[l * k + j]).max(0.0)).collect();
+            let floor = envy.asked_of(l, &units).min(has[l] * self.asked.floors[l]);
+            let most: &dyn Fn(usize) -> f64 = &|i| has[i];
+            let Some(own) = self.alone(l, &Alone { prices: &nothing, floor, most, room: Some(&room) }) else {
+                continue;
+            };
+            let draw = |x: &[f64]| x.iter().zip(&problem.draw[l * ways..]).map(|(x, p)| x * p).sum::<f64>();
+            if draw(&own.x) < draw(&x[l * ways..][..ways]) {
+                free.iter_mut().zip(&room).zip(&own.units).for_each(|((free, room), used)| *free = room - used);
+                units[l * k..][..k].copy_from_slice(&own.units);
+                x[l * ways..][..ways].copy_from_slice(&own.x);
+                has[l] = speed(&x, l) / self.asked.floors[l];
+            }
+        }
+        x
+    }
+
+    /// The least draw of one user, and who keeps it from less.
+    fn alone(&self, l: usize, asked: &Alone<'_>) -> Option<Own> {
         let weight = self.problem.weight[l];
-        let ways: Vec<(usize, f64, f64)> =
-            self.problem.useful(l).map(|(_, j, w, p)| (j, w, p + self.prices[j])).collect();
-        let costs: Vec<f64> = ways.iter().map(|way| -way.2).collect();
+        let ways: Vec<(usize, usize, f64, f64)> =
+            self.problem.useful(l).map(|(a, j, w, p)| (a, j, w, p + asked.prices[j])).collect();
+        let costs: Vec<f64> = ways.iter().map(|way| -way.3).collect();
         let mut simplex = Simplex::new(&costs);
-        let floor: Vec<(u32, f64)> = ways.iter().enumerate().map(|(c, way)| (c as u32, -way.1)).collect();
-        simplex.add_row(&floor, -self.asked.floors[l]);
+        let column = |c: usize| c as u32;
+        let floor: Vec<(u32, f64)> = ways.iter().enumerate().map(|(c, way)| (column(c), -way.2)).collect();
+        simplex.add_row(&floor, -asked.floor);
+        for (j, room) in asked.room.into_iter().flatten().enumerate() {
+            let of: Vec<_> = (0..ways.len()).filter(|&c| ways[c].1 == j).map(|c| (column(c), 1.0)).collect();
+            if !of.is_empty() {
+                simplex.add_row(&of, *room);
+            }
+        }
+        let first = simplex.rows();
         let mut known: Vec<u32> = Vec::new();
-        let mut news = self.limited_by[l].clone();
+        let mut news = self.found.limited_by[l].clone();
         loop {
             for i in news {
                 let sight = &self.sight[i as usize * self.k..][..self.k];
                 let terms: Vec<(u32, f64)> =
-                    ways.iter().enumerate().map(|(c, way)| (c as u32, sight[way.0] / weight)).collect();
-                simplex.add_row(&terms, 1.0 + self.above[i as usize]);
+                    ways.iter().enumerate().map(|(c, way)| (column(c), sight[way.1] / weight)).collect();
+                simplex.add_row(&terms, (asked.most)(i as usize));
                 known.push(i);
             }
             if simplex.solve(PIVOTS) != Status::Optimal {
                 return None;
             }
-            let mut units = vec![0.0; self.k];
-            ways.iter().zip(simplex.values()).for_each(|(way, x)| units[way.0] += x.max(0.0));
-            news = self.broken(l, &units, &known);
+            let (mut units, mut x) = (vec![0.0; self.k], vec![0.0; self.problem.ways()]);
+            for (way, v) in ways.iter().zip(simplex.values()) {
+                units[way.1] += v.max(0.0);
+                x[way.0] = v.max(0.0);
+            }
+            news = self.broken(l, &units, asked.most, &known);
             if news.is_empty() {
-                let limits = known.iter().enumerate().map(|(row, &i)| (i, simplex.dual(row + 1)));
+                let limits = known.iter().enumerate().map(|(row, &i)| (i, simplex.dual(first + row)));
                 let limits = limits.filter(|t| t.1 > 0.0).collect();
-                return Some(Own { units, limits });
+                return Some(Own { x, units, limits });
             }
         }
     }
 
     /// Who would envy `l` its units most.
-    fn broken(&self, l: usize, units: &[f64], known: &[u32]) -> Vec<u32> {
+    fn broken(&self, l: usize, units: &[f64], most: &dyn Fn(usize) -> f64, known: &[u32]) -> Vec<u32> {
         let held: Vec<f64> = units.iter().map(|x| x / self.problem.weight[l]).collect();
         let mut worst = [(BROKEN, u32::MAX); AT_A_TIME];
-        for (i, (sight, above)) in self.sight.chunks_exact(self.k).zip(&self.above).enumerate() {
-            let seen: f64 = sight.iter().zip(&held).map(|(a, x)| a * x).sum::<f64>() / (1.0 + above) - 1.0;
+        for (i, sight) in self.sight.chunks_exact(self.k).enumerate() {
+            let seen: f64 = sight.iter().zip(&held).map(|(a, x)| a * x).sum::<f64>() / most(i) - 1.0;
             if seen > worst[AT_A_TIME - 1].0 && i != l && !known.contains(&(i as u32)) {
                 worst[AT_A_TIME - 1] = (seen, i as u32);
                 worst.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -249,7 +384,7 @@ impl<'a> Turns<'a> {
 
     /// `f_l θ_l`: what its floor costs `l`, others' envy included.
     fn room_of(&self, l: usize, limits: &[(u32, f64)]) -> f64 {
-        let mut cost = self.prices.clone();
+        let mut cost = self.found.prices.clone();
         for &(i, delta) in limits {
             let sight = &self.sight[i as usize * self.k..][..self.k];
             cost.iter_mut().zip(sight).for_each(|(cost, a)| *cost += delta * a / self.problem.weight[l]);

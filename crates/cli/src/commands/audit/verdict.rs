@@ -116,7 +116,7 @@ fn pareto(record: &AuditRecord, policy: Option<&PolicyEntry>, level: f64) -> Aud
 }
 
 fn lies(parties: &[PartyRecord]) -> AuditVerdict {
-    let property = "honesty pays";
+    let property = "no gain from lies";
     let Some((party, gain)) = worst(parties, |party| party.best_lie.as_ref().map(|lie| lie.gain)) else {
         return AuditVerdict {
             property,
@@ -190,8 +190,8 @@ fn summary(verdicts: &[AuditVerdict]) -> String {
     match (kept.is_empty(), broken.is_empty()) {
         (_, true) if kept.is_empty() => "Nothing could be judged.".into(),
         (_, true) => format!("Fair in all that was looked at: {}.", listed(&kept)),
-        (true, false) => format!("Not fair: it fails in {}.", listed(&broken)),
-        (false, false) => format!("It fails in {}; what holds: {}.", listed(&broken), listed(&kept)),
+        (true, false) => format!("Not fair. What does not hold: {}.", listed(&broken)),
+        (false, false) => format!("What does not hold: {}. What holds: {}.", listed(&broken), listed(&kept)),
     }
 }
 

@@ -17,12 +17,9 @@ const fn parameter(name: &'static str, place: Place, kind: ParameterType, descri
     Parameter { name, place, kind, description }
 }
 
-const JOB: Parameter = parameter(
-    "id",
-    Place::Path,
-    ParameterType::Integer { least: 1, most: MOST },
-    "Job number, as returned on submission.",
-);
+const WORDS: ParameterType = ParameterType::Text { most: 200 };
+const ID: ParameterType = ParameterType::Integer { least: 1, most: MOST };
+const JOB: Parameter = parameter("id", Place::Path, ID, "Job number, as returned on submission.");
 const NAME: Parameter = parameter("name", Place::Path, ParameterType::Text { most: 200 }, "Tenant name.");
 const CANCEL: Parameter = parameter(
     "cancel",
@@ -39,12 +36,9 @@ const STATE: Parameter = parameter(
     ParameterType::Choices(&["waiting", "starting", "running", "stopping", "completed", "failed", "cancelled"]),
     "Only jobs in one of these states.",
 );
-const TENANT: Parameter =
-    parameter("tenant", Place::Query, ParameterType::Text { most: 200 }, "Only jobs of this tenant.");
-const WORKLOAD: Parameter =
-    parameter("workload", Place::Query, ParameterType::Text { most: 200 }, "Only this workload.");
-const JOB_NAME: Parameter =
-    parameter("name", Place::Query, ParameterType::Text { most: 200 }, "Only jobs of this name.");
+const TENANT: Parameter = parameter("tenant", Place::Query, WORDS, "Only jobs of this tenant.");
+const WORKLOAD: Parameter = parameter("workload", Place::Query, WORDS, "Only this workload.");
+const JOB_NAME: Parameter = parameter("name", Place::Query, WORDS, "Only jobs of this name.");
 const ORDER: Parameter =
     parameter("order", Place::Query, ParameterType::Choice(&["newest", "oldest"]), "Sort order; default `newest`.");
 const LIMIT: Parameter = parameter(
@@ -59,10 +53,8 @@ const CURSOR: Parameter = parameter(
     ParameterType::Visible { most: 400 },
     "`next` of the previous page. Keep the other parameters unchanged.",
 );
-const LOG_TENANT: Parameter =
-    parameter("tenant", Place::Query, ParameterType::Text { most: 200 }, "Only changes about this tenant.");
-const LOG_JOB: Parameter =
-    parameter("job", Place::Query, ParameterType::Integer { least: 1, most: MOST }, "Only changes about this job.");
+const LOG_TENANT: Parameter = parameter("tenant", Place::Query, WORDS, "Only changes about this tenant.");
+const LOG_JOB: Parameter = parameter("job", Place::Query, ID, "Only changes about this job.");
 const LOG_BY: Parameter =
     parameter("by", Place::Query, ParameterType::Text { most: 100 }, "Only changes by the token of this name.");
 const LOG_KIND: Parameter =
@@ -581,6 +573,31 @@ pub const ROUTES: &[Route] = &[
         handler: |params| {
             run(params.json()?, |desk, who, request| async move { desk.set_power_budget(&who, request).await })
         },
+        ..READ
+    },
+    Route {
+        id: "showPrices",
+        path: "/v1/prices",
+        summary: "Show prices of electricity",
+        description: "What a kilowatt-hour costs and emits from when on; empty if nobody said.",
+        content: Content::Json(of::<api::ElectricityPrices>),
+        handler: |_| run((), |desk, who, ()| async move { desk.electricity_prices(&who).await }),
+        ..READ
+    },
+    Route {
+        id: "setPrices",
+        verb: Verb::Put,
+        path: "/v1/prices",
+        need: Need::Operate,
+        summary: "Set prices of electricity",
+        description: "All of them, until a daemon with a file of prices reads it again: when it changes, or a day begins.",
+        body: Some(Body {
+            schema: of::<api::ElectricityPrices>,
+            example: r#"{"prices": [{"from": 0, "per_kwh": 0.31}]}"#,
+        }),
+        content: Content::Json(of::<api::ElectricityPrices>),
+        faults: &[409],
+        handler: |params| run(params.json()?, |desk, who, request| async move { desk.put_prices(&who, request).await }),
         ..READ
     },
     Route {

@@ -67,6 +67,14 @@ impl Envy<'_> {
         (0..weight.len()).map(asked).collect()
     }
 
+    /// What one user's rows ask of it when these are the units in use.
+    pub(super) fn asked_of(&self, l: usize, units: &[f64]) -> f64 {
+        let (k, weight) = (self.k(), self.problem.weight);
+        let others = units.chunks_exact(k).enumerate().filter(|(i, _)| *i != l);
+        let most = others.map(|(i, other)| self.worth(l, other) / weight[i]).fold(0.0, f64::max);
+        f64::max(self.floors[l], self.part * weight[l] * most)
+    }
+
     /// A use that keeps every row, near to `units`.
     pub(super) fn settle(&self, units: &[f64], fair: &[f64]) -> Vec<f64> {
         let (k, ways) = (self.k(), self.problem.ways());
