@@ -1,4 +1,5 @@
-//! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`; beside a hostile tenant: `... -- hostile [SECONDS [GPUS ...]]`.
+//! Load on loopback: `cargo bench -p arles --bench load [-- SECONDS [GPUS]]`; beside a hostile tenant: `... -- hostile [SECONDS [GPUS ...]]`; with a million
+//! live jobs: `... -- scale [JOBS [GPUS [SECONDS]]]`.
 //!
 //! The daemon is a process of its own with 10,000 virtual GPUs that are kept busy; this process is the clients. Both kinds of
 //! request together at a steady pace (2,000 submits and 10,000 reads a second), with latencies counted from when a request was due, so
@@ -11,6 +12,8 @@ mod client;
 mod hostile;
 #[path = "../tests/plain/mod.rs"]
 mod plain;
+#[path = "support/scale.rs"]
+mod scale;
 
 use client::{Line, tell};
 use plain::{Daemon, Folder, memory_mib};
@@ -65,13 +68,15 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("hostile") => return hostile::run(),
         Some("attack") => return hostile::attacker(),
+        Some("scale") => return scale::run(),
         _ => {}
     }
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<f64>().ok());
     let (seconds, gpus) = (numbers.next().unwrap_or(10.0), numbers.next().unwrap_or(10_000.0) as u64);
     let folder = Folder::new("load");
     let cluster = format!("v100:{},p100:{},k80:{}", gpus * 2 / 5, gpus * 3 / 10, gpus * 3 / 10);
-    let flags: Vec<String> = ["--round", "60s", "--policy", "max-min-fairness"].map(str::to_owned).into();
+    let flags: Vec<String> =
+        ["--round", "60s", "--policy", "max-min-fairness", "--log-level", "debug"].map(str::to_owned).into();
     let mut daemon = Daemon::start_with(&folder.0, &cluster, 60, &flags);
     let to = daemon.address();
     println!("{gpus} GPUs ({cluster}), rounds of 60 s at 60×: one decision a second; {seconds} s each");
@@ -97,4 +102,5 @@ fn main() {
     line.ask("GET", "/v1/server", "");
     println!("{}", String::from_utf8_lossy(&line.body));
     println!("memory of the daemon: {:.0} MiB", memory_mib(daemon.id()));
+    hostile::tell_long_passes(&folder.0);
 }

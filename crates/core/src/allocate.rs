@@ -101,7 +101,7 @@ pub struct User {
     pub floor: Option<f64>,
     /// The only job, where the policy asked for [`Grouping::Single`].
     pub job: Option<JobId>,
-    /// Arrival of the oldest job.
+    /// Arrival of the oldest job (of the first that was submitted, for policies that divide among classes and weigh no energy: they are not told what follows).
     pub arrived: Time,
     /// GPU seconds held so far, all jobs together.
     pub attained_gpu_seconds: f64,

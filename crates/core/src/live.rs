@@ -4,18 +4,24 @@
 
 use crate::allocate::{ClassId, Grouping};
 use crate::scheduler::Fence;
+use crate::shared_map::SharedMap;
 use crate::{GpuId, JobId, JobSpec, KindId, Spread, TenantId, Time, Work, WorkloadId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+mod index;
 mod roster;
-mod shared_index;
+mod shared_set;
 mod shared_slots;
+mod slot_set;
 
+use index::{JobIndex, JobMut};
 pub(crate) use roster::Roster;
-use shared_index::SharedIndex;
 use shared_slots::SharedSlots;
 
+/// So many jobs of a class are looked at one by one.
+const FEW: usize = 4;
 /// The least that a job is taken to need of which nobody knows when it ends.
 const UNKNOWN_LENGTH_SECONDS: f64 = 3600.0;
 
@@ -91,7 +97,8 @@ impl Phase {
 /// A job that is not over.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    pub(crate) spec: JobSpec,
+    /// Shared with whoever else keeps it.
+    pub(crate) spec: Arc<JobSpec>,
     /// Its submission's number: later ones are larger.
     pub(crate) joined: u64,
     pub(crate) class: ClassId,
@@ -104,7 +111,7 @@ pub(crate) struct Job {
     pub(crate) ran_seconds: Option<f64>,
     /// The place the last plan gave it, if it still has to move there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) target: Option<Gang>,
+    pub(crate) target: Option<Box<Gang>>,
     /// Service received, in seconds on its fastest kind, counted from the class's level when it joined: alike
     /// jobs take turns by it.
     pub(crate) virtual_seconds: f64,
@@ -232,7 +239,9 @@ pub(crate) struct Jobs {
     /// Reused from the end.
     free: Vec<Slot>,
     #[serde(skip)]
-    by_id: SharedIndex,
+    by_id: SharedMap<Slot>,
+    #[serde(skip)]
+    index: JobIndex,
 }
 
 impl Jobs {
@@ -242,6 +251,7 @@ impl Jobs {
             self.slots.push(None);
             self.slots.len() as Slot - 1
         });
+        self.index.enter(slot, &job);
         self.slots.replace(slot as usize, Some(job));
         self.by_id.insert(id, slot);
         slot
@@ -249,13 +259,14 @@ impl Jobs {
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Job {
         let job = self.slots.replace(slot as usize, None).expect("a live slot");
-        self.by_id.remove(job.spec.id);
+        self.index.leave(slot, &job);
+        self.by_id.remove(&job.spec.id);
         self.free.push(slot);
         job
     }
 
     pub(crate) fn slot(&self, id: JobId) -> Option<Slot> {
-        self.by_id.get(id)
+        self.by_id.get(&id).copied()
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> + '_ {
@@ -270,21 +281,79 @@ impl Jobs {
         self.slots.get(slot as usize)
     }
 
-    pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Job {
-        self.slots.get_mut(slot as usize).expect("a live slot")
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> JobMut<'_> {
+        let job = self.slots.get_mut(slot as usize).expect("a live slot");
+        JobMut::new(slot, job, &mut self.index)
     }
 
-    /// In order of slot, which the history of inputs decides: the same in every run.
+    /// In order of slot, which the history of inputs decides: the same in every run. Behind a long queue this is many.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Job)> {
         self.slots.iter().enumerate().filter_map(|(i, job)| Some((i as Slot, job?)))
     }
 
-    /// Jobs that are about to be changed; in order, as [`Jobs::iter`]. Those that are not stay shared with copies.
-    pub(crate) fn iter_mut_where(
-        &mut self,
-        changes: impl Fn(&Job) -> bool + Copy,
-    ) -> impl Iterator<Item = (Slot, &mut Job)> {
-        self.slots.iter_mut_where(changes).map(|(i, job)| (i as Slot, job))
+    /// Changes jobs of which something is true, in order of slot. Those of which it is not stay shared with copies.
+    pub(crate) fn change_where(&mut self, applies: impl Fn(&Job) -> bool, mut change: impl FnMut(&mut Job)) {
+        let slots: Vec<Slot> = self.iter().filter(|(_, job)| applies(job)).map(|(slot, _)| slot).collect();
+        slots.into_iter().for_each(|slot| change(&mut self.get_mut(slot)));
+    }
+
+    fn at(&self, slot: Slot) -> (Slot, &Job) {
+        (slot, self.get(slot))
+    }
+
+    /// Jobs because of which GPUs are not free; in order of slot, as the others below.
+    pub(crate) fn holding(&self) -> impl Iterator<Item = (Slot, &Job)> {
+        self.index.holding.iter().map(|slot| self.at(slot))
+    }
+
+    /// Jobs that hold GPUs, and those that have run for as long as they may.
+    pub(crate) fn holding_or_overtime(&self) -> impl Iterator<Item = (Slot, &Job)> {
+        self.index.holding.union(&self.index.overtime).map(|slot| self.at(slot))
+    }
+
+    /// Jobs to which the last plan gave a place that they do not have yet.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (Slot, &Job)> {
+        self.index.placed.iter().map(|slot| self.at(slot))
+    }
+
+    /// Jobs that may wait for cheaper electricity.
+    pub(crate) fn deferrable(&self) -> impl Iterator<Item = (Slot, &Job)> {
+        self.index.deferrable.iter().map(|slot| self.at(slot))
+    }
+
+    /// Whether the size of any job is the scheduler's to choose.
+    pub(crate) fn any_elastic(&self) -> bool {
+        !self.index.elastic.is_empty()
+    }
+
+    /// Whether any job waits for GPUs.
+    pub(crate) fn any_queues(&self) -> bool {
+        self.index.any_queues()
+    }
+
+    /// How many jobs of a class wait for GPUs.
+    pub(crate) fn queued(&self, class: ClassId) -> usize {
+        self.index.queued(class)
+    }
+
+    /// Jobs of a class that wait for GPUs and may be given some at this time: whoever has received least service first, then the smaller slot.
+    pub(crate) fn queue(&self, class: ClassId, now: Time) -> impl Iterator<Item = Slot> + Clone + '_ {
+        self.index.queue(class).filter(move |&slot| self.get(slot).not_before <= now)
+    }
+
+    /// How many jobs of a class wait for GPUs and may be given some at this time, as a function of the class and its roster.
+    pub(crate) fn ready(&self, now: Time) -> impl Fn(ClassId, &Roster) -> u32 + '_ {
+        let mut pausing: BTreeMap<ClassId, usize> = BTreeMap::new();
+        let pauses = self.index.pausing.iter().map(|slot| self.get(slot)).filter(|job| job.not_before > now);
+        pauses.for_each(|job| *pausing.entry(job.class).or_default() += 1);
+        move |class, roster| {
+            // A few are looked at more quickly than they are found in an index.
+            if roster.len() <= FEW {
+                let ready = |slot: &Slot| self.get(*slot).queues() && self.get(*slot).not_before <= now;
+                return roster.iter().filter(ready).count() as u32;
+            }
+            (self.index.queued(class) - pausing.get(&class).copied().unwrap_or(0)) as u32
+        }
     }
 
     /// Slots in use and free: one more than the largest slot.
@@ -303,12 +372,24 @@ impl Jobs {
         slots
     }
 
+    #[cfg(test)]
+    pub(crate) fn places_are_right(&self) -> bool {
+        self.index.says_the_same(&self.indexed_anew())
+    }
+
+    fn indexed_anew(&self) -> JobIndex {
+        let mut index = JobIndex::default();
+        self.iter().for_each(|(slot, job)| index.enter(slot, job));
+        index
+    }
+
     /// Jobs as they were read, to be found by id too.
     ///
     /// # Errors
     /// A sentence, when two jobs are one, or the list of free slots is not that of the slots that are free.
     pub(crate) fn indexed(mut self) -> Result<Self, String> {
         self.by_id = self.iter().map(|(slot, job)| (job.spec.id, slot)).collect();
+        self.index = self.indexed_anew();
         let mut free = self.free.clone();
         free.sort_unstable();
         let unused = |(job, slot): (Option<&Job>, Slot)| job.is_none().then_some(slot);
@@ -356,6 +437,10 @@ impl ClassKey {
 }
 
 impl ClassKey {
+    pub(crate) fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
     /// What elastic jobs have in common that differ in their present size only; none for others.
     pub(crate) fn family(&self) -> Option<Self> {
         self.range.map(|(least, _)| Self { gang: least, ..self.clone() })
@@ -436,5 +521,18 @@ impl Seats {
 
     pub(crate) fn on(&self, gpu: GpuId) -> impl Iterator<Item = Slot> + '_ {
         self.by_gpu[gpu.index()].iter().copied().filter(|&s| s != NOBODY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million jobs are kept in memory: what one takes is looked at whenever it grows.
+    #[test]
+    fn a_live_job_is_small() {
+        let (job, spec, gang) = (size_of::<Job>(), size_of::<JobSpec>(), size_of::<Gang>());
+        println!("bytes: a job {job}, what was submitted {spec}, a gang {gang}");
+        assert!(job <= 320 && spec <= 320, "{job} and {spec} bytes");
     }
 }

@@ -56,7 +56,7 @@ impl View<'_> {
         if !room.counts() {
             return;
         }
-        for (slot, job) in self.jobs.iter() {
+        for (slot, job) in self.jobs.holding() {
             if let Some(gang) = job.phase.occupied().filter(|_| !self.plannable(slot)) {
                 gang.gpus.iter().for_each(|&gpu| room.take(self.cluster.node_of(gpu), &job.spec.needs, 1));
             }

@@ -319,7 +319,7 @@ impl Scheduler {
             unmet: 0,
             cheaper_at: None,
             exit_code: None,
-            spec,
+            spec: Arc::new(spec),
         });
         self.classes.get_mut(&class).expect("just made").jobs.join(joined, slot, &self.jobs);
         self.tenant_state(slot).live += 1;
@@ -496,8 +496,7 @@ impl Scheduler {
     /// Whether the policy is asked although nothing has changed that it is told of. Where a policy leaves GPUs free the placer gives none
     /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
     fn must_ask(&self) -> bool {
-        let waits = || self.jobs.iter().any(|(_, job)| job.queues());
-        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.leaves_free && waits())
+        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.leaves_free && self.jobs.any_queues())
     }
 
     /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
@@ -523,12 +522,13 @@ impl Scheduler {
         !self.changed && self.outstanding.is_none() && self.unconfirmed.is_empty() && self.strangers.is_empty()
     }
 
-    /// Counts every running job's service until now; returns who has then run for longer than it may. One look at each job: behind a
-    /// long queue it is looking that takes the time.
+    /// Counts every running job's service until now; returns who has then run for longer than it may.
     fn account(&mut self) -> Vec<Slot> {
         let mut overtime = Vec::new();
         let counts = |job: &Job| matches!(job.phase, Phase::Running(_)) || job.is_overtime();
-        for (slot, job) in self.jobs.iter_mut_where(counts) {
+        let looked_at = self.jobs.holding_or_overtime().filter(|(_, job)| counts(job));
+        for slot in looked_at.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            let mut job = self.jobs.get_mut(slot);
             self.tenant_states[job.spec.tenant.index()].used(job.credit(self.now));
             if job.is_overtime() {
                 overtime.push(slot);
@@ -586,7 +586,7 @@ impl Scheduler {
         }
         if usable.contains(&false) {
             // A gang that is partly out of reach is left as it is, so the rest of its GPUs is not free either.
-            for gang in self.jobs.iter().filter_map(|(_, job)| job.phase.held()) {
+            for gang in self.jobs.holding().filter_map(|(_, job)| job.phase.held()) {
                 if gang.gpus.iter().any(|g| !usable[g.index()]) {
                     gang.gpus.iter().for_each(|g| usable[g.index()] = false);
                 }

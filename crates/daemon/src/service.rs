@@ -34,13 +34,12 @@ mod workers;
 use crate::Refusal;
 use crate::access::{BadToken, Caller};
 use crate::lease::Term;
-use crate::read::book::{Book, Record};
+use crate::read::book::{Book, Record, Told};
 use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
 use arles_core::engine::{Abilities, Engine, EngineReport, JobMeter, JobOutput, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
-use arles_core::scheduler::Reason;
-use arles_core::{Input, JobId, Time};
+use arles_core::{Input, JobId, Scheduler, Time};
 use arles_learn::Catalog;
 use catalog::{CatalogKeeper, SharedCatalog};
 use clock::{Clock, Resumption};
@@ -187,8 +186,8 @@ pub(crate) enum Message {
     Reconnected,
     /// A serialised snapshot, cut into pieces, and how long that took.
     Maintenance(VecDeque<MaintenanceStep>, Duration),
-    /// Why everybody waits who does, and how long it took to say so.
-    Reasons(Vec<(JobId, Reason)>, Duration),
+    /// Why everybody waits who does, the copy of the scheduler that said so, and how long it took.
+    Reasons(Arc<Told>, Box<Scheduler>, Duration),
     /// The snapshot of an entry was read back from the file, or could not be.
     SnapshotReadBack(u64, bool),
     /// End.

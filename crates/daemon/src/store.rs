@@ -48,7 +48,7 @@ pub use history::{HistoryRow, PastFilter};
 pub(crate) use retention::PRUNED_AT_ONCE;
 pub use retention::Retention;
 pub use snapshots::MaintenanceStep;
-pub(crate) use snapshots::pieces;
+pub(crate) use snapshots::Pieces;
 pub use tokens::{OldSecret, StoredToken};
 
 /// Name of the database in the state folder.

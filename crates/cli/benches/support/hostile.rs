@@ -194,7 +194,7 @@ fn measure(gpus: u64, seconds: f64) {
 }
 
 /// The longest passes of the daemon's loop, as its log tells them: whoever waited longest waited for one of these, or for a processor.
-fn tell_long_passes(folder: &std::path::Path) {
+pub(crate) fn tell_long_passes(folder: &std::path::Path) {
     let log = std::fs::read_to_string(folder.join("daemon.log")).unwrap_or_default();
     let length = |line: &&str| line.split(" ms").next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
     let mut passes: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once("event loop took ")?.1)).collect();

@@ -85,8 +85,11 @@ impl Serve {
     }
 }
 
+/// Requests are served by a quarter of the processors: one that is kept busy for a moment then keeps few others waiting.
 fn runtime() -> Result<Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = (processors / 4).clamp(2, 8);
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
 }
 
 /// A service that runs.

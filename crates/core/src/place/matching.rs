@@ -104,7 +104,8 @@ impl<'p, 'a> Matching<'p, 'a> {
     fn next(&mut self, class: u32, kind: KindId) -> Option<Slot> {
         let (view, quota) = (self.view, self.quota);
         let turns = self.turns.entry((class, kind)).or_insert_with(|| {
-            let free = quota.class(class).jobs.iter().filter(|&slot| view.plannable(slot));
+            // Two jobs for each pair, and as many may be in pairs already.
+            let free = quota.next(view, class, 4 * quota.pairs.len() + 2, &[]);
             free.map(|slot| Turn { service: service(view, slot, Some(kind)), slot }).collect()
         });
         while let Some(&turn) = turns.peek() {
@@ -119,15 +120,14 @@ impl<'p, 'a> Matching<'p, 'a> {
 
 /// Jobs of the first class that run on the kind beside one of the second, last one first.
 fn together(view: &View<'_>, quota: &Quota<'_>, first: u32, second: u32, kind: KindId) -> Vec<(Slot, Slot)> {
-    let partners = view.jobs.get(quota.class(second).jobs.first()).class;
+    let partners = quota.id(second);
     let beside = |a: Slot| {
         let same = |gang: &&crate::live::Gang| view.cluster.sold_as(gang.kind) == view.cluster.sold_as(kind);
         let gang = view.jobs.get(a).phase.held().filter(same)?;
         let fits = |&b: &Slot| b != a && view.jobs.get(b).class == partners && view.plannable(b);
         view.seats.on(gang.gpus[0]).find(fits).map(|b| (a, b))
     };
-    let mut pairs: Vec<(Slot, Slot)> =
-        quota.class(first).jobs.iter().filter(|&a| view.plannable(a)).filter_map(beside).collect();
+    let mut pairs: Vec<(Slot, Slot)> = quota.holders(first).filter_map(beside).collect();
     pairs.reverse();
     pairs
 }

@@ -27,7 +27,7 @@ use super::View;
 use super::thrift::Thrift;
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, Grant, Members, Problem};
-use crate::live::Class;
+use crate::live::{Class, Slot};
 use serde::{Deserialize, Serialize};
 
 /// A grant and what is still owed on it.
@@ -195,6 +195,9 @@ pub(super) struct Quota<'a> {
     gangs: Vec<u32>,
     /// Gangs that run now, likewise.
     held: Vec<u32>,
+    /// Jobs that hold GPUs which a plan may give them, by class, and where those of each class are in the list.
+    holders: Vec<(ClassId, u64, Slot)>,
+    holders_of: Vec<std::ops::Range<usize>>,
     /// Pairs: (first, second, kind), by class index.
     pub(super) pairs: Vec<(u32, u32, KindId)>,
     kinds: usize,
@@ -247,13 +250,35 @@ impl<'a> Quota<'a> {
         assert!(claims.iter().all(Claim::is_finite), "credits are finite numbers");
     }
 
-    /// Classes in order, with the gangs that each was given, by kind.
-    pub(super) fn classes(&self) -> impl Iterator<Item = (&'a Class, &[u32])> {
-        self.candidates.iter().map(|e| e.class).zip(self.gangs.chunks_exact(self.kinds))
+    /// Classes in order, by their index, with the gangs that each was given, by kind.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (u32, &'a Class, &[u32])> {
+        (0..)
+            .zip(self.candidates.iter().map(|e| e.class))
+            .zip(self.gangs.chunks_exact(self.kinds))
+            .map(|((c, class), gangs)| (c, class, gangs))
     }
 
-    pub(super) fn class(&self, index: u32) -> &'a Class {
-        self.candidates[index as usize].class
+    pub(super) fn id(&self, index: u32) -> ClassId {
+        self.candidates[index as usize].id
+    }
+
+    /// Jobs of a class that hold GPUs which a plan may give them, in the order of their submission.
+    pub(super) fn holders(&self, index: u32) -> impl Iterator<Item = Slot> + '_ {
+        self.holders[self.holders_of[index as usize].clone()].iter().map(|holder| holder.2)
+    }
+
+    /// Jobs of a class that a plan may give GPUs: all that hold some, and of those that wait the ones that have received least service, so many that are not in
+    /// `but` (by slot). Whoever waits behind them has no turn before them.
+    pub(super) fn next<'v>(
+        &'v self,
+        view: &'v View<'_>,
+        index: u32,
+        waiting: usize,
+        but: &'v [bool],
+    ) -> impl Iterator<Item = Slot> + 'v {
+        let is_free = |slot: &Slot| !but.get(*slot as usize).copied().unwrap_or(false);
+        let queue = view.jobs.queue(self.id(index), view.now).filter(is_free).take(waiting);
+        self.holders(index).filter(is_free).chain(queue)
     }
 
     /// Sets every claim's index of its classes for this round. Claims of classes that are gone are dropped, and so are claims
@@ -288,17 +313,21 @@ impl<'a> Quota<'a> {
         let kinds = view.cluster.kinds().len();
         let mut candidates = Vec::with_capacity(view.classes.len());
         let mut held = vec![0; view.classes.len() * kinds];
+        let plannable = view.jobs.holding().filter(|(slot, _)| view.plannable(*slot));
+        let mut holders: Vec<_> = plannable.map(|(slot, job)| (job.class, job.joined, slot)).collect();
+        holders.sort_unstable();
+        let mut holders_of = Vec::with_capacity(view.classes.len());
+        let (mut at, ready) = (0, view.jobs.ready(view.now));
         for (c, (&id, class)) in view.classes.iter().enumerate() {
-            let mut idle = 0;
-            for slot in class.jobs.iter() {
-                let job = view.jobs.get(slot);
-                if job.plannable(view.now, view.usable) {
-                    idle += 1;
-                    if let Some(gang) = job.phase.held() {
-                        held[c * kinds + gang.kind.index()] += 1;
-                    }
-                }
+            let from = at;
+            while let Some(&(_, _, slot)) = holders.get(at).filter(|holder| holder.0 == id) {
+                let gang =
+                    view.jobs.get(slot).phase.held().expect("who holds GPUs and may be planned goes on holding them");
+                held[c * kinds + gang.kind.index()] += 1;
+                at += 1;
             }
+            holders_of.push(from..at);
+            let idle = ready(id, &class.jobs) + (at - from) as u32;
             let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
             let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
             candidates.push(Candidate { id, class, jobs: idle, idle, share: 0.0, credit: 0.0, turn_rounds });
@@ -309,8 +338,8 @@ impl<'a> Quota<'a> {
             gpus[node.kind.index()] += usable.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
         let gangs = vec![0; candidates.len() * kinds];
-        let (sold_as, pairs) = (view.sold_as(), Vec::new());
-        Self { candidates, gangs, held, pairs, kinds, sold_as, free_gpus: gpus.clone(), gpus }
+        let (sold_as, pairs, free_gpus) = (view.sold_as(), Vec::new(), gpus.clone());
+        Self { candidates, gangs, held, holders, holders_of, pairs, kinds, sold_as, free_gpus, gpus }
     }
 
     /// Serves every claim as it stands, in order, while GPUs and jobs last.

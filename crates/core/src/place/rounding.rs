@@ -129,7 +129,7 @@ impl Placer {
         self.chosen.clear();
         self.pairs.clear();
         let paired = self.pair_up(view, quota);
-        for (class, gangs) in quota.classes() {
+        for (index, class, gangs) in quota.classes() {
             let wanted: u32 = gangs.iter().sum();
             if wanted == 0 {
                 continue;
@@ -143,11 +143,8 @@ impl Placer {
                 continue;
             }
             self.turns.clear();
-            for slot in class.jobs.iter() {
-                if view.plannable(slot) && !paired.get(slot as usize).copied().unwrap_or(false) {
-                    self.turns.push((service(view, slot, None), slot));
-                }
-            }
+            let candidates = quota.next(view, index, wanted as usize, &paired);
+            self.turns.extend(candidates.map(|slot| (service(view, slot, None), slot)));
             take_turns(view, class, gangs, wanted as usize, &mut self.turns, &mut self.chosen);
         }
     }

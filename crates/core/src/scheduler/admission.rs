@@ -75,7 +75,7 @@ impl Scheduler {
     pub(super) fn checkpointed(&mut self, jobs: &[(JobId, f64)]) {
         for &(job, steps) in jobs {
             if let Some(slot) = self.jobs.slot(job) {
-                let job = self.jobs.get_mut(slot);
+                let mut job = self.jobs.get_mut(slot);
                 // Progress since the last failure shows that the job can work: count anew.
                 if steps.is_finite() && steps > job.steps_done {
                     job.failures = 0;
@@ -120,9 +120,10 @@ impl Scheduler {
 
     /// A held task without a gang leaves its place to another.
     pub(super) fn leave_array(&mut self, slot: Slot) {
-        let job = self.jobs.get_mut(slot);
+        let job = self.jobs.get(slot);
         let Some(task) = job.spec.array.filter(|task| task.at_most > 0) else { return };
-        let (id, admitted) = (job.spec.id, !std::mem::replace(&mut job.waits_in_array, true));
+        let (id, admitted) = (job.spec.id, !job.waits_in_array);
+        self.jobs.get_mut(slot).waits_in_array = true;
         if let Some(array) = self.arrays.get_mut(&task.array) {
             array.eligible.remove(&id);
             array.admitted -= u32::from(admitted);
@@ -141,7 +142,7 @@ impl Scheduler {
         let Some(tasks) = self.arrays.get_mut(&array) else { return };
         while let Some(&next) = tasks.eligible.first() {
             let slot = self.jobs.slot(next).expect("only live tasks are eligible");
-            let job = self.jobs.get_mut(slot);
+            let mut job = self.jobs.get_mut(slot);
             if tasks.admitted >= job.spec.array.map_or(0, |task| task.at_most) {
                 break;
             }
@@ -181,7 +182,7 @@ impl Scheduler {
         while let Some((id, completed)) = over.pop_front() {
             for waiting in self.dependents.remove(&id).unwrap_or_default() {
                 let Some(slot) = self.jobs.slot(waiting) else { continue };
-                let job = self.jobs.get_mut(slot);
+                let job = self.jobs.get(slot);
                 let broken = job.spec.after.iter().any(|d| d.job == id && !d.outcome.met_by(completed));
                 if broken && job.phase == Phase::Waiting {
                     let asked = if completed { Outcome::NotOk } else { Outcome::Ok };
@@ -189,7 +190,8 @@ impl Scheduler {
                     out.push(Output::Note(Event::GaveUp { job: waiting, why: broken_words(id, asked) }));
                     over.push_back((waiting, false));
                 } else {
-                    job.unmet = job.unmet.saturating_sub(1);
+                    let unmet = job.unmet.saturating_sub(1);
+                    self.jobs.get_mut(slot).unmet = unmet;
                     self.changed = true;
                     self.enter_array(slot);
                     self.admit_tasks(slot);
@@ -222,9 +224,8 @@ impl Scheduler {
             }
             if let Some(job) = self.jobs.try_get(slot)
                 && let Phase::Stopping(.., AfterStop::Wait | AfterStop::Replan) = job.phase
-                && let Phase::Stopping(.., then) = &mut self.jobs.get_mut(slot).phase
             {
-                *then = AfterStop::Expire;
+                self.then(slot, AfterStop::Expire);
             }
         }
     }

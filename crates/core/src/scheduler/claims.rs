@@ -68,8 +68,11 @@ impl Scheduler {
     pub(super) fn weigh_history(&mut self) {
         let Some(half_life) = self.settings.half_life_seconds else { return };
         let mut wanted = vec![0.0; self.tenants.len()];
-        for (_, job) in self.jobs.iter().filter(|(_, job)| job.may_run()) {
+        for (_, job) in self.jobs.holding().filter(|(_, job)| job.may_run()) {
             wanted[job.spec.tenant.index()] += f64::from(job.gang());
+        }
+        for (&id, class) in &self.classes {
+            wanted[class.key.tenant().index()] += self.jobs.queued(id) as f64 * f64::from(class.gang);
         }
         let weights = self.weights(&wanted);
         let gpus = self.usable().iter().filter(|usable| **usable).count() as f64;

@@ -13,8 +13,8 @@ impl Scheduler {
                 false => Time(time.0.saturating_sub(was.0 - now.0)),
             };
         };
-        for (_, job) in self.jobs.iter_mut_where(|_| true) {
-            moved(&mut job.spec.arrived);
+        let move_job = |job: &mut Job| {
+            moved(&mut Arc::make_mut(&mut job.spec).arrived);
             moved(&mut job.credited);
             job.first_started.iter_mut().for_each(moved);
             if job.not_before > Time::ZERO {
@@ -31,7 +31,8 @@ impl Scheduler {
                     moved(&mut pending.ordered_at);
                 }
             }
-        }
+        };
+        self.jobs.change_where(|_| true, move_job);
         for node in &mut self.nodes {
             node.seen_at.iter_mut().for_each(moved);
             if let Some(drain) = &mut node.drain {

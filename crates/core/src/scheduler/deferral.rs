@@ -43,13 +43,12 @@ impl Scheduler {
 
     /// Decides anew which jobs wait for a cheaper hour.
     pub(super) fn defer(&mut self) {
-        let may_wait = |job: &Job| job.spec.before.is_some() || job.cheaper_at.is_some();
-        if !self.jobs.iter().any(|(_, job)| may_wait(job)) {
+        let slots: Vec<Slot> = self.jobs.deferrable().map(|(slot, _)| slot).collect();
+        if slots.is_empty() {
             return;
         }
         let mut asked = vec![0.0; self.tenants.len()];
         self.jobs.iter().for_each(|(_, job)| asked[job.spec.tenant.index()] += f64::from(job.spec.most_gpus()));
-        let slots: Vec<Slot> = self.jobs.iter().filter(|(_, job)| may_wait(job)).map(|(slot, _)| slot).collect();
         for slot in slots {
             let job = self.jobs.get(slot);
             let until = self.cheaper_start(job, asked[job.spec.tenant.index()]);

@@ -32,7 +32,7 @@ struct Wish {
 impl Scheduler {
     /// Chooses the sizes of elastic jobs for the problem that is asked next.
     pub(super) fn choose_sizes(&mut self, out: &mut Vec<Output>) {
-        if !self.jobs.iter().any(|(_, job)| job.size.is_some()) {
+        if !self.jobs.any_elastic() {
             return;
         }
         let usable = self.usable();
@@ -212,7 +212,7 @@ impl Scheduler {
         // Service is counted in seconds on the fastest kind, and that is faster or slower now.
         let scale = before / self.classes[&class].best_rate().max(f64::MIN_POSITIVE);
         let scale = if scale.is_finite() && scale > 0.0 { scale } else { 1.0 };
-        let resized = self.jobs.get_mut(slot);
+        let mut resized = self.jobs.get_mut(slot);
         resized.class = class;
         resized.size = Some(gang);
         resized.virtual_seconds = level;
@@ -220,6 +220,7 @@ impl Scheduler {
         if let Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..) = &mut resized.phase {
             gang.speed *= scale;
         }
+        drop(resized);
         self.classes.get_mut(&class).expect("just made").jobs.join(job.joined, slot, &self.jobs);
         out.push(Output::Note(Event::Resized { job: job.spec.id, from, to: gang }));
         self.changed = true;

@@ -202,8 +202,8 @@ impl Scheduler {
         let touches = |gang: &Gang| gang.gpus.iter().any(|&gpu| self.cluster.node_of(gpu) == node);
         let targets: Vec<Slot> = self
             .jobs
-            .iter()
-            .filter(|(_, job)| job.target.as_ref().is_some_and(touches))
+            .placed()
+            .filter(|(_, job)| job.target.as_deref().is_some_and(touches))
             .map(|(slot, _)| slot)
             .collect();
         targets.into_iter().for_each(|slot| self.drop_target(slot));
@@ -216,7 +216,7 @@ impl Scheduler {
             }
             let speed = self.classes[&job.class].speed(kind, gang.spread);
             self.credit(slot);
-            let job = self.jobs.get_mut(slot);
+            let mut job = self.jobs.get_mut(slot);
             if let Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..) = &mut job.phase {
                 gang.kind = kind;
                 // Nobody knows yet how fast it is there: as fast as was thought, then.
@@ -240,13 +240,13 @@ impl Scheduler {
     /// Jobs that hold a GPU of which this is true.
     fn holders(&self, of: impl Fn(&Self, GpuId) -> bool) -> Vec<Slot> {
         let holds = |job: &Job| job.phase.held().is_some_and(|gang| gang.gpus.iter().any(|&gpu| of(self, gpu)));
-        self.jobs.iter().filter(|(_, job)| holds(job)).map(|(slot, _)| slot).collect()
+        self.jobs.holding().filter(|(_, job)| holds(job)).map(|(slot, _)| slot).collect()
     }
 
     /// Nobody waits any longer for GPUs that get no gangs.
     fn drop_barred_targets(&mut self) {
         let barred = |job: &Job| job.target.iter().flat_map(|gang| &gang.gpus).any(|&gpu| self.barred(gpu));
-        let slots: Vec<Slot> = self.jobs.iter().filter(|(_, job)| barred(job)).map(|(slot, _)| slot).collect();
+        let slots: Vec<Slot> = self.jobs.placed().filter(|(_, job)| barred(job)).map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.drop_target(slot));
     }
 

@@ -18,15 +18,15 @@ impl Scheduler {
             .into_iter()
             .partition(|seat| self.jobs.get(seat.job).phase.held().is_some_and(|gang| gang.gpus == seat.gpus));
         retuned.iter().for_each(|seat| stays[seat.job as usize] = true);
-        for (_, job) in self.jobs.iter_mut_where(|job| job.target.is_some()) {
-            for gpu in job.target.take().into_iter().flat_map(|target| target.gpus) {
+        for slot in self.jobs.placed().map(|(slot, _)| slot).collect::<Vec<_>>() {
+            for gpu in self.jobs.get_mut(slot).target.take().into_iter().flat_map(|target| target.gpus) {
                 self.awaiting[gpu.index()].clear();
             }
         }
         // A gang on a silent node is out of reach: neither stop nor move it until the node speaks or is lost.
         let reachable = |gang: &Gang| gang.gpus.iter().all(|g| usable[g.index()]);
         let leaves = |slot: Slot, job: &Job| !stays[slot as usize] && job.phase.held().is_some_and(reachable);
-        let jobs = self.jobs.iter();
+        let jobs = self.jobs.holding();
         let leaving: Vec<Slot> = jobs.filter(|&(slot, job)| leaves(slot, job)).map(|(slot, _)| slot).collect();
         for slot in leaving {
             self.stop(slot, AfterStop::Wait, out);
@@ -41,10 +41,10 @@ impl Scheduler {
             for gpu in &seat.gpus {
                 self.awaiting[gpu.index()].push(seat.job);
             }
-            let job = self.jobs.get_mut(seat.job);
-            let speed = self.classes[&job.class].speed(seat.kind, seat.spread);
+            let speed = self.classes[&self.jobs.get(seat.job).class].speed(seat.kind, seat.spread);
             let (kind, gpus, spread) = (seat.kind, seat.gpus, seat.spread);
-            job.target = Some(Gang { fence: Fence(0), kind, gpus, spread, speed, confirmed_at: None, retuned: None });
+            let target = Gang { fence: Fence(0), kind, gpus, spread, speed, confirmed_at: None, retuned: None };
+            self.jobs.get_mut(seat.job).target = Some(Box::new(target));
             self.try_start(seat.job, out);
         }
     }
@@ -53,7 +53,7 @@ impl Scheduler {
     /// there, and is sent until somebody says that it is.
     fn retune(&mut self, slot: Slot, kind: KindId, out: &mut Vec<Output>) {
         self.credit(slot);
-        let job = self.jobs.get_mut(slot);
+        let job = &mut *self.jobs.get_mut(slot);
         let (Phase::Starting(gang, _) | Phase::Running(gang)) = &mut job.phase else { return };
         gang.speed = self.classes[&job.class].speed(kind, gang.spread);
         gang.kind = kind;
@@ -84,7 +84,7 @@ impl Scheduler {
         if !reached || pending.tries > self.settings.most_tries {
             return self.settle_mode(slot);
         }
-        let job = self.jobs.get_mut(slot);
+        let job = &mut *self.jobs.get_mut(slot);
         let Phase::Running(gang) = &mut job.phase else { return };
         gang.retuned = Some(Pending { ordered_at: self.now, tries: pending.tries + 1 });
         let again = start_order(job.spec.id, gang, &self.settings);
@@ -95,7 +95,7 @@ impl Scheduler {
     pub(super) fn stop(&mut self, slot: Slot, then: AfterStop, out: &mut Vec<Output>) {
         let pending = Pending { ordered_at: self.now, tries: 1 };
         self.credit(slot);
-        let job = self.jobs.get_mut(slot);
+        let mut job = self.jobs.get_mut(slot);
         job.phase = match std::mem::replace(&mut job.phase, Phase::Waiting) {
             Phase::Starting(gang, _) | Phase::Running(gang) => Phase::Stopping(gang, pending, then),
             holds_nothing => {
@@ -126,7 +126,7 @@ impl Scheduler {
         self.next_fence += 1;
         let Some(target) = self.take_target(slot) else { return };
         let gang = Gang { fence, ..target };
-        let job = self.jobs.get_mut(slot);
+        let mut job = self.jobs.get_mut(slot);
         self.seats.sit(slot, &gang.gpus);
         self.tenant_states[job.spec.tenant.index()].gpus += gang.gpus.len() as u32;
         out.push(Output::Order(start_order(job.spec.id, &gang, &self.settings)));
@@ -145,15 +145,14 @@ impl Scheduler {
         for gpu in &target.gpus {
             self.awaiting[gpu.index()].retain(|&waiter| waiter != slot);
         }
-        Some(target)
+        Some(*target)
     }
 
     /// Frees a job's GPUs and lets those start that waited for them. The job waits, unless it is buried next.
     pub(super) fn vacate(&mut self, slot: Slot, out: &mut Vec<Output>) {
         self.unconfirmed.remove(&slot);
         self.credit(slot);
-        let job = self.jobs.get_mut(slot);
-        let phase = std::mem::replace(&mut job.phase, Phase::Waiting);
+        let phase = std::mem::replace(&mut self.jobs.get_mut(slot).phase, Phase::Waiting);
         let (Phase::Starting(gang, _) | Phase::Running(gang) | Phase::Stopping(gang, ..)) = phase else { return };
         self.seats.leave(slot, &gang.gpus);
         let state = self.tenant_state(slot);
@@ -213,7 +212,7 @@ impl Scheduler {
     pub(super) fn requeue(&mut self, slot: Slot, pause_seconds: f64, why: String, out: &mut Vec<Output>) {
         self.drop_target(slot);
         self.vacate(slot, out);
-        let job = self.jobs.get_mut(slot);
+        let mut job = self.jobs.get_mut(slot);
         job.not_before = self.now.after(pause_seconds);
         out.push(Output::Note(Event::Requeued { job: job.spec.id, why }));
         self.changed = true;
@@ -225,9 +224,8 @@ impl Scheduler {
 
     /// A job broke, or could not be started: tried again after a pause, or given up.
     fn count_failure(&mut self, slot: Slot, why: String, out: &mut Vec<Output>) {
-        let job = self.jobs.get_mut(slot);
-        job.failures += 1;
-        let failures = job.failures;
+        let failures = self.jobs.get(slot).failures + 1;
+        self.jobs.get_mut(slot).failures = failures;
         if failures >= self.most_failures(slot) {
             let job = self.jobs.get(slot);
             let (class, gang) = (job.class, job.phase.occupied().cloned());
@@ -245,17 +243,24 @@ impl Scheduler {
 
     pub(super) fn cancel(&mut self, id: JobId, out: &mut Vec<Output>) {
         let Some(slot) = self.jobs.slot(id) else { return };
-        match &mut self.jobs.get_mut(slot).phase {
+        match self.jobs.get(slot).phase {
             Phase::Waiting => {
                 self.bury(slot);
                 out.push(Output::Note(Event::Cancelled { job: id }));
                 self.ended(id, false, out);
             }
-            Phase::Stopping(_, _, then) => {
-                *then = AfterStop::Leave;
+            Phase::Stopping(..) => {
+                self.then(slot, AfterStop::Leave);
                 self.drop_target(slot);
             }
             Phase::Starting(..) | Phase::Running(_) => self.stop(slot, AfterStop::Leave, out),
+        }
+    }
+
+    /// Changes what happens to a job that is being stopped once its gang is gone.
+    pub(super) fn then(&mut self, slot: Slot, after: AfterStop) {
+        if let Phase::Stopping(.., then) = &mut self.jobs.get_mut(slot).phase {
+            *then = after;
         }
     }
 
@@ -286,7 +291,7 @@ impl Scheduler {
     }
 
     pub(super) fn confirm_start(&mut self, slot: Slot) {
-        let job = self.jobs.get_mut(slot);
+        let job = &mut *self.jobs.get_mut(slot);
         job.phase = match std::mem::replace(&mut job.phase, Phase::Waiting) {
             Phase::Starting(gang, _) => {
                 job.first_started.get_or_insert(self.now);
@@ -304,8 +309,8 @@ impl Scheduler {
 
     /// A gang is known to be gone, its work not done.
     pub(super) fn gone(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {
-        let job = self.jobs.get_mut(slot);
-        job.secure(steps);
+        self.jobs.get_mut(slot).secure(steps);
+        let job = self.jobs.get(slot);
         match job.phase {
             Phase::Stopping(_, _, AfterStop::Leave) => {
                 let id = job.spec.id;
@@ -353,26 +358,21 @@ impl Scheduler {
         if !self.settings.refill || !gang.gpus.iter().all(|&gpu| vacant(gpu)) {
             return;
         }
-        let Some(members) = self.classes.get(&class) else { return };
-        let waits = |slot: &Slot| {
-            let job = self.jobs.get(*slot);
-            job.queues() && job.not_before <= self.now && job.target.is_none()
-        };
         // Whoever has received least, as in a plan.
-        let received = |slot: &Slot| self.jobs.get(*slot).virtual_seconds;
-        let next = members.jobs.iter().filter(waits).min_by(|a, b| received(a).total_cmp(&received(b)));
+        let next = self.jobs.queue(class, self.now).find(|&slot| self.jobs.get(slot).target.is_none());
         let Some(slot) = next else { return };
         for &gpu in &gang.gpus {
             self.awaiting[gpu.index()].push(slot);
         }
-        self.jobs.get_mut(slot).target = Some(Gang { confirmed_at: None, retuned: None, ..gang });
+        let target = Gang { confirmed_at: None, retuned: None, ..gang };
+        self.jobs.get_mut(slot).target = Some(Box::new(target));
         self.try_start(slot, out);
         // A place that it cannot have now is for the next plan.
         self.drop_target(slot);
     }
 
     pub(super) fn broke(&mut self, slot: Slot, steps: f64, why: &str, out: &mut Vec<Output>) {
-        let job = self.jobs.get_mut(slot);
+        let mut job = self.jobs.get_mut(slot);
         let fence = job.phase.occupied().expect("only a gang can break").fence;
         out.push(Output::Order(Order::Stop { job: job.spec.id, fence }));
         // Progress since the last failure shows that the job can work: count anew.
@@ -380,8 +380,10 @@ impl Scheduler {
             job.failures = 0;
         }
         job.secure(steps);
+        drop(job);
         // Nor is it the job's fault if its gang breaks where its node is taken away from it.
-        if let Phase::Stopping(_, _, AfterStop::Leave | AfterStop::Replan | AfterStop::Expire) = job.phase {
+        let phase = &self.jobs.get(slot).phase;
+        if let Phase::Stopping(_, _, AfterStop::Leave | AfterStop::Replan | AfterStop::Expire) = phase {
             return self.gone(slot, steps, why, out);
         }
         self.count_failure(slot, why.to_owned(), out);
@@ -436,7 +438,7 @@ impl Scheduler {
             self.chase_mode(slot, out);
             let gang = self.jobs.get(slot).phase.occupied();
             let silent = gang.is_some_and(|gang| self.silent(gang));
-            let job = self.jobs.get_mut(slot);
+            let mut job = self.jobs.get_mut(slot);
             let id = job.spec.id;
             let (Phase::Starting(gang, pending) | Phase::Stopping(gang, pending, _)) = &mut job.phase else { continue };
             if self.now.since(pending.ordered_at) < self.settings.confirm_seconds {
@@ -446,7 +448,8 @@ impl Scheduler {
             pending.tries = pending.tries.saturating_add(1);
             let (tries, fence) = (pending.tries, gang.fence);
             let again = Output::Order(start_order(id, gang, &self.settings));
-            match job.phase {
+            drop(job);
+            match self.jobs.get(slot).phase {
                 // Whether it runs is not known: it must be stopped before the job may go elsewhere. Nothing is sent
                 // to start on a silent node, lest it arrives when the node is given up.
                 Phase::Starting(..) if silent || tries > self.settings.most_tries => {

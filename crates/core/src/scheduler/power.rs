@@ -165,7 +165,7 @@ impl Scheduler {
         let usable = self.usable();
         let view = self.view(&usable);
         let holds = |(slot, job): (Slot, &Job)| (job.phase.held().is_some() && view.plannable(slot)).then_some(slot);
-        let keep: Vec<Slot> = self.jobs.iter().filter_map(holds).collect();
+        let keep: Vec<Slot> = self.jobs.holding().filter_map(holds).collect();
         let held = keep.len();
         let plan = Plan { keep, seats: Vec::new() };
         let (plan, _) = self.within_budget(plan, &self.placer, &view, out);
@@ -336,7 +336,7 @@ impl Scheduler {
 
     /// Gangs that no plan moves.
     fn unmoved<'a>(&'a self, scope: &'a Scope, view: &View<'a>) -> impl Iterator<Item = (Slot, &'a Gang)> {
-        let gangs = self.jobs.iter().filter_map(|(slot, job)| Some((slot, job.phase.occupied()?)));
+        let gangs = self.jobs.holding().filter_map(|(slot, job)| Some((slot, job.phase.occupied()?)));
         gangs.filter(move |(slot, gang)| !view.plannable(*slot) && scope.part(&gang.gpus) > 0.0)
     }
 

@@ -1,14 +1,24 @@
 //! The problem that a policy is asked to solve, as it stands.
 
 use super::Scheduler;
-use crate::allocate::{Grouping, PairPower, PairRates, Power, Problem, User, UserPower};
+use crate::allocate::{ClassId, Grouping, PairPower, PairRates, Power, Problem, User, UserPower};
 use crate::estimate::{Estimate, RateQuery};
-use crate::live::{ClassKey, Job};
-use crate::{GpuId, KindId, Work, WorkloadId};
+use crate::live::{Class, ClassKey, Job};
+use crate::{GpuId, KindId, Time, Work, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What became of the jobs of a class so far.
+#[derive(Default)]
+struct Past {
+    arrived: Time,
+    attained_gpu_seconds: f64,
+    steps_done: f64,
+    steps_left: f64,
+}
+
 impl Scheduler {
-    /// The problem as it stands: classes with estimates, usable GPUs.
+    /// The problem as it stands: classes with estimates, usable GPUs. Of classes it counts those who wait and looks at those who hold GPUs; only for
+    /// policies that reckon with progress does it look at every job.
     pub(super) fn problem(&self) -> Problem {
         let usable = self.usable();
         let mut capacity = vec![0.0; self.cluster.kinds().len()];
@@ -26,15 +36,20 @@ impl Scheduler {
         let single = self.policy.grouping == Grouping::Single;
         problem.users.reserve(self.classes.len());
         problem.rates.reserve(self.classes.len() * self.cluster.kinds().len());
+        let progress_counts = single || self.policy.energy_aware;
         let mut families: Vec<Option<ClassKey>> = Vec::with_capacity(self.classes.len());
+        let (held, ready) = (self.held_by_class(&usable), self.jobs.ready(self.now));
         for (&class_id, class) in &self.classes {
-            let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.may_run());
-            let plannable = jobs.clone().filter(|j| j.plannable(self.now, &usable)).count() as u32;
+            let plannable = ready(class_id, &class.jobs) + held.get(&class_id).copied().unwrap_or(0);
             if plannable == 0 || class.best_rate() <= 0.0 {
                 continue;
             }
             let first = self.jobs.get(class.jobs.first());
-            let (steps_done, steps_left) = progress(jobs.clone(), class.best_rate());
+            let past = if progress_counts {
+                self.past(class)
+            } else {
+                Past { arrived: first.spec.arrived, ..Past::default() }
+            };
             problem.users.push(User {
                 class: class_id,
                 tenant: first.spec.tenant,
@@ -46,10 +61,10 @@ impl Scheduler {
                 parts: 1,
                 floor: first.spec.floor,
                 job: single.then_some(first.spec.id),
-                arrived: jobs.clone().map(|j| j.spec.arrived).min().unwrap_or_default(),
-                attained_gpu_seconds: jobs.map(|j| j.attained_gpu_seconds).sum(),
-                steps_done,
-                steps_left,
+                arrived: past.arrived,
+                attained_gpu_seconds: past.attained_gpu_seconds,
+                steps_done: past.steps_done,
+                steps_left: past.steps_left,
                 held: if single { first.phase.held().map(|g| g.kind) } else { None },
             });
             problem.rates.extend_from_slice(&class.rates);
@@ -64,6 +79,27 @@ impl Scheduler {
             problem.power = Some(self.power(&problem, &usable));
         }
         problem
+    }
+
+    /// Jobs of each class that hold GPUs which a plan may give them, and may run.
+    fn held_by_class(&self, usable: &[bool]) -> BTreeMap<ClassId, u32> {
+        let mut held = BTreeMap::new();
+        let counts = |job: &&Job| job.phase.held().is_some() && job.may_run() && job.plannable(self.now, usable);
+        let jobs = self.jobs.holding().map(|(_, job)| job).filter(counts);
+        jobs.for_each(|job| *held.entry(job.class).or_default() += 1);
+        held
+    }
+
+    /// What was done, and is left, of all jobs of a class that may run.
+    fn past(&self, class: &Class) -> Past {
+        let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.may_run());
+        let (steps_done, steps_left) = progress(jobs.clone(), class.best_rate());
+        Past {
+            arrived: jobs.clone().map(|j| j.spec.arrived).min().unwrap_or_default(),
+            attained_gpu_seconds: jobs.map(|j| j.attained_gpu_seconds).sum(),
+            steps_done,
+            steps_left,
+        }
     }
 
     fn pair_rates(&self, problem: &Problem) -> Vec<PairRates> {
@@ -87,6 +123,12 @@ impl Scheduler {
     /// What everybody in `problem` draws, and what stands where.
     fn power(&self, problem: &Problem, usable: &[bool]) -> Power {
         let kinds = self.cluster.kinds();
+        let mut held: BTreeMap<ClassId, Vec<u32>> = BTreeMap::new();
+        for (_, job) in self.jobs.holding().filter(|(_, job)| job.plannable(self.now, usable)) {
+            if let Some(gang) = job.phase.held() {
+                held.entry(job.class).or_insert_with(|| vec![0; kinds.len()])[gang.kind.index()] += 1;
+            }
+        }
         let user = |user: &User| {
             let class = &self.classes[&user.class];
             let first = &self.jobs.get(class.jobs.first()).spec;
@@ -95,13 +137,10 @@ impl Scheduler {
                 let cell = |j: usize| row.and_then(|row| row.cells.get(j).copied().flatten());
                 (0..kinds.len()).map(|j| cell(j).map_or(0.0, |e| of(&e))).collect()
             };
-            let mut held = vec![0; kinds.len()];
-            let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.plannable(self.now, usable));
-            jobs.filter_map(|j| j.phase.held()).for_each(|gang| held[gang.kind.index()] += 1);
             UserPower {
                 watts: by_kind(|e| e.watts),
                 standard_errors: by_kind(|e| e.standard_error),
-                held,
+                held: held.get(&user.class).cloned().unwrap_or_else(|| vec![0; kinds.len()]),
                 restart_seconds: first.restart_seconds,
                 by_the_clock: matches!(first.work, Work::Period(_)),
             }

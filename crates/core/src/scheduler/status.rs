@@ -109,6 +109,12 @@ impl Scheduler {
         })
     }
 
+    /// A live job as it was submitted, to be shared.
+    #[must_use]
+    pub fn spec(&self, job: JobId) -> Option<&Arc<JobSpec>> {
+        Some(&self.jobs.get(self.jobs.slot(job)?).spec)
+    }
+
     /// All nodes that there ever were, by id.
     pub fn node_statuses(&self) -> impl Iterator<Item = NodeStatus> + '_ {
         let sight = |(state, n): (&NodeState, u32)| NodeStatus {

@@ -64,7 +64,7 @@ impl Scheduler {
             return Vec::new();
         }
         let on = |gang: &Gang| gang.gpus.iter().any(|&g| nodes.contains(&self.cluster.node_of(g)));
-        self.jobs.iter().filter(|(_, job)| job.phase.occupied().is_some_and(on)).map(|(slot, _)| slot).collect()
+        self.jobs.holding().filter(|(_, job)| job.phase.occupied().is_some_and(on)).map(|(slot, _)| slot).collect()
     }
 
     fn gang_seen(&mut self, gang: &ObservedGang, out: &mut Vec<Output>) {
@@ -91,7 +91,7 @@ impl Scheduler {
         match &gang.state {
             GangState::Running => {
                 self.confirm_start(slot);
-                let job = self.jobs.get_mut(slot);
+                let mut job = self.jobs.get_mut(slot);
                 if gang.steps_done > job.steps_done && gang.steps_done.is_finite() {
                     job.steps_done = gang.steps_done;
                     job.failures = 0;
@@ -109,7 +109,7 @@ impl Scheduler {
     fn miss_absent(&mut self, at: Time, fresh: &[NodeId], seen: &[(JobId, Fence)], out: &mut Vec<Output>) {
         let absent: Vec<Slot> = self
             .jobs
-            .iter()
+            .holding()
             .filter(|(_, job)| {
                 let Some(gang) = job.phase.occupied() else { return false };
                 let all_answered = gang.gpus.iter().all(|g| fresh.binary_search(&self.cluster.node_of(*g)).is_ok());

@@ -42,10 +42,11 @@ impl Scheduler {
         for slot in self.jobs.by_submission() {
             let (spec, gang) = (self.jobs.get(slot).spec.clone(), self.jobs.get(slot).gang());
             let class = self.class_for(&spec, gang);
-            let job = self.jobs.get_mut(slot);
+            let mut job = self.jobs.get_mut(slot);
             job.class = class;
             job.virtual_seconds = 0.0;
             let joined = job.joined;
+            drop(job);
             self.classes.get_mut(&class).expect("just made").jobs.join(joined, slot, &self.jobs);
         }
     }

@@ -159,9 +159,8 @@ impl Scheduler {
         out.push(Output::Note(Event::QuotaSet { name: name.to_owned(), quota }));
         self.changed = true;
         if !quota.binds_scheduling() {
-            for (_, job) in self.jobs.iter_mut_where(|job| job.waits_for_quota && job.spec.tenant.index() == tenant) {
-                job.waits_for_quota = false;
-            }
+            let own = |job: &Job| job.waits_for_quota && job.spec.tenant.index() == tenant;
+            self.jobs.change_where(own, |job| job.waits_for_quota = false);
         }
     }
 

@@ -43,6 +43,7 @@ impl Bench {
 
     fn tell(&mut self, input: Input) -> &[Output] {
         self.out = self.scheduler.step(self.clock, input);
+        assert!(self.scheduler.jobs.places_are_right(), "what is kept of jobs beside them follows from them");
         &self.out
     }
 

@@ -18,6 +18,8 @@ use std::pin::Pin;
 
 /// Entries of a page that is made in no time.
 const SHORT_PAGE: u32 = 100;
+/// And up to so many are made where they were asked for.
+const FEW_LINES: u32 = 32;
 
 /// A JSON response, ready to be sent.
 #[derive(Clone, PartialEq, Debug)]
@@ -151,6 +153,23 @@ where
         let shown = aside::run(move || ApiReply::json(&page)).await;
         shown.unwrap_or_else(|| Err(internal("a list was not made")))
     })
+}
+
+/// Reads a page of a list that is in memory: a few lines at once, where handing them to another thread and back takes longer than making them; more as
+/// [`read_page`] does.
+pub(super) fn read_page_in_memory<A, T>(
+    limit: Option<u32>,
+    arguments: A,
+    answer: ViewFn<A, T>,
+) -> Result<Target, Refusal>
+where
+    A: Debug + Send + 'static,
+    T: Serialize + Send + 'static,
+{
+    match limit.is_some_and(|limit| limit <= FEW_LINES) {
+        true => read(arguments, answer),
+        false => read_page(limit, arguments, answer),
+    }
 }
 
 /// Runs what takes long beside the threads that serve connections. A panic there goes on here.

@@ -18,8 +18,10 @@ mod progress;
 mod record;
 mod runs;
 mod series;
+mod shared;
 #[cfg(test)]
 mod tests;
+mod told;
 mod workloads;
 
 use crate::service::state_machine::{Effects, JobUpdate};
@@ -27,8 +29,10 @@ use crate::store::HistoryRow;
 use crate::store::entry::{Entry, JournalHeader};
 use arles_api::{self as api, JobState};
 use arles_core::estimate::{Estimate, RateQuery, RateRow as Rates};
-use arles_core::scheduler::{Event, NodeStatus, Order, Reason, TenantUse};
-use arles_core::{Cluster, GpuId, Input, JobId, KindId, Output, Prices, Round, Spread, Tenant, Time};
+use arles_core::scheduler::{Event, NodeStatus, Order, TenantUse};
+use arles_core::{
+    Cluster, GpuId, Input, JobId, KindId, Output, Prices, Round, Scheduler, SharedMap, Spread, Tenant, Time,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map};
 use std::sync::Arc;
@@ -40,10 +44,14 @@ pub(crate) use progress::Said;
 pub(crate) use record::{HeldGpus, Record};
 pub(crate) use runs::Runs;
 pub(crate) use series::{Bucket, RESOLUTIONS, Series};
+pub(crate) use told::{Telling, Told};
 pub(crate) use workloads::Workloads;
 
 /// Starts, stops and moves that are kept.
 const CHANGES: usize = 400;
+
+/// Orders, notes or jobs of an entry that are taken in before readers may look.
+const AT_ONCE: usize = 128;
 
 /// Reason code of a job that no scheduling round has looked at yet.
 pub(crate) const NEXT_ROUND: &str = "next-round";
@@ -63,7 +71,7 @@ pub(crate) struct TenantTotals {
 }
 
 /// Jobs by number. Shared with copies until one of them changes it, so that a copy of a large book is cheap.
-pub(crate) type Jobs = BTreeMap<JobId, Arc<Record>>;
+pub(crate) type Jobs = SharedMap<Arc<Record>>;
 
 /// A job's record, to be changed.
 ///
@@ -107,18 +115,27 @@ pub(crate) struct Book {
     /// Quotas and use, by tenant, as the scheduler has them.
     #[serde(skip)]
     pub(crate) tenant_uses: Vec<TenantUse>,
-    #[serde(with = "pairs")]
+    #[serde(with = "shared::pairs")]
     pub(crate) jobs: Jobs,
     /// Live jobs that wait, oldest first.
-    pub(crate) waiting: BTreeSet<JobId>,
+    #[serde(with = "shared::numbers")]
+    pub(crate) waiting: SharedMap<()>,
+    /// The same by tenant: who asks for its own never goes through those of others.
+    #[serde(skip)]
+    pub(crate) waiting_of: BTreeMap<u32, SharedMap<()>>,
     /// Over, and not yet metered or written.
     pub(crate) closing: BTreeSet<JobId>,
     /// Up to two jobs on each GPU; 0 is nobody.
     pub(crate) seats: Vec<[u64; 2]>,
     pub(crate) watts: Vec<f32>,
+    /// Of all GPUs together.
+    #[serde(skip)]
+    pub(crate) all_watts: f64,
     #[serde(skip)]
     pub(crate) nodes: Vec<NodeStatus>,
-    /// How many of each tenant wait for which reason, as of the last round.
+    /// Why jobs wait, as of the last round, and how many of each tenant for which reason.
+    #[serde(skip)]
+    telling: Telling,
     #[serde(skip)]
     pub(crate) reasons: Reasons,
     #[serde(with = "pairs")]
@@ -195,12 +212,15 @@ impl Book {
             policy: header.policy.clone(),
             tenants: header.tenants.iter().map(line).collect(),
             tenant_uses: Vec::new(),
-            jobs: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            jobs: Jobs::default(),
+            waiting: SharedMap::default(),
+            waiting_of: BTreeMap::new(),
             closing: BTreeSet::new(),
             seats: vec![[0; 2]; gpus],
             watts: vec![0.0; gpus],
+            all_watts: 0.0,
             nodes: Vec::new(),
+            telling: Telling::default(),
             reasons: BTreeMap::new(),
             estimates: BTreeMap::new(),
             sightings: BTreeMap::new(),
@@ -224,12 +244,39 @@ impl Book {
 
     /// Takes in an entry and what the scheduler made of it.
     pub(crate) fn record(&mut self, at: Time, entry: &Entry, effects: &Effects) {
+        let mut part = 0;
+        while self.record_part(at, entry, effects, part) {
+            part += 1;
+        }
+    }
+
+    /// A part of that, in order; whether another follows. A decision about ten thousand gangs takes long, and readers may look in between: all of it is on
+    /// disk, and every line that they see is true.
+    pub(crate) fn record_part(&mut self, at: Time, entry: &Entry, effects: &Effects, part: usize) -> bool {
+        let (outputs, jobs) = (effects.outputs.chunks(AT_ONCE), effects.changed_jobs.chunks(AT_ONCE));
+        let (first_of_jobs, parts) = (outputs.len(), outputs.len() + jobs.len());
+        if part == 0 {
+            self.take_in(at, entry, effects);
+        }
+        if let Some(outputs) = outputs.clone().nth(part) {
+            outputs.iter().for_each(|output| self.note_output(at, output));
+        } else if let Some(jobs) = part.checked_sub(first_of_jobs).and_then(|part| jobs.clone().nth(part)) {
+            jobs.iter().for_each(|update| self.update_job(at, update));
+        }
+        if part + 1 < parts {
+            return true;
+        }
+        self.finish(at, entry, effects);
+        false
+    }
+
+    fn take_in(&mut self, at: Time, entry: &Entry, effects: &Effects) {
         if let Entry::Input(Input::ClockSet) = entry {
             self.set_clock(at);
         }
         self.now = self.now.max(at);
         match entry {
-            Entry::Submit(submission) => self.add_job(at, submission),
+            Entry::Submit(submission) => self.add_job(at, submission, effects.spec.as_ref()),
             Entry::Workload(workload) => Arc::make_mut(&mut self.workloads).add(workload),
             Entry::Input(input) => self.input(at, input, effects),
             Entry::Meters(meters) => self.metered(at, meters),
@@ -242,15 +289,18 @@ impl Book {
             Entry::Progress(reports) => self.progressed(reports),
             Entry::Resumed(resumed) => self.note_resumed(at, resumed),
         }
-        for output in &effects.outputs {
-            match output {
-                Output::Order(order) => self.count_order(at, order),
-                Output::Note(event) => self.note_event(at, event),
-                Output::Cluster(cluster) => self.cluster_changed(at, cluster),
-                Output::Solve(_) | Output::Estimate(_) => {}
-            }
+    }
+
+    fn note_output(&mut self, at: Time, output: &Output) {
+        match output {
+            Output::Order(order) => self.count_order(at, order),
+            Output::Note(event) => self.note_event(at, event),
+            Output::Cluster(cluster) => self.cluster_changed(at, cluster),
+            Output::Solve(_) | Output::Estimate(_) => {}
         }
-        effects.changed_jobs.iter().for_each(|update| self.update_job(at, update));
+    }
+
+    fn finish(&mut self, at: Time, entry: &Entry, effects: &Effects) {
         if let Some(nodes) = &effects.nodes {
             self.note_nodes(at, nodes);
         }
@@ -459,6 +509,11 @@ impl Book {
         }
     }
 
+    /// Adds up what GPUs draw.
+    pub(crate) fn add_up_watts(&mut self) {
+        self.all_watts = self.watts.iter().map(|watts| f64::from(*watts)).sum();
+    }
+
     /// Whether a tenant was removed.
     pub(crate) fn has_left(&self, tenant: usize) -> bool {
         self.tenant_uses.get(tenant).is_some_and(|used| used.removed)
@@ -480,27 +535,22 @@ impl Book {
         self.nodes = nodes.to_vec();
     }
 
-    /// Why some of those who wait do, as of some moment ago.
-    pub(crate) fn set_reasons(&mut self, reasons: &[(JobId, Reason)]) {
-        for (job, reason) in reasons {
-            if let Some(record) = edit(&mut self.jobs, job)
-                && record.state == JobState::Waiting
-            {
-                let (tenant, before) = (record.spec.tenant.0, record.reason_code());
-                record.reason = Some(reason.clone());
-                if before != reason.code() {
-                    uncount(&mut self.reasons, tenant, before);
-                    *self.reasons.entry((tenant, reason.code())).or_default() += 1;
-                }
+    /// Keeps of what was submitted one copy, the scheduler's: after a start, both were read apart.
+    pub(crate) fn share_specs(&mut self, scheduler: &Scheduler) {
+        for record in self.jobs.values_mut() {
+            if let Some(spec) = scheduler.spec(record.spec.id).filter(|spec| **spec == record.spec) {
+                Arc::make_mut(record).spec = Arc::clone(spec);
             }
         }
     }
 
-    /// Counts the reasons of all who wait, as far as they are known.
+    /// Counts the reasons of all who wait, as far as they are known, and who waits of each tenant.
     pub(crate) fn count_reasons(&mut self) {
         let mut counts = Reasons::new();
-        for record in self.waiting.iter().filter_map(|job| self.jobs.get(job)) {
-            *counts.entry((record.spec.tenant.0, record.reason_code())).or_default() += 1;
+        self.waiting_of.clear();
+        for record in self.waiting.iter().filter_map(|(job, ())| self.jobs.get(job)) {
+            self.waiting_of.entry(record.spec.tenant.0).or_default().insert(record.spec.id, ());
+            *counts.entry((record.spec.tenant.0, self.reason_code_of(record))).or_default() += 1;
         }
         self.reasons = counts;
     }
@@ -544,14 +594,18 @@ impl Book {
 
     fn update_job(&mut self, at: Time, update: &JobUpdate) {
         let job = update.job;
+        let reason = self.jobs.get(&job).map_or(NEXT_ROUND, |record| self.reason_code_of(record));
+        let tables = self.telling.tables();
         let Some(record) = edit(&mut self.jobs, &job) else { return };
         if record.state.over() {
             return;
         }
         let (was, tenant) = (record.state, record.spec.tenant.index());
         let before = record.held.take();
-        let reason = record.reason_code();
         record.follow(at, update);
+        if was != JobState::Waiting {
+            record.waits_since = tables;
+        }
         let (state, after) = (record.state, record.held.clone());
         if before.as_ref().map(|held| &held.gpus) != after.as_ref().map(|held| &held.gpus) {
             if let Some(held) = &before {
@@ -583,13 +637,29 @@ impl Book {
         if !state.over() {
             line.live[state as usize] += 1;
         }
+        if (was == JobState::Waiting) != (state == JobState::Waiting) {
+            self.telling.note(job);
+        }
         if was == JobState::Waiting {
-            self.waiting.remove(&job);
+            self.waits_no_more(job, tenant as u32);
             uncount(&mut self.reasons, tenant as u32, reason);
         }
         if state == JobState::Waiting {
-            self.waiting.insert(job);
+            self.waits(job, tenant as u32);
             *self.reasons.entry((tenant as u32, NEXT_ROUND)).or_default() += 1;
+        }
+    }
+
+    /// A job is one of those that wait.
+    fn waits(&mut self, job: JobId, tenant: u32) {
+        self.waiting.insert(job, ());
+        self.waiting_of.entry(tenant).or_default().insert(job, ());
+    }
+
+    fn waits_no_more(&mut self, job: JobId, tenant: u32) {
+        self.waiting.remove(&job);
+        if let Some(own) = self.waiting_of.get_mut(&tenant) {
+            own.remove(&job);
         }
     }
 

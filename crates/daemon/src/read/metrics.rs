@@ -173,7 +173,7 @@ fn jobs(page: &mut Page, book: &Book, now: Time) {
     }
     // Numbers are given in order of arrival. Who waits for an operator or for another job does not wait for GPUs.
     let waits = |record: &&std::sync::Arc<crate::read::book::Record>| !record.spec.held && record.spec.after.is_empty();
-    let oldest = book.waiting.iter().filter_map(|id| book.jobs.get(id)).find(waits);
+    let oldest = book.waiting.iter().filter_map(|(id, ())| book.jobs.get(id)).find(waits);
     page.one(
         "arles_queue_oldest_seconds",
         "gauge",

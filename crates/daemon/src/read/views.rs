@@ -21,11 +21,11 @@ pub use query::{EnergyBy, JobsQuery, LogQuery, Page};
 
 use crate::Refusal;
 use crate::access::Caller;
-use crate::read::book::Book;
+use crate::read::book::{Book, Told};
 use crate::service::Shared;
 use crate::service::catalog::CATALOG_FILE;
+use crate::service::clock;
 use crate::service::state_machine::{Recovered, StateMachine};
-use crate::service::{clock, reasons};
 use crate::store::entry::{JournalHeader, fingerprint};
 use crate::store::{Store, StoreError};
 use arles_api as api;
@@ -77,7 +77,9 @@ impl Archive {
 
     fn of(store: Store, header: Arc<JournalHeader>, recovered: Recovered) -> Self {
         let mut book = recovered.book;
-        book.set_reasons(&reasons::of_all(&recovered.machine.scheduler));
+        let told = Arc::new(Told::by(&recovered.machine.scheduler));
+        let counts = book.counted(&told);
+        drop(book.tell(told, counts));
         let catalog = Disk::read(&store.path().with_file_name(CATALOG_FILE)).unwrap_or_default();
         Self { state: fingerprint(&recovered.machine), book, header, store, catalog }
     }
@@ -194,7 +196,7 @@ impl<'a> View<'a> {
             scope: self.who.scope.name().into(),
             tenant: self.who.tenant.clone(),
             last_event: book.last_event,
-            watts: book.watts.iter().map(|w| f64::from(*w)).sum(),
+            watts: book.all_watts,
         })
     }
 

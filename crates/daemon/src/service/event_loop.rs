@@ -13,17 +13,19 @@
 
 use super::laps::Laps;
 use super::progress::PROGRESS_EVERY;
+use super::reasons::ReasonsTask;
 use super::threads::{self, Thread};
 use super::{LoopRequest, Message, ServiceState, Shared, deed, engine_worker, snapshotter, workers};
 use crate::Refusal;
+use crate::read::book::Told;
 use crate::service::state_machine::{Effects, StateMachine};
 use crate::store::entry::{self, Actor, Entry};
-use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, PRUNED_AT_ONCE, Store, StoreError, pieces};
+use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, PRUNED_AT_ONCE, Store, StoreError};
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
 use arles_core::engine::{LiveJob, Meters, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
-use arles_core::scheduler::{Event, Order, Reason, Scheduler};
+use arles_core::scheduler::{Event, Order, Scheduler};
 use arles_core::{Cluster, Input, JobId, Month, Output, TenantId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,8 +35,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) use super::admit::{Change, NewJob};
 
-/// Jobs whose reasons are set while readers and requests wait.
-const REASONS_AT_ONCE: usize = 512;
+/// How long the book is held while it is brought up to date, and how long readers are let in between two holds.
+const LONGEST_HOLD: Duration = Duration::from_micros(500);
+const LET_READERS_IN: Duration = Duration::from_micros(20);
 /// Most messages in one batch.
 const BATCH: usize = 1024;
 /// How long a pass steps what the other threads brought before it turns to requests: as long as the last commit took, within these bounds. Thousands of gangs
@@ -81,7 +84,7 @@ pub(crate) struct Workers {
     pub(crate) solver: Sender<workers::SolveRequest>,
     pub(crate) estimator: Sender<workers::EstimatorTask>,
     pub(crate) snapshotter: Sender<snapshotter::SnapshotTask>,
-    pub(crate) reasons: Sender<Box<Scheduler>>,
+    pub(crate) reasons: Sender<ReasonsTask>,
 }
 
 /// What has been stepped and is not yet safe.
@@ -115,8 +118,6 @@ pub(crate) struct EventLoop {
     next_reasons: Option<Instant>,
     /// Whether a round has begun since then.
     reasons_are_due: bool,
-    /// Reasons that readers are not shown yet.
-    new_reasons: Vec<(JobId, Reason)>,
     /// When progress reports are journalled next, by the wall's clock.
     next_progress: Instant,
     maintenance: VecDeque<MaintenanceStep>,
@@ -149,7 +150,6 @@ impl EventLoop {
             next_snapshot: Instant::now(),
             next_reasons: Some(Instant::now()),
             reasons_are_due: false,
-            new_reasons: Vec::new(),
             next_progress: Instant::now(),
             maintenance: VecDeque::new(),
             unread_snapshot: None,
@@ -197,7 +197,7 @@ impl EventLoop {
             if !self.maintenance.is_empty() && self.unread_snapshot.is_none() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
-            if !self.brought.is_empty() || !self.new_reasons.is_empty() || more_requests {
+            if !self.brought.is_empty() || more_requests {
                 pause = Duration::ZERO;
             }
             let first = match inbox.recv_timeout(pause) {
@@ -228,8 +228,6 @@ impl EventLoop {
                 return self.close(workers);
             }
             self.commit_slow_entry(now, workers)?;
-            self.show_reasons();
-            self.laps.part("reasons");
             if self.until_progress().is_zero() || self.shared.progress.is_full() {
                 self.next_progress = Instant::now() + PROGRESS_EVERY;
                 self.commit_progress(now, workers)?;
@@ -367,8 +365,10 @@ impl EventLoop {
                 self.maintenance = steps;
                 self.next_snapshot = self.next_snapshot.max(Instant::now() + took * SERIALISE_TIME_RATIO);
             }
-            Message::Reasons(reasons, took) => {
-                self.new_reasons = reasons;
+            Message::Reasons(told, copy, took) => {
+                // Freed by somebody who does not step back behind others: most of it was allocated here.
+                let _ = workers.snapshotter.send(snapshotter::SnapshotTask::Drop(copy));
+                self.tell_reasons(told, workers);
                 self.next_reasons = Some(Instant::now() + took * REASONS_TIME_RATIO);
             }
             Message::SnapshotReadBack(seq, readable) if self.unread_snapshot == Some(seq) => {
@@ -577,9 +577,20 @@ impl EventLoop {
         if batch.records.is_empty() && rows.is_empty() {
             return;
         }
-        let mut book = self.shared.book_mut();
+        let (mut book, mut held) = (self.shared.book_mut(), Instant::now());
         for (record, effects) in batch.records.iter().zip(&batch.effects) {
-            book.record(record.at, &record.entry, effects);
+            for part in 0.. {
+                let more = book.record_part(record.at, &record.entry, effects, part);
+                if held.elapsed() >= LONGEST_HOLD {
+                    drop(book);
+                    // Whoever waits is woken; who takes the lock again at once would be quicker.
+                    std::thread::sleep(LET_READERS_IN);
+                    (book, held) = (self.shared.book_mut(), Instant::now());
+                }
+                if !more {
+                    break;
+                }
+            }
         }
         book.rows_written(rows);
         let last = book.last_event;
@@ -634,21 +645,20 @@ impl EventLoop {
     /// Has it computed anew why jobs wait, once a round and unless that was just done. After the round's answer, so that what is shown is what came
     /// of it, and the answer need not part jobs from the copy.
     fn refresh_reasons(&mut self, workers: &Workers) {
-        let ready = self.next_reasons.is_some_and(|next| Instant::now() >= next) && self.new_reasons.is_empty();
+        let ready = self.next_reasons.is_some_and(|next| Instant::now() >= next);
         if self.reasons_are_due && ready {
             self.reasons_are_due = false;
-            let sent = workers.reasons.send(Box::new(self.machine.scheduler.clone()));
+            self.shared.book_mut().begin_telling();
+            let sent = workers.reasons.send(ReasonsTask::Explain(Box::new(self.machine.scheduler.clone())));
             self.next_reasons = sent.is_err().then(Instant::now);
         }
     }
 
-    /// Shows readers some more of the newest reasons.
-    fn show_reasons(&mut self) {
-        let rest = self.new_reasons.len().saturating_sub(REASONS_AT_ONCE);
-        let some = self.new_reasons.split_off(rest);
-        if !some.is_empty() {
-            self.shared.book_mut().set_reasons(&some);
-        }
+    /// Has readers told the newest reasons. Who changed meanwhile is counted while others may read: nobody else writes.
+    fn tell_reasons(&mut self, told: Arc<Told>, workers: &Workers) {
+        let counts = self.shared.book().counted(&told);
+        let before = self.shared.book_mut().tell(told, counts);
+        let _ = workers.reasons.send(ReasonsTask::Forget(before));
     }
 
     fn snapshot_if_due(&mut self, workers: &Workers) {
@@ -672,8 +682,8 @@ impl EventLoop {
         let rows = self.shared.book_mut().rows_to_write();
         self.store.append(&[], &rows, None)?;
         self.shared.book_mut().rows_written(&rows);
-        let bytes = snapshotter::serialise(&self.machine, &self.shared.book());
-        self.maintenance = pieces(self.seq, bytes, self.shared.options.keep_journal);
+        let pieces = snapshotter::serialise(&self.machine, &self.shared.book(), self.seq);
+        self.maintenance = pieces.finish(self.shared.options.keep_journal);
         self.unread_snapshot = None;
         while let Some(step) = self.next_maintenance() {
             self.store.append(&[], &[], Some(&step))?;

@@ -6,8 +6,9 @@
 use super::threads::{self, Thread};
 use super::{Message, Shared};
 use crate::read::book::Book;
-use crate::service::state_machine::{Saved, SavedRef, StateMachine};
-use crate::store::{Store, pieces};
+use crate::service::state_machine::{Readable, SavedRef, StateMachine};
+use crate::store::{Pieces, Store};
+use arles_core::Scheduler;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ pub(crate) enum SnapshotTask {
     Serialise(Box<SnapshotRequest>),
     /// Read the snapshot of this entry back, before anything is dropped for it.
     ReadBack(u64),
+    /// Drop a copy that somebody else is done with.
+    Drop(Box<Scheduler>),
 }
 
 /// A copy of everything as of an entry.
@@ -36,9 +39,11 @@ pub(crate) struct SnapshotRequest {
 pub(super) fn is_readable(store: &Store, seq: u64) -> bool {
     let found = store.snapshots().map(|rows| rows.into_iter().find(|row| row.seq == seq));
     let why = match found {
-        Ok(Some(row)) => match store.snapshot_state::<Saved>(&row) {
-            Ok(Ok(_)) => return true,
-            Ok(Err(why)) => why,
+        Ok(Some(row)) => match store.snapshot_body(&row) {
+            Ok(body) => match body.state::<Readable>() {
+                Ok(_) => return true,
+                Err(why) => why,
+            },
             Err(error) => error.to_string(),
         },
         Ok(None) => format!("the snapshot of entry {seq} is not there"),
@@ -57,6 +62,7 @@ pub(super) fn start(mut store: Store, shared: Arc<Shared>) -> Sender<SnapshotTas
         let mut noted = Instant::now();
         loop {
             match inbox.recv_timeout(FOLD_EVERY) {
+                Ok(SnapshotTask::Drop(copy)) => drop(copy),
                 Ok(SnapshotTask::ReadBack(seq)) => {
                     let readable = is_readable(&store, seq);
                     if shared.send(Message::SnapshotReadBack(seq, readable)).is_err() {
@@ -65,9 +71,9 @@ pub(super) fn start(mut store: Store, shared: Arc<Shared>) -> Sender<SnapshotTas
                 }
                 Ok(SnapshotTask::Serialise(request)) => {
                     let began = Instant::now();
-                    let bytes = serialise(&request.machine, &request.book);
-                    let steps = pieces(request.seq, bytes, shared.options.keep_journal);
+                    let steps = serialise(&request.machine, &request.book, request.seq);
                     drop(request);
+                    let steps = steps.finish(shared.options.keep_journal);
                     if shared.send(Message::Maintenance(steps, began.elapsed())).is_err() {
                         return;
                     }
@@ -90,7 +96,9 @@ pub(super) fn start(mut store: Store, shared: Arc<Shared>) -> Sender<SnapshotTas
     sender
 }
 
-/// The state as JSON.
-pub(super) fn serialise(machine: &StateMachine, book: &Book) -> Vec<u8> {
-    serde_json::to_vec(&SavedRef { machine, book }).expect("plain data")
+/// The state as of an entry, as JSON in pieces.
+pub(super) fn serialise(machine: &StateMachine, book: &Book, seq: u64) -> Pieces {
+    let mut pieces = Pieces::new(seq);
+    serde_json::to_writer(&mut pieces, &SavedRef { machine, book }).expect("plain data, into memory");
+    pieces
 }

@@ -10,8 +10,8 @@ use crate::store::{JournalRecord, Store, StoreError};
 use arles_api::JobState;
 use arles_core::allocate::{Problem, find_policy};
 use arles_core::scheduler::{JobPhase, NodeStatus, TenantUse};
-use arles_core::{Input, JobId, Output, Round, Scheduler, TenantId, Time};
-use serde::{Deserialize, Serialize};
+use arles_core::{Input, JobId, JobSpec, Output, Round, Scheduler, TenantId, Time};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
 /// A job that an entry may have changed, as the scheduler sees it after the entry. A copy, because the book takes it in after the
@@ -36,6 +36,8 @@ pub(crate) struct Effects {
     pub(crate) round: Round,
     /// The problem that an allocation answered.
     pub(crate) answered: Option<Arc<Problem>>,
+    /// A job that was taken in, as the scheduler has it.
+    pub(crate) spec: Option<Arc<JobSpec>>,
     /// Nodes, where the entry may have changed them.
     pub(crate) nodes: Option<Vec<NodeStatus>>,
     /// Quotas and use of all tenants, where the entry may have changed them.
@@ -66,6 +68,19 @@ pub(crate) struct Saved {
     book: Book,
 }
 
+/// The same, read to see whether it can be: one half after the other, and neither is kept.
+#[derive(Deserialize)]
+pub(crate) struct Readable {
+    #[serde(rename = "machine", deserialize_with = "read_and_drop::<StateMachine, _>")]
+    _machine: (),
+    #[serde(rename = "book", deserialize_with = "read_and_drop::<Book, _>")]
+    _book: (),
+}
+
+fn read_and_drop<'de, T: Deserialize<'de>, D: Deserializer<'de>>(input: D) -> Result<(), D::Error> {
+    T::deserialize(input).map(drop)
+}
+
 impl Saved {
     /// Makes whole what a snapshot leaves out.
     fn restored(self, seq: u64, header: &Arc<JournalHeader>) -> (u64, StateMachine, Book) {
@@ -78,7 +93,9 @@ impl Saved {
         machine.workloads = Arc::clone(&book.workloads);
         book.nodes = machine.scheduler.node_statuses().collect();
         book.tenant_uses = machine.tenant_uses();
+        book.share_specs(&machine.scheduler);
         book.count_reasons();
+        book.add_up_watts();
         (seq, machine, book)
     }
 }
@@ -266,7 +283,11 @@ impl StateMachine {
         let changed_jobs = jobs.into_iter().filter_map(|job| self.job_update(job)).collect();
         let nodes = nodes_may_change.then(|| self.scheduler.node_statuses().collect());
         let tenant_uses = uses_may_change.then(|| self.tenant_uses());
-        Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, nodes, tenant_uses }
+        let spec = match input {
+            Input::Submit(spec) => self.scheduler.spec(spec.id).filter(|known| ***known == *spec).cloned(),
+            _ => None,
+        };
+        Effects { outputs, changed_jobs, round: self.scheduler.round(), answered, spec, nodes, tenant_uses }
     }
 
     /// A copy for a snapshot: with what a snapshot holds.

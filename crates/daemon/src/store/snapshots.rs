@@ -7,11 +7,14 @@ use arles_core::Fingerprint;
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
+use std::io::Write;
 
 /// Bytes of a snapshot in one commit: so many are written in about a millisecond.
 const PART_BYTES: usize = 1 << 17;
 /// Entries that are dropped in one commit.
 const DROPPED: u32 = 500;
+/// Bytes that are reserved for a snapshot at most before any of it is read: its row may be damaged.
+const MOST_RESERVED: usize = 1 << 31;
 /// Commits that drop entries after every snapshot: more than enough for all that came before it.
 const DROPS: usize = 200;
 
@@ -50,16 +53,55 @@ pub enum MaintenanceStep {
     Prune(Bounds),
 }
 
-/// The steps that a snapshot is made of.
-pub(crate) fn pieces(seq: u64, bytes: Vec<u8>, keep_entries: bool) -> VecDeque<MaintenanceStep> {
-    let part = |(part, body): (usize, &[u8])| MaintenanceStep::Part { seq, part, body: body.to_vec() };
-    let mut steps: VecDeque<MaintenanceStep> = bytes.chunks(PART_BYTES).enumerate().map(part).collect();
-    steps.push_back(MaintenanceStep::Finish { seq, bytes: bytes.len(), checksum: checksum(&bytes) });
-    drop(bytes);
-    if !keep_entries {
-        steps.extend(std::iter::repeat_n(MaintenanceStep::Drop { up_to: u64::MAX }, DROPS));
+/// A snapshot that is being written: bytes become pieces as they come, so that a large state is never there twice.
+pub(crate) struct Pieces {
+    seq: u64,
+    steps: VecDeque<MaintenanceStep>,
+    body: Vec<u8>,
+    bytes: usize,
+    checksum: Fingerprint,
+}
+
+impl Pieces {
+    pub(crate) fn new(seq: u64) -> Self {
+        let (steps, body) = (VecDeque::new(), Vec::with_capacity(PART_BYTES));
+        Self { seq, steps, body, bytes: 0, checksum: Fingerprint::default() }
     }
-    steps
+
+    fn cut(&mut self) {
+        let body = std::mem::replace(&mut self.body, Vec::with_capacity(PART_BYTES));
+        self.steps.push_back(MaintenanceStep::Part { seq: self.seq, part: self.steps.len(), body });
+    }
+
+    /// The steps that the snapshot is made of.
+    pub(crate) fn finish(mut self, keep_entries: bool) -> VecDeque<MaintenanceStep> {
+        if !self.body.is_empty() {
+            self.cut();
+        }
+        let (seq, bytes, checksum) = (self.seq, self.bytes, self.checksum.value() as i64);
+        self.steps.push_back(MaintenanceStep::Finish { seq, bytes, checksum });
+        if !keep_entries {
+            self.steps.extend(std::iter::repeat_n(MaintenanceStep::Drop { up_to: u64::MAX }, DROPS));
+        }
+        self.steps
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let taken = bytes.len().min(PART_BYTES - self.body.len());
+        self.body.extend_from_slice(&bytes[..taken]);
+        self.checksum.write_all(&bytes[..taken])?;
+        self.bytes += taken;
+        if self.body.len() == PART_BYTES {
+            self.cut();
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The seal of a snapshot's row.
@@ -133,6 +175,23 @@ pub(crate) struct SnapshotRow {
     sound: bool,
 }
 
+/// A snapshot as it was read from the file.
+pub(crate) struct SnapshotBody {
+    row: SnapshotRow,
+    body: Vec<u8>,
+}
+
+impl SnapshotBody {
+    /// What it holds, or a sentence about what is wrong with it. Of a large one this takes seconds.
+    pub(crate) fn state<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let SnapshotRow { seq, bytes, checksum: sum, sound, .. } = self.row;
+        if !sound || self.body.len() as i64 != bytes || checksum(&self.body) != sum {
+            return Err(format!("the snapshot of entry {seq} is damaged"));
+        }
+        serde_json::from_slice(&self.body).map_err(|e| format!("the snapshot of entry {seq} cannot be parsed ({e})"))
+    }
+}
+
 impl Store {
     /// The snapshots there are, newest first.
     pub(crate) fn snapshots(&self) -> Done<Vec<SnapshotRow>> {
@@ -157,23 +216,21 @@ impl Store {
 
     /// What a snapshot holds, or a sentence about what is wrong with it.
     pub(crate) fn snapshot_state<T: DeserializeOwned>(&self, row: &SnapshotRow) -> Done<Result<T, String>> {
-        let (doing, seq) = (StoreError::sqlite("reading a snapshot"), row.seq);
-        let damaged = format!("the snapshot of entry {seq} is damaged");
-        if !row.sound {
-            return Ok(Err(damaged));
-        }
-        let mut body = Vec::new();
+        Ok(self.snapshot_body(row)?.state())
+    }
+
+    /// The bytes of a snapshot, not looked at yet.
+    pub(crate) fn snapshot_body(&self, row: &SnapshotRow) -> Done<SnapshotBody> {
+        let doing = StoreError::sqlite("reading a snapshot");
+        let mut body = Vec::with_capacity(usize::try_from(row.bytes).unwrap_or(0).min(MOST_RESERVED));
         let sql = "SELECT body FROM snapshot_part WHERE seq = ?1 ORDER BY part";
         let mut parts = self.connection.prepare_cached(sql).map_err(&doing)?;
-        let mut rows = parts.query([seq as i64]).map_err(&doing)?;
+        let mut rows = parts.query([row.seq as i64]).map_err(&doing)?;
         while let Some(row) = rows.next().map_err(&doing)? {
             let piece = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(&doing)?;
             body.extend_from_slice(piece);
         }
-        if body.len() as i64 != row.bytes || checksum(&body) != row.checksum {
-            return Ok(Err(damaged));
-        }
-        Ok(serde_json::from_slice(&body).map_err(|e| format!("the snapshot of entry {seq} cannot be parsed ({e})")))
+        Ok(SnapshotBody { row: *row, body })
     }
 
     /// The newest snapshot that is whole, and the entry it stands for. Damaged ones are reported to `remark`.
@@ -195,6 +252,35 @@ impl Store {
                 "no snapshot in {} can be read, and the entries before them were dropped; restore a copy made by 'arles backup'",
                 self.path.display()
             ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// However the bytes come, the pieces are they, in order, and the checksum is theirs.
+        #[test]
+        fn pieces_are_what_was_written(writes in prop::collection::vec((any::<u8>(), 0usize..PART_BYTES), 0..8)) {
+            let (mut pieces, mut all) = (Pieces::new(7), Vec::new());
+            for (byte, length) in writes {
+                let bytes = vec![byte; length];
+                pieces.write_all(&bytes).expect("into memory");
+                all.extend(bytes);
+            }
+            let mut steps = pieces.finish(true);
+            let finish = MaintenanceStep::Finish { seq: 7, bytes: all.len(), checksum: checksum(&all) };
+            prop_assert_eq!(steps.pop_back(), Some(finish));
+            let mut written = Vec::new();
+            for (n, step) in steps.into_iter().enumerate() {
+                let MaintenanceStep::Part { seq: 7, part, body } = step else { panic!("a piece of entry 7") };
+                prop_assert!(part == n && !body.is_empty() && body.len() <= PART_BYTES);
+                written.extend(body);
+            }
+            prop_assert!(written == all);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Body, Content, Parameter, Place, Route, Target, Verb, of};
 use crate::Refusal;
 use crate::access::{Caller, Need};
 use crate::http::assets;
-use crate::http::call::{ApiReply, blocking, read, read_blocking, read_page, run, run_raw};
+use crate::http::call::{ApiReply, blocking, read, read_blocking, read_page, read_page_in_memory, run, run_raw};
 use crate::http::parameter::ParameterType;
 use crate::service::desk::{Desk, LogsQuery};
 use arles_api as api;
@@ -342,7 +342,7 @@ pub const ROUTES: &[Route] = &[
         description: "Oldest first, paginated.",
         parameters: &[LIMIT, CURSOR],
         content: Content::Json(of::<api::Queue>),
-        handler: |params| read_page(params.page().limit, params.page(), |view, page| view.queue(&page)),
+        handler: |params| read_page_in_memory(params.page().limit, params.page(), |view, page| view.queue(&page)),
         ..READ
     },
     Route {

@@ -147,6 +147,7 @@ impl Book {
         self.totals.at = at;
         if meters.gpu_watts.len() == self.watts.len() {
             self.watts.clone_from(&meters.gpu_watts);
+            self.add_up_watts();
         }
         for meter in &meters.jobs {
             self.job_meter(meters.boot, meter, since, at);
@@ -161,7 +162,7 @@ impl Book {
     /// Books what a job's meter shows more than the last time.
     fn job_meter(&mut self, boot: u64, meter: &JobMeter, since: Time, at: Time) {
         let Some(record) = edit(&mut self.jobs, &meter.job) else { return };
-        let (was, was_seconds) = match &record.reading {
+        let (was, was_seconds) = match record.reading.as_deref() {
             Some((of, last)) if *of == boot => (last.charge, last.gpu_seconds),
             _ => (Charge::default(), 0.0),
         };
@@ -169,7 +170,7 @@ impl Book {
         let seconds = meter.gpu_seconds - was_seconds;
         record.charge.add(&more);
         record.gpu_seconds += seconds;
-        record.reading = Some((boot, *meter));
+        record.reading = Some(Box::new((boot, *meter)));
         if !record.state.over() {
             record.steps = record.steps.max(meter.steps);
             record.rate = (meter.rate > 0.0).then_some(meter.rate);

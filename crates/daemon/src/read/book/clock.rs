@@ -17,7 +17,7 @@ impl Book {
             };
         };
         for record in self.jobs.values_mut().map(Arc::make_mut).filter(|record| !record.state.over()) {
-            moved(&mut record.spec.arrived);
+            moved(&mut Arc::make_mut(&mut record.spec).arrived);
             record.started.iter_mut().for_each(moved);
             moved(&mut record.steady_since);
             record.watts.iter_mut().for_each(|(time, _)| moved(time));

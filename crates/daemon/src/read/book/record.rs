@@ -7,7 +7,6 @@ use crate::store::entry::Submission;
 use arles_api::JobState;
 use arles_core::engine::JobMeter;
 use arles_core::meter::Charge;
-use arles_core::scheduler::Reason;
 use arles_core::{JobId, JobSpec, KindId, Spread, Time, Work};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -23,7 +22,8 @@ pub(crate) struct HeldGpus {
 /// A job. Serialised in snapshots, and in the history when it is over.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
-    pub(crate) spec: JobSpec,
+    /// Shared with the scheduler while the job is live.
+    pub(crate) spec: Arc<JobSpec>,
     /// GPUs that an elastic job is to hold, once the scheduler has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<u32>,
@@ -32,9 +32,9 @@ pub(crate) struct Record {
     pub(crate) state: JobState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held: Option<HeldGpus>,
-    /// Why it waits, as of the last round.
+    /// How many times readers had been told why jobs wait when it began to: what was told before says nothing of it.
     #[serde(skip)]
-    pub(crate) reason: Option<Reason>,
+    pub(crate) waits_since: u32,
     /// Why it failed; `None` while it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct Record {
     pub(crate) last_stop: u64,
     /// The last reading of its meter, and of which boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) reading: Option<(u64, JobMeter)>,
+    pub(crate) reading: Option<Box<(u64, JobMeter)>>,
     /// Whether its last meter is read.
     pub(crate) metered: bool,
     /// What its own code said last.
@@ -86,14 +86,14 @@ impl Record {
         self.size.unwrap_or(self.spec.gang)
     }
 
-    fn new(submission: &Submission) -> Self {
+    fn new(submission: &Submission, spec: Arc<JobSpec>) -> Self {
         Self {
             size: None,
-            spec: submission.spec.clone(),
+            spec,
             name: submission.name.clone(),
             state: JobState::Waiting,
             held: None,
-            reason: None,
+            waits_since: 0,
             why: None,
             started: None,
             ended: None,
@@ -127,11 +127,6 @@ impl Record {
         }
     }
 
-    /// Why it waits, for programs.
-    pub(crate) fn reason_code(&self) -> &'static str {
-        self.reason.as_ref().map_or(NEXT_ROUND, Reason::code)
-    }
-
     /// Follows the scheduler.
     pub(super) fn follow(&mut self, at: Time, update: &JobUpdate) {
         self.state = update.state;
@@ -143,19 +138,21 @@ impl Record {
         if self.state == JobState::Running {
             self.started.get_or_insert(update.first_started.unwrap_or(at));
         }
-        match self.state {
-            JobState::Waiting => self.rate = None,
-            _ => self.reason = None,
+        if self.state == JobState::Waiting {
+            self.rate = None;
         }
     }
 }
 
 impl Book {
-    pub(super) fn add_job(&mut self, at: Time, submission: &Submission) {
+    pub(super) fn add_job(&mut self, at: Time, submission: &Submission, spec: Option<&Arc<JobSpec>>) {
+        let shared = spec.cloned().unwrap_or_else(|| Arc::new(submission.spec.clone()));
         let (id, tenant) = (submission.spec.id, submission.spec.tenant.index());
         self.counts.submitted += 1;
-        self.jobs.insert(id, Arc::new(Record::new(submission)));
-        self.waiting.insert(id);
+        let record = Record { waits_since: self.telling.tables(), ..Record::new(submission, shared) };
+        self.jobs.insert(id, Arc::new(record));
+        self.waits(id, submission.spec.tenant.0);
+        self.telling.note(id);
         *self.reasons.entry((submission.spec.tenant.0, NEXT_ROUND)).or_default() += 1;
         self.tenants[tenant].live[JobState::Waiting as usize] += 1;
         let spec = &submission.spec;
@@ -173,17 +170,16 @@ impl Book {
     }
 
     pub(super) fn end_job(&mut self, at: Time, job: JobId, state: JobState, why: Option<String>) {
+        let reason = self.jobs.get(&job).map_or(NEXT_ROUND, |record| self.reason_code_of(record));
         let Some(record) = edit(&mut self.jobs, &job) else { return };
         let (was, tenant) = (record.state, record.spec.tenant.index());
         if was.over() {
             return;
         }
         let held = record.held.take();
-        let reason = record.reason_code();
         record.state = state;
         record.why.clone_from(&why);
         record.ended = Some(at);
-        record.reason = None;
         record.rate = None;
         if let (JobState::Completed, Work::Steps(steps)) = (state, record.spec.work) {
             record.steps = steps;

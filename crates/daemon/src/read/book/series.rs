@@ -121,7 +121,7 @@ impl Book {
                 now.usable[node.kind.index()] += gpus * seconds;
             }
         }
-        now.watts = self.watts.iter().map(|watts| f64::from(*watts)).sum::<f64>() * seconds;
+        now.watts = self.all_watts * seconds;
         let live = |line: &TenantTotals, waiting: bool| {
             let waits = line.live[JobState::Waiting as usize];
             if waiting { waits } else { line.live.iter().sum::<u64>() - waits }

@@ -11,7 +11,7 @@ use arles_core::{Cluster, JobSpec, Library, TenantId, Work, WorkloadId};
 
 const JOB: JobId = JobId(1);
 
-fn header() -> Arc<JournalHeader> {
+pub(super) fn header() -> Arc<JournalHeader> {
     let kind = Library::builtin().kind("v100").expect("a known kind").clone();
     Arc::new(JournalHeader {
         cluster: Cluster::uniform(vec![kind], &[1], 1).expect("a cluster"),
@@ -124,4 +124,12 @@ fn a_snapshot_from_before_the_catalog_still_says_what_was_measured() {
     assert_eq!(book.sightings[&key], Sighting { first_estimate: Some(12.0), at: Time(7) });
     assert_eq!((book.old_measured[&key].mean_rate, book.old_measured[&key].times), (10.0, 4));
     assert!(serde_json::to_value(&book).expect("plain data").get("measured").is_none());
+}
+
+/// A million jobs are kept in memory: what one takes is looked at whenever it grows.
+#[test]
+fn a_record_is_small() {
+    let (record, line) = (size_of::<Record>(), size_of::<(JobId, TenantId, arles_core::scheduler::Reason)>());
+    println!("bytes: a record {record}, a line of what is told {line}");
+    assert!(record <= 560 && line <= 128, "{record} and {line} bytes");
 }

@@ -154,8 +154,8 @@ fn quota(quota: &Quota) -> api::Quota {
 fn asked_for(book: &Book) -> Vec<(f64, f64)> {
     let cluster = book.cluster();
     let mut busy = vec![(0.0, 0.0); cluster.nodes().len()];
-    for record in book.jobs.values().filter(|record| !record.spec.needs.none()) {
-        for &gpu in record.held.iter().flat_map(|held| &held.gpus) {
+    for (seats, gpu) in book.seats.iter().zip(0..) {
+        for record in seats.iter().filter_map(|&job| book.jobs.get(&JobId(job))) {
             let node = &mut busy[cluster.node_of(GpuId(gpu)).index()];
             node.0 += record.spec.needs.cpus_per_gpu;
             node.1 += record.spec.needs.memory_gib_per_gpu;

@@ -95,26 +95,41 @@ impl View<'_> {
         most: usize,
         fits: impl Fn(&Book, &Record) -> bool,
     ) -> Vec<Arc<Record>> {
-        let (mut found, mut last) = (Vec::new(), beyond.map(JobId));
-        let mut more = true;
-        while more && found.len() < most {
+        let mut found = Vec::new();
+        self.each_live(beyond, oldest_first, |book, record| {
+            if fits(book, record) {
+                found.push(Arc::clone(record));
+            }
+            found.len() < most
+        });
+        found
+    }
+
+    /// Looks at records of the book, some in each hold of it, for as long as `look` says to go on.
+    pub(super) fn each_live(
+        &self,
+        beyond: Option<u64>,
+        oldest_first: bool,
+        mut look: impl FnMut(&Book, &Arc<Record>) -> bool,
+    ) {
+        let (mut last, mut more) = (beyond.map(JobId), true);
+        while more {
+            let mut enough = false;
             self.book(|book| {
                 let after = last.map_or(Bound::Unbounded, Bound::Excluded);
                 let mut looked_at = 0;
-                let mut look = |(id, record): (&JobId, &Arc<Record>)| {
+                let mut next = |(id, record): (&JobId, &Arc<Record>)| {
                     (looked_at, last) = (looked_at + 1, Some(*id));
-                    if fits(book, record) {
-                        found.push(Arc::clone(record));
-                    }
-                    found.len() < most && looked_at < LOOKED_AT
+                    enough = !look(book, record);
+                    !enough && looked_at < LOOKED_AT
                 };
                 more = match oldest_first {
-                    true => !book.jobs.range((after, Bound::Unbounded)).all(&mut look),
-                    false => !book.jobs.range((Bound::Unbounded, after)).rev().all(&mut look),
+                    true => !book.jobs.range((after, Bound::Unbounded)).all(&mut next),
+                    false => !book.jobs.range((Bound::Unbounded, after)).rev().all(&mut next),
                 };
             });
+            more &= !enough;
         }
-        found
     }
 
     fn shown_in_parts<R: Borrow<Record>>(&self, records: &[R]) -> Vec<api::Job> {
@@ -147,7 +162,15 @@ impl View<'_> {
         while more && found.len() < limit {
             self.book(|book| {
                 let mut looked_at = 0;
-                more = !book.waiting.range((Bound::Excluded(last), Bound::Unbounded)).all(|&id| {
+                let waiting = match self.own_tenant(book) {
+                    None => Some(&book.waiting),
+                    Some(own) => own.and_then(|own| book.waiting_of.get(&own.0)),
+                };
+                let Some(waiting) = waiting else {
+                    more = false;
+                    return;
+                };
+                more = !waiting.range((Bound::Excluded(last), Bound::Unbounded)).all(|(&id, ())| {
                     (looked_at, last) = (looked_at + 1, id);
                     let record = book.jobs.get(&id);
                     let visible = |r: &&Arc<Record>| self.who.sees(&book.tenants[r.spec.tenant.index()].name);
@@ -245,7 +268,7 @@ impl View<'_> {
             restart_seconds: spec.restart_seconds,
             kinds: spec.kinds.iter().map(|&kind| book.cluster().kind(kind).name.clone()).collect(),
             state: record.state,
-            reason: reason_shown(record),
+            reason: reason_shown(book, record),
             place: self.place(book, record),
             submitted_at: spec.arrived.seconds(),
             started_at: record.started.map(Time::seconds),
@@ -320,8 +343,8 @@ impl View<'_> {
 }
 
 /// Why a job waits or failed, as far as that is known.
-fn reason_shown(record: &Record) -> Option<api::Reason> {
-    let waits = record.reason.as_ref().map(|reason| api::Reason {
+fn reason_shown(book: &Book, record: &Record) -> Option<api::Reason> {
+    let waits = book.reason_of(record).map(|reason| api::Reason {
         code: reason.code().into(),
         text: reason.to_string(),
         seconds: reason.seconds(),

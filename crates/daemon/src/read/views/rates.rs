@@ -7,8 +7,9 @@ use crate::read::views::Page;
 use crate::service::SharedEstimates;
 use arles_api as api;
 use arles_core::estimate::{Estimate, RateQuery, Source};
-use arles_core::{KindId, Spread};
+use arles_core::{KindId, Spread, WorkloadId};
 use arles_learn::Catalog;
+use std::collections::BTreeSet;
 
 impl View<'_> {
     /// Estimated rate of a job on each kind, fastest first.
@@ -45,8 +46,8 @@ impl View<'_> {
         let wanted = workload.map(super::jobs::known_workload);
         let mut cells = Vec::new();
         let mut seen = 0_usize;
+        let own = self.own_workloads();
         let mut show = |book: &Book, catalog: &Catalog| {
-            let own = self.own_workloads(book);
             let name = |id: arles_core::WorkloadId| book.workloads.name(id);
             for (ask, row) in &book.estimates {
                 let about =
@@ -122,10 +123,16 @@ impl View<'_> {
     }
 
     /// The workloads of the caller's own live jobs; `None` for whoever may see all.
-    fn own_workloads(&self, book: &Book) -> Option<std::collections::BTreeSet<arles_core::WorkloadId>> {
+    fn own_workloads(&self) -> Option<BTreeSet<WorkloadId>> {
         let own = self.who.tenant.as_ref()?;
-        let mine = book.jobs.values().filter(|record| book.tenants[record.spec.tenant.index()].name == *own);
-        Some(mine.map(|record| record.spec.workload).collect())
+        let mut workloads = BTreeSet::new();
+        self.each_live(None, true, |book, record| {
+            if book.tenants[record.spec.tenant.index()].name == *own {
+                workloads.insert(record.spec.workload);
+            }
+            true
+        });
+        Some(workloads)
     }
 }
 
