@@ -99,7 +99,7 @@ struct Shop<'a> {
     speed: Vec<f64>,
 }
 
-/// What is sold there.
+/// An answer at one scale of prices, and where a better scale lies.
 struct Sold {
     answer: Floors,
     /// The least part of what is asked that anybody has.
