@@ -19,8 +19,8 @@ pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
 }
 
 /// From now on this thread runs where nobody else wants to. Where it is not allowed the work is done all the same. A thread that steps back must hold no
-/// lock that others wait for, those of the allocator and of the process's memory included: it should not free by the thousand what others allocated, nor take
-/// hundreds of megabytes. (Snapshots that were serialised so halted the event loop for seconds, on a machine whose processors others kept busy.)
+/// lock that others wait for. The allocator and the process's memory may be such locks: when snapshots were serialised so, on a machine whose processors others
+/// kept busy, the event loop once stood still for 2.9 s, and did not when they were not (the cause was not proved).
 pub(super) fn step_back() {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let _ = unix::set_thread_priority_and_policy(unix::thread_native_id(), ThreadPriority::Min, idle);
