@@ -82,20 +82,26 @@ fn document() -> Value {
     })
 }
 
-/// Adds the schemas of requests to those of answers. Where both have a name and differ, the former becomes `…Request`.
+/// Adds the schemas of requests to those of answers. Where both have a name and differ, in themselves or in what they refer to, the former becomes `…Request`.
 fn merge(schemas: &mut Map<String, Value>, read: Map<String, Value>, paths: &mut Map<String, Value>) {
-    let mut renamed = Vec::new();
-    for (name, schema) in read {
-        match schemas.get(&name) {
-            Some(there) if *there != schema => {
-                renamed.push((format!("{SCHEMAS}{name}"), format!("{SCHEMAS}{name}Request")));
-                schemas.insert(format!("{name}Request"), schema);
-            }
-            Some(_) => {}
-            None => {
-                schemas.insert(name, schema);
-            }
+    let renaming = |name: &String| (format!("{SCHEMAS}{name}"), format!("{SCHEMAS}{name}Request"));
+    let differs = |(name, schema): &(&String, &Value)| schemas.get(*name).is_some_and(|there| there != *schema);
+    let mut renamed: Vec<_> = read.iter().filter(differs).map(|(name, _)| renaming(name)).collect();
+    loop {
+        let more = |(name, schema): &(&String, &Value)| {
+            let news = schemas.contains_key(*name) && !renamed.contains(&renaming(name));
+            news && rename(&mut (*schema).clone(), &renamed)
+        };
+        let more: Vec<_> = read.iter().filter(more).map(|(name, _)| renaming(name)).collect();
+        if more.is_empty() {
+            break;
         }
+        renamed.extend(more);
+    }
+    for (name, mut schema) in read {
+        rename(&mut schema, &renamed);
+        let name = if renamed.contains(&renaming(&name)) { format!("{name}Request") } else { name };
+        schemas.entry(name).or_insert(schema);
     }
     let bodies = paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut);
     for body in bodies.filter_map(|operation| operation.get_mut("requestBody")) {
@@ -103,19 +109,23 @@ fn merge(schemas: &mut Map<String, Value>, read: Map<String, Value>, paths: &mut
     }
 }
 
-fn rename(value: &mut Value, renamed: &[(String, String)]) {
+/// Gives references their new names; whether there were any.
+fn rename(value: &mut Value, renamed: &[(String, String)]) -> bool {
+    let mut any = false;
     match value {
         Value::Object(fields) => {
             if let Some(Value::String(target)) = fields.get_mut("$ref")
                 && let Some((_, new)) = renamed.iter().find(|(old, _)| old == target)
             {
                 target.clone_from(new);
+                any = true;
             }
-            fields.values_mut().for_each(|inner| rename(inner, renamed));
+            fields.values_mut().for_each(|inner| any |= rename(inner, renamed));
         }
-        Value::Array(items) => items.iter_mut().for_each(|inner| rename(inner, renamed)),
+        Value::Array(items) => items.iter_mut().for_each(|inner| any |= rename(inner, renamed)),
         _ => {}
     }
+    any
 }
 
 fn operation(route: &Route, written: &mut SchemaGenerator, read: &mut SchemaGenerator) -> Value {
@@ -303,5 +313,8 @@ mod tests {
         let body = &document["paths"]["/v1/jobs/{id}/progress"]["post"]["requestBody"];
         assert_eq!(body["content"]["application/json"]["schema"]["$ref"], "#/components/schemas/ProgressRequest");
         assert_eq!(schemas["JobRequest"]["additionalProperties"], false);
+        // What differs may be what is referred to.
+        let prices = &schemas["ElectricityPricesRequest"]["properties"]["prices"];
+        assert_eq!(prices["items"]["$ref"], "#/components/schemas/ElectricityPriceRequest");
     }
 }
