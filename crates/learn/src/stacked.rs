@@ -14,7 +14,7 @@
 //! ln T̂ = w·ln T̂_a + (1 − w)·ln T̂_p,      σ² = w²σ_a² + (1 − w)²σ_p² + 2·ρ·w(1 − w)·σ_a·σ_p
 //! ```
 //!
-//! Both say what they would have got wrong of every workload had it been hidden ([`LeftOut`]), with and without its family, before and after one of its rates was seen.
+//! Both say what they would have got wrong of every workload had it been hidden (`LeftOut`), with and without its family, before and after one of its rates was seen.
 //! Each of these four places has the weight under which the mean of both errs least, drawn towards a half; it is 0 where too few were hidden
 //! from both, of workloads without features, and on kinds that nobody measured.
 
