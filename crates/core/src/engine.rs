@@ -8,6 +8,7 @@
 //! ledger: counters only grow, and when they begin anew (the engine lost its memory) [`Meters::boot`] is another number.
 
 mod mend;
+mod parts;
 
 use crate::estimate::Observation;
 use crate::meter::{Charge, Draw};

@@ -1,4 +1,4 @@
-//! A scheduler written down and read back goes on as if nothing had happened.
+//! A scheduler written down and read back goes on as if nothing had happened, and one that takes in surveys in parts as one that takes them in whole.
 
 #[path = "common/nouns.rs"]
 mod nouns;
@@ -68,11 +68,12 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// One scheduler that is left alone and one that is written down now and then, told the same.
+/// One scheduler that is left alone and one that is written down now and then and sees surveys in parts, told the same.
 struct Twins {
     left_alone: Scheduler,
     restored: Scheduler,
     clock: Time,
+    surveyed: Option<Time>,
     submitted: u64,
     problems: Vec<Arc<Problem>>,
     asks: Vec<RateQuery>,
@@ -91,6 +92,7 @@ impl Twins {
             left_alone: scheduler.clone(),
             restored: scheduler,
             clock,
+            surveyed: None,
             submitted: 0,
             problems,
             asks,
@@ -103,7 +105,17 @@ impl Twins {
 
     fn tell(&mut self, input: &Input) -> Result<(), TestCaseError> {
         let outputs = self.left_alone.step(self.clock, input.clone());
-        prop_assert_eq!(&outputs, &self.restored.step(self.clock, input.clone()), "after {:?}", input);
+        if let Input::Surveyed(survey) = input
+            && self.tells_as_much_in_parts(survey)
+        {
+            let parts = survey.clone().in_parts(self.left_alone.cluster(), 3);
+            let told: Vec<Output> =
+                parts.into_iter().flat_map(|part| self.restored.step(self.clock, Input::Surveyed(part))).collect();
+            // Gangs come in the order of their nodes, and each is heard of once.
+            prop_assert_eq!(in_any_order(&outputs), in_any_order(&told), "after {:?}", input);
+        } else {
+            prop_assert_eq!(&outputs, &self.restored.step(self.clock, input.clone()), "after {:?}", input);
+        }
         for output in outputs {
             match output {
                 Output::Solve(problem) => self.problems.push(problem),
@@ -114,6 +126,14 @@ impl Twins {
             }
         }
         Ok(())
+    }
+
+    /// Of a second survey of the same moment only new nodes are news, and a part without one is not read at all; and no
+    /// gang is sent to a node that comes back in a later part.
+    fn tells_as_much_in_parts(&mut self, survey: &Survey) -> bool {
+        let anew = self.surveyed.replace(survey.at) != Some(survey.at);
+        let reachable: Vec<bool> = self.left_alone.node_statuses().map(|node| node.reachable).collect();
+        anew && survey.nodes.iter().all(|seen| !seen.up || reachable[seen.node.index()])
     }
 
     fn write_down(&mut self) -> Result<(), TestCaseError> {
@@ -258,6 +278,12 @@ impl Twins {
             Deed::WriteDown => None,
         }
     }
+}
+
+fn in_any_order(outputs: &[Output]) -> Vec<String> {
+    let mut lines: Vec<String> = outputs.iter().map(|output| format!("{output:?}")).collect();
+    lines.sort_unstable();
+    lines
 }
 
 fn row(ask: &RateQuery, kinds: u32) -> RateRow {

@@ -21,6 +21,7 @@ mod job_tokens;
 mod keys;
 mod lanes;
 mod laps;
+mod look;
 mod pace;
 mod progress;
 pub(crate) mod reasons;
@@ -37,7 +38,7 @@ use crate::lease::Term;
 use crate::read::book::{Book, Record, Told};
 use crate::store::entry::{Actor, Entry, JournalHeader, Resumed};
 use crate::store::{MaintenanceStep, Retention, Store, StoreError};
-use arles_core::engine::{Abilities, Engine, EngineReport, JobMeter, JobOutput, Mandate};
+use arles_core::engine::{Abilities, Engine, JobMeter, JobOutput, Mandate};
 use arles_core::estimate::{Estimator, RateQuery, RateRow};
 use arles_core::{Input, JobId, Scheduler, Time};
 use arles_learn::Catalog;
@@ -48,6 +49,7 @@ use desk::Desk;
 use gauges::Gauges;
 use job_tokens::JobTokens;
 use lanes::{Lanes, Unqueued};
+use look::Look;
 use pace::Pace;
 use seats::{SeatLimits, Seats};
 use state_machine::{Recovered, StateMachine};
@@ -174,8 +176,8 @@ pub(crate) enum Message {
     Requests,
     /// Inputs for the scheduler.
     Inputs(Vec<Input>),
-    /// A survey of the engine, with meters and measurements.
-    EngineReport(Box<EngineReport>),
+    /// What the engine saw of its cluster.
+    Looked(Box<Look>),
     /// A whole entry of progress reports has gathered.
     ProgressGathered,
     /// The engine removed jobs that are over; their last meters.

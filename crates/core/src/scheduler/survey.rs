@@ -3,6 +3,9 @@
 //! A survey is believed, but only about what it can know: the nodes that answered, as of the moment the
 //! question was asked. A gang ordered later is not missed, an older survey than the last is not read again,
 //! and a node that does not answer is given up only after its own lease must have ended its gangs.
+//!
+//! A survey may come in parts, several of the same moment: of a gang over many nodes that moment is known once the last of
+//! them has answered.
 
 use super::*;
 use crate::Node;
@@ -13,8 +16,11 @@ impl Scheduler {
         if fresh.is_empty() {
             return;
         }
-        let answered = |gpu: &GpuId| fresh.binary_search(&self.cluster.node_of(*gpu)).is_ok();
-        self.strangers.retain(|_, gpus| !gpus.iter().all(answered));
+        let (cluster, nodes) = (&self.cluster, &self.nodes);
+        let just_now = |gpu: &GpuId| fresh.binary_search(&cluster.node_of(*gpu)).is_ok();
+        let answered = |gpu: &GpuId| nodes[cluster.node_of(*gpu).index()].seen_at == Some(survey.at);
+        let looked_at = |gpus: &[GpuId]| gpus.is_empty() || gpus.iter().any(just_now) && gpus.iter().all(answered);
+        self.strangers.retain(|_, gpus| !looked_at(gpus));
         let mut seen: Vec<(JobId, Fence)> = Vec::with_capacity(survey.gangs.len());
         for gang in &survey.gangs {
             seen.push((gang.job, gang.fence));
@@ -50,7 +56,13 @@ impl Scheduler {
     fn leave_down_nodes(&mut self, down: &[NodeId], at: Time, out: &mut Vec<Output>) {
         let (ran, rest): (Vec<Slot>, Vec<Slot>) =
             self.on_nodes(down).into_iter().partition(|&slot| self.jobs.get(slot).phase.ran_before(at));
+        let fences =
+            |slot: &Slot| self.jobs.get(*slot).phase.occupied().map(|gang| (self.jobs.get(*slot).spec.id, gang.fence));
+        let given_up: BTreeSet<(JobId, Fence)> = ran.iter().filter_map(fences).collect();
         self.give_up_gangs(ran, down, "its node went down", out);
+        // What is left of them elsewhere is there if this survey shows it, in this part or one to come.
+        let answered = |gpu: &GpuId| self.nodes[self.cluster.node_of(*gpu).index()].seen_at == Some(at);
+        self.strangers.retain(|gang, gpus| !given_up.contains(gang) || !gpus.iter().all(answered));
         for slot in rest {
             if let Phase::Starting(..) = self.jobs.get(slot).phase {
                 self.stop(slot, AfterStop::Wait, out);
@@ -107,17 +119,18 @@ impl Scheduler {
     /// is being stopped: the stop may have taken the record of a gang that had finished, and its answer, which says so, may
     /// come in later than the survey. It is ordered again until it is answered.
     fn miss_absent(&mut self, at: Time, fresh: &[NodeId], seen: &[(JobId, Fence)], out: &mut Vec<Output>) {
-        let absent: Vec<Slot> = self
-            .jobs
-            .holding()
-            .filter(|(_, job)| {
-                let Some(gang) = job.phase.occupied() else { return false };
-                let all_answered = gang.gpus.iter().all(|g| fresh.binary_search(&self.cluster.node_of(*g)).is_ok());
-                let expected = job.phase.ran_before(at) && job.phase.held().is_some();
-                expected && all_answered && seen.binary_search(&(job.spec.id, gang.fence)).is_err()
-            })
-            .map(|(slot, _)| slot)
-            .collect();
+        let answered = |gpu: &GpuId| self.nodes[self.cluster.node_of(*gpu).index()].seen_at == Some(at);
+        let gpus = fresh.iter().flat_map(|node| self.cluster.node(*node).gpu_range());
+        let mut absent: Vec<Slot> = gpus.flat_map(|gpu| self.seats.on(GpuId(gpu))).collect();
+        absent.sort_unstable();
+        absent.dedup();
+        absent.retain(|&slot| {
+            let job = self.jobs.get(slot);
+            let Some(gang) = job.phase.occupied() else { return false };
+            let expected = job.phase.ran_before(at) && job.phase.held().is_some();
+            let all_answered = gang.gpus.iter().all(answered);
+            expected && all_answered && seen.binary_search(&(job.spec.id, gang.fence)).is_err()
+        });
         for slot in absent {
             let steps = self.jobs.get(slot).steps_done;
             self.gone(slot, steps, "its gang was not there when looked for", out);

@@ -3,6 +3,7 @@
 //! Tasks are done in the order they were sent. An engine that cannot be reached costs nothing but time: what it was sent is sent
 //! again when it is back, and what became of orders shows in the next survey.
 
+use super::look::Look;
 use super::threads::{self, Thread};
 use super::{Message, Shared};
 use arles_core::engine::{Engine, EngineError, JobMeter, LiveJob, OrderReply};
@@ -155,7 +156,8 @@ impl EngineWorker {
                     self.complain(&said);
                     // Replies to orders that were done before the look come before it.
                     let _ = self.send_replies();
-                    let _ = self.shared.send(Message::EngineReport(Box::new(report)));
+                    let look = Look::new(report, &cluster, &self.shared.book());
+                    let _ = self.shared.send(Message::Looked(Box::new(look)));
                 }
             }
         }

@@ -23,7 +23,7 @@ use crate::store::entry::{self, Actor, Entry};
 use crate::store::{HistoryRow, JournalRecord, MaintenanceStep, PRUNED_AT_ONCE, Store, StoreError};
 use arles_core::allocate::{PolicyEntry, Problem};
 use arles_core::drive::{self, Site, Solution};
-use arles_core::engine::{LiveJob, Meters, OrderReply};
+use arles_core::engine::{LiveJob, OrderReply};
 use arles_core::estimate::{Observation, RateQuery, RateRow};
 use arles_core::scheduler::{Event, Order, Scheduler};
 use arles_core::{Cluster, Input, JobId, Month, Output, TenantId, Time};
@@ -333,19 +333,12 @@ impl EventLoop {
                 let readable: Vec<Entry> = entries.filter(|entry| self.is_readable(entry)).collect();
                 self.brought.extend(readable);
             }
-            Message::EngineReport(report) => {
-                self.brought.push_back(Entry::Input(Input::Surveyed(report.survey)));
-                if report.meters != Meters::default() {
-                    self.brought.push_back(Entry::Meters(report.meters));
-                }
-                if !report.observations.is_empty() {
-                    let observations = self.shared.book().heard_from_engine(report.observations);
-                    self.brought.push_back(Entry::Measured(observations));
-                }
+            Message::Looked(look) => {
+                self.brought.extend(look.entries);
                 // Last: what the survey shows has the numbers of the cluster as it was.
                 let scheduler = &self.machine.scheduler;
-                let nodes = report.inventory.map(|inventory| drive::reconcile(scheduler.cluster(), &inventory));
-                let gpus = report.lost_gpus.map(|lost| drive::reconcile_gpus(scheduler, &lost));
+                let nodes = look.inventory.map(|inventory| drive::reconcile(scheduler.cluster(), &inventory));
+                let gpus = look.lost_gpus.map(|lost| drive::reconcile_gpus(scheduler, &lost));
                 for changes in [nodes, gpus].into_iter().flatten() {
                     let entries = changes.into_iter().map(|change| Entry::Input(Input::Cluster(change)));
                     let fresh = |entry: &Entry| !self.brought.contains(entry) && self.is_readable(entry);

@@ -126,7 +126,15 @@ fn pay(paid: &mut Vec<(f64, f64)>, account: usize, (money, kg): (f64, f64), pric
 }
 
 impl Book {
+    /// Takes in a reading, or a part of one: jobs are booked as they come, and everything else with the last part.
     pub(super) fn metered(&mut self, at: Time, meters: &Meters) {
+        if !meters.completes() {
+            let same_boot = self.totals.reading.as_ref().is_some_and(|(boot, _)| *boot == meters.boot);
+            if !same_boot {
+                self.totals.reading = Some((meters.boot, Vec::new()));
+            }
+            return self.job_meters(meters, at);
+        }
         let fresh = KindMeter::default();
         for (j, reading) in meters.kinds.iter().enumerate().take(self.totals.kinds.len()) {
             let was = match &self.totals.reading {
@@ -142,21 +150,23 @@ impl Book {
             let joules = more.used.active_joules + more.used.idle_joules + more.unused_joules;
             pay(&mut self.totals.kinds_paid, j, self.prices.charge(self.totals.at, at, joules), &self.prices);
         }
-        let since = self.totals.at;
+        self.job_meters(meters, at);
         self.totals.reading = Some((meters.boot, meters.kinds.clone()));
         self.totals.at = at;
         if meters.gpu_watts.len() == self.watts.len() {
             self.watts.clone_from(&meters.gpu_watts);
             self.add_up_watts();
         }
-        for meter in &meters.jobs {
-            self.job_meter(meters.boot, meter, since, at);
-        }
         if self.totals.sampled.is_none_or(|last| at.since(last) >= SAMPLE_SECONDS) {
             self.totals.sampled = Some(at);
             let totals = serde_json::to_string(&self.totals).expect("plain data");
             self.rows.push(HistoryRow::Sample { at, totals });
         }
+    }
+
+    fn job_meters(&mut self, meters: &Meters, at: Time) {
+        let since = self.totals.at;
+        meters.jobs.iter().for_each(|meter| self.job_meter(meters.boot, meter, since, at));
     }
 
     /// Books what a job's meter shows more than the last time.
