@@ -99,6 +99,26 @@ fn what_comes_after_a_job_is_closed_counts_the_same_before_and_after_its_row_is_
     assert_eq!((early.counts.stops, early.changes.len()), (0, 0));
 }
 
+/// The parts of a reading (they are journalled one by one) lead to the same accounts as the whole, of an engine that began anew too.
+#[test]
+fn a_reading_in_parts_is_booked_as_the_whole() {
+    let reading = |boot, joules: f64| {
+        let charge = Charge { active_joules: joules, ..Charge::default() };
+        let jobs = [JOB, JobId(2)].map(|job| JobMeter { job, charge, gpu_seconds: 3.0, steps: 10.0, rate: 2.0 });
+        let kind = KindMeter { unused_joules: joules, ..KindMeter::default() };
+        Meters { boot, jobs: jobs.to_vec(), kinds: vec![kind], gpu_watts: vec![9.0] }
+    };
+    let (mut whole, mut in_parts) = (completed(), completed());
+    for (at, boot, joules) in [(5, 1, 40.0), (6, 1, 90.0), (7, 2, 30.0), (8, 2, 50.0)] {
+        whole.record(Time(at), &Entry::Meters(reading(boot, joules)), &Effects::default());
+        for part in reading(boot, joules).in_parts(1) {
+            in_parts.record(Time(at), &Entry::Meters(part), &Effects::default());
+        }
+        assert_eq!(fingerprint(&whole), fingerprint(&in_parts));
+    }
+    assert_eq!((whole.totals.tenants[0].0.active_joules, whole.totals.kinds[0].unused_joules), (140.0, 140.0));
+}
+
 /// A daemon that restarts sends the engine the list of live jobs. A job that ends before the reply is metered once more when it is
 /// dismissed. The reply used to close its record, and then the last meter counted or not, depending on when the row was written.
 #[test]
