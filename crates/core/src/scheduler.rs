@@ -177,9 +177,9 @@ impl Scheduler {
             self.set_clock(now);
             return Vec::new();
         }
-        self.set_back_micros = self.set_back_micros.saturating_add(self.driver_clock.0.saturating_sub(now.0));
+        self.set_back_micros = self.set_back_micros_at(now);
         self.driver_clock = now;
-        let now = Time(now.0.saturating_add(self.set_back_micros));
+        let now = self.time_at(now);
         self.patience += now.since(self.now).min(self.settings.round_seconds);
         self.now = now;
         // A round's orders come at once.
@@ -234,11 +234,20 @@ impl Scheduler {
         self.jobs.slot(job).map(|slot| self.placer.standing(self.jobs.get(slot).class)).unwrap_or_default()
     }
 
-    /// The scheduler's own time as of the last input; it never goes back. Whoever asks for a survey notes it
-    /// ([`Survey::at`]).
+    /// The scheduler's own time as of the last input; it never goes back.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// The same at a later time of the driver's clock. Whoever asks for a survey notes it ([`Survey::at`]).
+    #[must_use]
+    pub fn time_at(&self, now: Time) -> Time {
+        Time(now.0.saturating_add(self.set_back_micros_at(now)))
+    }
+
+    fn set_back_micros_at(&self, now: Time) -> u64 {
+        self.set_back_micros.saturating_add(self.driver_clock.0.saturating_sub(now.0))
     }
 
     /// The current decision's number.

@@ -288,6 +288,23 @@ fn meters_that_show_nonsense_do_not_spoil_the_journal() {
     service.stop().expect("a clean end");
 }
 
+/// A node that was not heard of for two and a half surveys gets no gangs, however long a round is.
+#[test]
+fn an_engine_is_surveyed_in_the_middle_of_a_round_too() {
+    let folder = Folder::new();
+    let mut header = header(cluster(&[("v100", 2)]), &["a"], "fifo");
+    (header.settings.round_seconds, header.settings.survey_seconds) = (1e9, 30.0);
+    let service = start(&folder.0, &header, fast());
+    let desk = service.desk();
+    let energy =
+        || desk.metrics().lines().filter(|line| line.starts_with("arles_energy_joules_total")).collect::<String>();
+    for n in 0..4 {
+        let before = energy();
+        wait_until(&format!("survey {n} has shown more energy"), || energy() != before);
+    }
+    service.stop().expect("a clean end");
+}
+
 #[test]
 fn a_journal_of_a_clock_ten_years_ahead_is_refused_and_can_be_set_right() {
     let folder = Folder::new();

@@ -110,6 +110,8 @@ pub(crate) struct EventLoop {
     last_measured: u64,
     next_tick: Time,
     next_survey: Time,
+    /// Whether the engine was asked for a survey and has not answered. One that is away is asked again when it is back.
+    looking: bool,
     /// Since the last snapshot.
     cost: Duration,
     entries: u64,
@@ -145,6 +147,7 @@ impl EventLoop {
             last_measured,
             next_tick: now,
             next_survey: now,
+            looking: false,
             cost: Duration::ZERO,
             entries: 0,
             next_snapshot: Instant::now(),
@@ -190,10 +193,10 @@ impl EventLoop {
         self.check_term()?;
         // What the start brings comes before anything else: it says what time it is.
         self.commit_brought(self.shared.clock.now(), workers)?;
-        self.resync_workers(workers);
+        self.resync_workers(self.shared.clock.now(), workers);
         let mut more_requests = false;
         loop {
-            let mut pause = self.shared.clock.until(self.next_tick).min(self.until_progress());
+            let mut pause = self.shared.clock.until(self.next_tick.min(self.next_survey)).min(self.until_progress());
             if !self.maintenance.is_empty() && self.unread_snapshot.is_none() {
                 pause = pause.min(MAINTENANCE_PAUSE);
             }
@@ -235,6 +238,7 @@ impl EventLoop {
             if now >= self.next_tick {
                 self.tick(now, workers)?;
             }
+            self.survey_if_due(now, workers);
             if !self.machine.awaits_answer() {
                 self.refresh_reasons(workers);
             }
@@ -299,7 +303,7 @@ impl EventLoop {
     }
 
     /// Sends live jobs, removals and open orders again, after a start or when the engine is back.
-    fn resync_workers(&self, workers: &Workers) {
+    fn resync_workers(&mut self, now: Time, workers: &Workers) {
         let live_job = |job: JobId| {
             let job_status = self.machine.scheduler.job_status(job)?;
             Some(LiveJob { spec: job_status.spec.clone(), steps_done: job_status.steps_done })
@@ -312,7 +316,7 @@ impl EventLoop {
         for job in self.shared.book().not_removed() {
             let _ = workers.engine.send(engine_worker::EngineTask::RemoveJob(job));
         }
-        let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
+        self.survey(now, workers);
         self.act(&self.machine.scheduler.again(), workers);
     }
 
@@ -334,6 +338,7 @@ impl EventLoop {
                 self.brought.extend(readable);
             }
             Message::Looked(look) => {
+                self.looking = false;
                 self.brought.extend(look.entries);
                 // Last: what the survey shows has the numbers of the cluster as it was.
                 let scheduler = &self.machine.scheduler;
@@ -350,7 +355,7 @@ impl EventLoop {
                 self.brought.extend(jobs.into_iter().map(|(job, meter)| Entry::Dismissed(job, meter)));
             }
             Message::JobsSynced(meters) => self.brought.push_back(Entry::RollCall(meters)),
-            Message::Reconnected => self.resync_workers(workers),
+            Message::Reconnected => self.resync_workers(self.shared.clock.now(), workers),
             // They only wake the loop.
             Message::ProgressGathered | Message::Requests => {}
             Message::Stop => batch.stop = true,
@@ -430,11 +435,24 @@ impl EventLoop {
         let round = Time::from_seconds(settings.round_seconds).0.max(1);
         // Rounds that were missed are not made up for.
         self.next_tick = Time((self.next_tick.0 + round).max(now.0 + 1));
-        if now >= self.next_survey {
-            self.next_survey = Time(now.0 + Time::from_seconds(settings.survey_seconds).0);
-            let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.now()));
-        }
         Ok(())
+    }
+
+    /// Has the engine look at its cluster, in the middle of a round too: a node that was not heard of for a while gets no gangs.
+    fn survey_if_due(&mut self, now: Time, workers: &Workers) {
+        if now >= self.next_survey {
+            self.next_survey =
+                Time(now.0 + Time::from_seconds(self.machine.scheduler.settings().survey_seconds).0.max(1));
+            // One that takes longer than the time between two is not asked for again meanwhile.
+            if !self.looking {
+                self.survey(now, workers);
+            }
+        }
+    }
+
+    fn survey(&mut self, now: Time, workers: &Workers) {
+        self.looking = true;
+        let _ = workers.engine.send(engine_worker::EngineTask::Survey(self.machine.scheduler.time_at(now)));
     }
 
     /// Puts a step in line that removes some of what is older than it is kept.
