@@ -35,16 +35,6 @@ impl<const COMMAND: u16> RunFlags<COMMAND> {
         Ok(settings)
     }
 
-    /// Whether policies were named.
-    pub(crate) fn names_policies(&self) -> bool {
-        self.flags.names("simulation.policies")
-    }
-
-    /// Whether a cluster was named, or a file that may name one.
-    pub(crate) fn names_cluster(&self) -> bool {
-        self.flags.names("cluster.gpus") || self.flags.has_config()
-    }
-
     /// Flags about importing mean nothing without a trace; whoever gives one expects it to do something.
     fn check_import_flags(&self, settings: &Settings) -> Result<()> {
         let flag = ["format", "tenants", "workloads", "kind-names"]

@@ -90,6 +90,13 @@ pub(crate) fn default_file() -> String {
     text + KIND_TABLE + QUOTA_TABLE
 }
 
+impl ServeSettings {
+    /// Whether the user said what this setting is, by its flag or in a file.
+    pub(crate) fn names(&self, key: &str) -> bool {
+        self.given.iter().any(|given| given == key)
+    }
+}
+
 impl Settings {
     /// The defaults.
     pub(crate) fn builtin() -> Result<Self> {
@@ -110,6 +117,11 @@ impl Settings {
     /// Sets what the text of a configuration file says; `origin` names it in errors.
     pub(crate) fn put_text(&mut self, text: &str, origin: &str) -> Result<Vec<(String, String)>> {
         file::apply(self, text, origin)
+    }
+
+    /// Whether the user said what this setting is, by its flag or in a file.
+    pub(crate) fn names(&self, key: &str) -> bool {
+        self.serve.names(key)
     }
 
     /// Sets one thing; `origin` is who says so.

@@ -135,3 +135,18 @@ fn throughput_on_published_rates_is_as_stated() {
         assert_eq!(verdict["judgement"], "agrees", "{verdict}");
     }
 }
+
+/// A file that says nothing of the cluster leaves it as it is without a file: a measured table has kinds of its own. One that names policies has them run.
+#[test]
+fn a_file_says_what_it_says_and_no_more() {
+    let folder = folder("reproduce-gogh-file");
+    let rate = r#"{"('ResNet-18 (batch size 32)', 1)": {"null": 5.0}}"#;
+    let table = ["v100", "p100", "k80"].map(|kind| format!("\"{kind}\": {rate}")).join(", ");
+    std::fs::write(folder.join("rates.json"), format!("{{{table}}}")).unwrap();
+    std::fs::write(folder.join("plain.toml"), "[simulation]\npolicies = \"fifo\"\nseed = 3\n").unwrap();
+    let command = "reproduce gogh --quick --only energy --estimator model --seeds 1 --rates rates.json --config plain.toml -o json --generate";
+    let flags: Vec<&str> = command.split(' ').chain(["jobs=6,workloads=ResNet-18 (batch size 32):1"]).collect();
+    let ran = arles(&folder, &flags, "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("fifo") && !ran.stdout.contains("max-min-fairness"), "{}", ran.stdout);
+}

@@ -116,7 +116,7 @@ impl Compare {
 impl Compare {
     /// Every policy, unless some were named, with its metrics in one line.
     fn run_all(&self, mut settings: Settings, out: &mut dyn Write) -> Result<()> {
-        if !self.run.names_policies() {
+        if !settings.names("simulation.policies") {
             settings.policies = POLICIES.iter().collect();
         }
         let setup = Setup::new(&settings)?;

@@ -309,10 +309,9 @@ fn back_up_on_schedule(settings: &ServeSettings, state: &std::path::Path) {
 /// Says what of policy, tenants and quotas is otherwise in the journal than in the settings; new tenants and quotas are taken over. What nobody
 /// wrote down is not compared: defaults are for new journals.
 async fn follow_sharing(desk: &Desk, settings: &ServeSettings) -> Result<()> {
-    let given = |key: &str| settings.given.iter().any(|given| given == key);
     let wanted = ConfiguredSharing {
-        policy: given("serve.policy").then(|| settings.policy.name.to_owned()),
-        tenants: given("serve.tenants").then(|| settings.tenants.clone()),
+        policy: settings.names("serve.policy").then(|| settings.policy.name.to_owned()),
+        tenants: settings.names("serve.tenants").then(|| settings.tenants.clone()),
         quotas: settings.quotas.clone(),
     };
     let followed = desk.follow_sharing(&wanted).await.map_err(|e| anyhow!("{e}"))?;

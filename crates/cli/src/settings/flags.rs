@@ -123,9 +123,4 @@ impl<const COMMAND: u16> SettingFlags<COMMAND> {
     pub(crate) fn names(&self, key: &str) -> bool {
         self.given.iter().any(|(setting, _)| setting.key == key)
     }
-
-    /// Whether a configuration file was given.
-    pub(crate) fn has_config(&self) -> bool {
-        self.config.is_some()
-    }
 }

@@ -78,7 +78,7 @@ pub(super) fn run(flags: &Reproduce, settings: &Settings, names: &[&'static str]
     let modelled = Settings { rates: None, ..settings.clone() };
     let mut stages = vec![Stage::new(flags, &modelled, names)?];
     let mut measured = settings.clone();
-    if !flags.run.names_cluster() {
+    if !settings.names("cluster.gpus") {
         measured.put("cluster.gpus", MEASURED, "the defaults of this command")?;
     }
     if measured.rates.is_some() {
@@ -125,7 +125,7 @@ impl<'s> Stage<'s> {
         let setup = Setup::new(settings)?;
         let ground =
             Testbed::new(&title, setup.cluster.clone(), setup.rates().cloned()).map_err(|e| anyhow!("{title}: {e}"))?;
-        let named = flags.run.names_policies().then_some(&settings.policies[..]);
+        let named = settings.names("simulation.policies").then_some(&settings.policies[..]);
         let (tested, rivals, mut absent) = lineup(named);
         let mut stage = Self {
             settings,

@@ -62,7 +62,7 @@ fn chapter(
     stage: &Stage,
     settings: &Settings,
 ) -> Option<ExperimentReport> {
-    let chosen: Option<&[&'static PolicyEntry]> = flags.run.names_policies().then_some(&settings.policies);
+    let chosen: Option<&[&'static PolicyEntry]> = settings.names("simulation.policies").then_some(&settings.policies);
     let (policies, absent) = experiment.policies.resolve(chosen);
     let missing = absent.join(", ");
     if policies.is_empty() {
