@@ -12,6 +12,7 @@ mod calibrate;
 mod expected;
 mod gaussian;
 mod kinds;
+mod pace;
 mod pairs;
 #[cfg(test)]
 mod tests;

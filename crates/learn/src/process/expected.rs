@@ -13,6 +13,7 @@
 //! new language models.)
 
 use super::alone::AloneCell;
+use super::pace::Paces;
 use crate::catalog::MEASUREMENT_ERROR;
 use crate::evidence::Evidence;
 use crate::{perf_model, power_limit};
@@ -38,20 +39,35 @@ pub(super) struct Expected {
     /// Kinds over which levels are taken: those of the beginning, so that one more changes nothing.
     base: usize,
     gap: f64,
+    pub(super) paces: Paces,
 }
 
 impl Expected {
     /// Of what a catalog holds.
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let mut expected = Self { base: evidence.kinds().len(), gap: 0.0 };
+        let mut expected = Self { base: evidence.kinds().len(), ..Self::default() };
         let all = (0..evidence.workloads().len()).flat_map(|t| expected.cells_of(evidence, t));
         expected.gap = crate::residual::moments(all.map(|(_, y)| y)).map_or(0.0, |(mean, _)| mean);
+        let measured = |t| (t, expected.measured(evidence, t));
+        let measured = (0..evidence.workloads().len()).map(measured).filter(|(_, cells)| !cells.is_empty()).collect();
+        expected.paces = Paces::new(evidence.kinds().len(), &measured);
         expected
     }
 
     /// Kinds were added to none.
     pub(super) fn at_least_one_kind(&mut self) {
         self.base = self.base.max(1);
+    }
+
+    /// δ of a workload by kind.
+    fn measured(&self, evidence: &Evidence, workload: usize) -> Vec<(usize, f64)> {
+        self.cells_of(evidence, workload).map(|(cell, y)| (cell.kind, y)).collect()
+    }
+
+    /// Something was measured of a workload.
+    pub(super) fn learn(&mut self, evidence: &Evidence, workload: usize) {
+        let measured = self.measured(evidence, workload);
+        self.paces.learn(workload, &measured);
     }
 
     /// ln steps/s. (Of a kind that nobody measured, the median's profile is nearer than the workload's own: 12
@@ -80,7 +96,13 @@ impl Expected {
             let rate = evidence.own_rate(workload, kind)?;
             let y = rate.ln - self.ln_rate(evidence, workload, kind);
             let noise = (rate.variance - MEASUREMENT_ERROR * MEASUREMENT_ERROR).max(0.0);
-            let cell = AloneCell { workload, kind, tilt: self.tilt(evidence, workload, kind), noise };
+            let cell = AloneCell {
+                workload,
+                kind,
+                tilt: self.tilt(evidence, workload, kind),
+                pace: self.paces.of(workload),
+                noise,
+            };
             y.is_finite().then_some((cell, y))
         })
     }

@@ -77,6 +77,29 @@ fn one_measurement_on_a_second_kind_tells_of_the_others_there() {
     }
 }
 
+/// Whoever is faster than expected on one kind gains less on the next, as models that keep a card busy do.
+#[test]
+fn a_rate_on_one_kind_tells_of_the_ratio_to_another() {
+    let ratio = |pace: f64| 1.4 * (-0.15 * pace).exp();
+    let mut text = "workload,family,batch,params,flops_per_step,kind,rate_steps_per_second\n".to_owned();
+    for i in 0..36 {
+        let pace = 0.5 * f64::from(i % 9 - 4);
+        let rate = 20.0 * pace.exp();
+        text += &format!("w{i},f{},32,1e7,1e12,rtx3090,{rate}\n", i / 2);
+        text += &format!("w{i},f{},32,1e7,1e12,rtx4090,{}\n", i / 2, rate * ratio(pace));
+    }
+    let read = cells::read(&text, "made.csv", Library::builtin()).unwrap();
+    let mut estimator = made("process", &read.catalog, &read.kinds, &["slow", "fast"]);
+    let paces = [-1.8_f64, 1.8];
+    let told = [0, 1].map(|w| {
+        estimator.observe(&seen(w, None, 0, 20.0 * paces[w as usize].exp()));
+        let row = alone(estimator.as_ref(), w);
+        (row[1].rate / row[0].rate).ln()
+    });
+    let part = (told[0] - told[1]) / (ratio(paces[0]) / ratio(paces[1])).ln();
+    assert!((0.6..1.2).contains(&part), "{part} of the difference is told");
+}
+
 #[test]
 fn nothing_known_is_answered_by_everybody() {
     let (catalog, kinds) = table(true);
