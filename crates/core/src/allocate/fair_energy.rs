@@ -33,7 +33,7 @@ use super::{
     program, user_index,
 };
 use arles_lp::Budget;
-use arles_lp::ways::{self, Envious, NearWorkspace, Nearly, Together};
+use arles_lp::ways::{self, Envious, NearWorkspace, Nearly, Together, Workspace};
 use std::sync::{Mutex, PoisonError};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -273,8 +273,7 @@ fn without_envy(
 
 /// Near the program with rows against envy, where there are too many users for it; without pairs, and where nobody is capped.
 fn nearly(modal: &Modal<'_>, fair: &Fair, floors: &[f64], workspace: &mut NearWorkspace) -> Option<(Use, f64)> {
-    let all: f64 = modal.problem.capacity.iter().sum();
-    let capped = modal.caps.iter().any(|cap| *cap < all);
+    let capped = modal.caps.iter().any(|cap| cap.is_finite());
     let part = 1.0 - modal.power.epsilon;
     if capped || part >= 1.0 {
         return None;
@@ -310,11 +309,13 @@ fn keeps_rows(modal: &Modal<'_>, answer: &Use) -> bool {
 /// μ of everybody: what a place within its cap is worth to it. Any number is allowed; this one makes most of its rows hold at the division at full power.
 fn rents(modal: &Modal<'_>, fair: &Fair) -> Vec<f64> {
     let (n, k) = (modal.users.len(), modal.problem.kinds());
-    let all: f64 = modal.problem.capacity.iter().sum();
-    if modal.caps.iter().all(|cap| *cap >= all) {
+    if modal.caps.iter().all(|cap| cap.is_infinite()) {
         return Vec::new();
     }
     let rent = |l: usize| {
+        if modal.caps[l].is_infinite() {
+            return 0.0;
+        }
         let best = modal.ways().best_rates(l);
         let worst = |rent: f64| {
             let worth = |i: usize| {
@@ -380,7 +381,7 @@ fn grants(modal: &Modal<'_>, best: &Use) -> Vec<Grant> {
 
 /// The market over GPUs and watts.
 fn within_budget(modal: &Modal<'_>) -> Result<Allocation, AllocateError> {
-    let Some((incomes, _)) = fair_power::divide(modal)? else {
+    let Some((incomes, _)) = fair_power::divide(modal, &mut Workspace::default())? else {
         return Allocation::check(modal.problem, Proposal::default());
     };
     let proposal = Proposal {
