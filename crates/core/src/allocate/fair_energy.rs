@@ -273,7 +273,8 @@ fn without_envy(
 
 /// Near the program with rows against envy, where there are too many users for it; without pairs, and where nobody is capped.
 fn nearly(modal: &Modal<'_>, fair: &Fair, floors: &[f64], workspace: &mut NearWorkspace) -> Option<(Use, f64)> {
-    let capped = modal.caps.iter().any(|cap| cap.is_finite());
+    let all: f64 = modal.problem.capacity.iter().sum();
+    let capped = modal.caps.iter().any(|cap| *cap < all);
     let part = 1.0 - modal.power.epsilon;
     if capped || part >= 1.0 {
         return None;
@@ -309,7 +310,8 @@ fn keeps_rows(modal: &Modal<'_>, answer: &Use) -> bool {
 /// μ of everybody: what a place within its cap is worth to it. Any number is allowed; this one makes most of its rows hold at the division at full power.
 fn rents(modal: &Modal<'_>, fair: &Fair) -> Vec<f64> {
     let (n, k) = (modal.users.len(), modal.problem.kinds());
-    if modal.caps.iter().all(|cap| cap.is_infinite()) {
+    let all: f64 = modal.problem.capacity.iter().sum();
+    if modal.caps.iter().all(|cap| *cap >= all) {
         return Vec::new();
     }
     let rent = |l: usize| {

@@ -50,8 +50,9 @@ impl<'p> Modal<'p> {
         }
         let resource = (0..k).map(|j| problem.sold_as(j)).collect();
         let Shares { users, weight, mut caps, .. } = shares;
-        // Who could use all there is, is not capped: programs without caps are quicker.
-        let all: f64 = problem.capacity.iter().sum();
+        // Who has a job for every place there is, two on a GPU where they may share, is not capped: programs without caps are quicker.
+        let places = if problem.pairs.is_empty() { 1.0 } else { 2.0 };
+        let all = places * problem.capacity.iter().sum::<f64>();
         caps.iter_mut().filter(|cap| **cap >= all).for_each(|cap| *cap = f64::INFINITY);
         Self { problem, power, users, w, draw, resource, weight, caps }
     }
