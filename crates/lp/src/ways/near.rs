@@ -68,12 +68,13 @@ pub const TURNS: Budget = Budget::iterations(24);
 const IMPROVED: u32 = 3;
 const ROUNDS: u32 = 4;
 const ENOUGH: f64 = 1e-4;
-/// Sweeps over groups of users, once all turns are spent.
+/// Sweeps over groups of users, after that and once all turns are spent.
 const SWEEPS: usize = 4;
 /// Turns that what the last search has found is worth.
 const WORTH: u32 = 4;
-/// A search that goes on takes this part of the turns.
+/// Where answers at other κ are known a search takes this part of the turns, and so many times the gap will do.
 const AGAIN: u32 = 4;
+const AGAIN_NEAR: f64 = 1.3;
 /// A mean of two answers will do if its gap is at most so many times what was asked for, or so many times theirs.
 const BETWEEN: f64 = 1.5;
 const NO_WORSE: f64 = 1.1;
@@ -166,45 +167,45 @@ impl NearWorkspace {
         if last.is_none() {
             self.known.clear();
         }
-        let last = match (self.between(asked.part), last) {
-            (Some(between), Some(last)) => {
-                let last = near.between(&envy, between, asked, last);
-                if near.bound.gap() <= between.gap(asked) {
-                    self.last = Some(last);
-                    return Ok(near);
-                }
-                Some(last)
+        if let (Some(between), Some(_)) = (self.between(asked.part), &last) {
+            let (units, mean) = between.means();
+            near.offer(&envy, &units, asked);
+            let all = [&mean, &between.low.duals, &between.high.duals];
+            all.into_iter().for_each(|duals| _ = near.prove(&envy, duals));
+            if near.bound.gap() <= between.gap(asked) {
+                self.last = last;
+                return Ok(near);
             }
-            (_, last) => last,
+        }
+        let (most, enough) = match self.known.is_empty() {
+            true => (budget.iterations, asked.gap),
+            false => (budget.iterations / AGAIN, AGAIN_NEAR * asked.gap),
         };
-        let most = budget.iterations / if self.known.is_empty() { 1 } else { AGAIN };
         // Far away nobody is limited by the same others.
         let last = last.filter(|last| (last.part - asked.part).abs() <= FAR);
         let bought = Bought::new(problem, asked, &best, &mut self.memory)?;
         near.offer(&envy, &bought.units, asked);
-        near.bound.lower = bought.least.min(near.bound.upper);
-        let mut turns = Turns::new(
-            problem,
-            asked,
-            &best,
-            Found { prices: bought.prices.clone(), part: asked.part, ..last.unwrap_or_default() },
-        );
-        near.prove(&envy, &turns);
-        while near.bound.gap() > asked.gap && near.turns < most {
+        near.bound.lower = near.bound.lower.max(bought.least).min(near.bound.upper);
+        let found = Found { prices: bought.prices, part: asked.part, ..last.unwrap_or_default() };
+        let mut turns = Turns::new(problem, asked, &best, found);
+        let mut duals = turns.duals();
+        near.prove(&envy, &duals);
+        while near.bound.gap() > enough && near.turns < most {
             let units = turns.turn();
             near.turns += 1;
-            near.prove(&envy, &turns);
+            let now = turns.duals();
+            if near.prove(&envy, &now) {
+                duals = now;
+            }
             near.offer(&envy, &units, asked);
-            if near.turns == IMPROVED && near.bound.gap() > asked.gap {
+            if near.turns == IMPROVED && near.bound.gap() > enough {
                 near.improve(&envy, &turns);
+                near.exchange(&envy, &turns, enough);
             }
         }
-        // Whoever goes on from other answers is in a hurry.
-        if self.known.is_empty() {
-            near.exchange(&envy, &turns);
-        }
+        near.exchange(&envy, &turns, enough);
         let units = units_of(problem, &near.x);
-        let known = Known { part: asked.part, units, duals: turns.duals(), gap: near.bound.gap() };
+        let known = Known { part: asked.part, units, duals, gap: near.bound.gap() };
         self.last = Some(turns.found);
         self.keep(known);
         Ok(near)
@@ -271,24 +272,12 @@ fn units_of(problem: &Ways<'_>, x: &[f64]) -> Vec<f64> {
 }
 
 impl Near {
-    /// Offers the mean of two answers at other κ, and what their duals prove; asks everybody in turn if that is not near enough.
-    fn between(&mut self, envy: &Envy<'_>, between: Between<'_>, asked: &Nearly<'_>, last: Found) -> Found {
-        let (units, mean) = between.means();
-        self.offer(envy, &units, asked);
-        for duals in [&mean, &between.low.duals, &between.high.duals] {
-            self.bound.lower = self.bound.lower.max(envy.prove(duals.clone())).min(self.bound.upper);
-        }
-        if self.bound.gap() <= between.gap(asked) {
-            return last;
-        }
-        let turns = Turns::new(envy.problem, asked, envy.best, last);
-        self.improve(envy, &turns);
-        turns.found
-    }
-
-    /// Takes the bound that the duals prove, if it is higher.
-    fn prove(&mut self, envy: &Envy<'_>, turns: &Turns<'_>) {
-        self.bound.lower = self.bound.lower.max(envy.prove(turns.duals())).min(self.bound.upper);
+    /// Takes the bound that duals prove, if it is higher; says whether it is.
+    fn prove(&mut self, envy: &Envy<'_>, duals: &Duals) -> bool {
+        let proved = envy.prove(duals.clone()).min(self.bound.upper);
+        let better = proved > self.bound.lower;
+        self.bound.lower = self.bound.lower.max(proved);
+        better
     }
 
     /// One user after the other takes what draws least while the others have what they have: it needs what its rows ask, and nobody may come to envy it.
@@ -308,9 +297,9 @@ impl Near {
     }
 
     /// Group after group takes what draws least while the others have what they have, until that is near enough or gains no more.
-    fn exchange(&mut self, envy: &Envy<'_>, turns: &Turns<'_>) {
+    fn exchange(&mut self, envy: &Envy<'_>, turns: &Turns<'_>, enough: f64) {
         for sweep in 0..SWEEPS {
-            if self.bound.gap() <= turns.asked.gap {
+            if self.bound.gap() <= enough {
                 return;
             }
             let x = turns.by_groups(&self.x, envy, sweep);
