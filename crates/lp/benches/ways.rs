@@ -1,7 +1,7 @@
 //! Units in several ways: time, iterations and gap of the market with a limit, of floors, of floors without envy and of thrift alone, by size;
 //! beside the general solver on the floors' program, in the same run.
 //!
-//! `cargo bench -p arles-lp --bench ways` for all of it, `-- 1000` for up to 1,000 users, `-- sweep` for twenty sacrifices one after the other. Times are of one run each, one after the other.
+//! `cargo bench -p arles-lp --bench ways` for all of it, `-- 1000` for up to 1,000 users, `-- sweep` for twenty sacrifices one after the other, `seed=2` for other numbers. Times are of one run each, one after the other.
 
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::ways::{
@@ -75,8 +75,9 @@ struct Sample {
 impl Sample {
     /// Rates rise with draw to a power between 0.2 and 0.8, another for every user and resource.
     fn new(n: usize, k: usize) -> Self {
+        let seed = std::env::args().find_map(|a| a.strip_prefix("seed=")?.parse().ok()).unwrap_or(1);
         let recipe =
-            Recipe { family: Family::Mixed, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
+            Recipe { family: Family::Mixed, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed };
         let instance = Instance::new(&recipe);
         let (mut w, mut draw) = (Vec::new(), Vec::new());
         for (at, rate) in instance.w.iter().enumerate() {

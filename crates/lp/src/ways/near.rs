@@ -74,9 +74,9 @@ const SWEEPS: usize = 4;
 const WORTH: u32 = 4;
 /// Where answers at other κ are known a search takes this part of the turns, and so many times the gap will do.
 const AGAIN: u32 = 4;
-const AGAIN_NEAR: f64 = 1.3;
+const AGAIN_NEAR: f64 = 1.5;
 /// A mean of two answers will do if its gap is at most so many times what was asked for, or so many times theirs.
-const BETWEEN: f64 = 1.5;
+const BETWEEN: f64 = 1.7;
 const NO_WORSE: f64 = 1.1;
 /// Another κ than this is too far away to go on from.
 const FAR: f64 = 0.04;
