@@ -116,7 +116,7 @@ def one(options, name, root):
     daemon.stop()
     joules = None if before is None else after - before
     print(f"{name}: {joules} J by the counter ({None if before is None else later - before} J until the accounts were read), {ended - began:.1f} s", flush=True)
-    accounts = sum(sum(row["energy"].values()) + row["unused_joules"] for row in energy["kind"]["rows"])
+    accounts = sum(sum(row["energy"].values()) + row.get("unused_joules", 0) for row in energy["kind"]["rows"])
     print(f"{name}: accounts add up to {accounts:.0f} J", flush=True)
     if slowest:
         print(f"{name}: promised {options.floor}; slowest {slowest[0]:.2f} of its speed alone ({slowest[1]})", flush=True)

@@ -121,6 +121,21 @@ fn a_tiny_simulation() {
     check("simulate.json", &timeless);
 }
 
+/// The flat end of the curve is one line; a user that is alone is not worse off than anybody.
+#[test]
+fn a_frontier() {
+    let folder = folder("golden-frontier");
+    std::fs::write(folder.join("two.csv"), TRACE).unwrap();
+    std::fs::write(folder.join("one.csv"), TRACE.split_inclusive('\n').take(2).collect::<String>()).unwrap();
+    let limits = "--power-limits v100@200W,v100@150W --unused off";
+    check("frontier.txt", &stdout(&folder, &format!("frontier --trace two.csv --cluster v100:4,k80:4 {limits}"), ""));
+    let one = "frontier --trace one.csv --cluster v100:4,k80:4";
+    check("frontier-one.txt", &stdout(&folder, &format!("{one} {limits} --sweep budget"), ""));
+    check("frontier-nothing.txt", &stdout(&folder, one, ""));
+    let all = stdout(&folder, &format!("{one} -o csv"), "");
+    assert_eq!(all.lines().count(), 21, "a program gets every point");
+}
+
 #[test]
 fn an_allocation() {
     let folder = folder("golden-allocate");

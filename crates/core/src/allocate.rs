@@ -373,15 +373,18 @@ impl Problem {
     /// The rate of one gang on the slowest kind that a user fits on, that kind in its best mode; infinite if it fits on none.
     pub(crate) fn slowest_rate(&self, user: usize) -> f64 {
         let rates = self.rates(user);
-        let best = |base: usize| {
-            let modes = rates.iter().enumerate().filter(|(j, _)| self.sold_as(*j) == base);
-            modes.map(|(_, rate)| *rate).fold(0.0, f64::max)
-        };
-        let kinds = (0..rates.len()).filter(|&j| self.sold_as(j) == j);
         if self.sold_as.is_empty() {
             return rates.iter().copied().filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min);
         }
-        kinds.map(best).filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min)
+        let best = self.best_by_kind(rates);
+        best.into_iter().filter(|&r| r > 0.0).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The best of every kind's modes in a row by kind, at the kind; 0 at modes.
+    pub(crate) fn best_by_kind(&self, row: &[f64]) -> Vec<f64> {
+        let mut best = vec![0.0; row.len()];
+        row.iter().enumerate().for_each(|(j, rate)| best[self.sold_as(j)] = f64::max(best[self.sold_as(j)], *rate));
+        best
     }
 
     /// The rates of two workloads on one GPU of a kind, in the order asked.

@@ -205,19 +205,20 @@ struct Shared {
 /// u of everybody, by the modes that its GPUs are in.
 fn utilities(problem: &Problem, grants: &[Grant]) -> Vec<f64> {
     let mut u = vec![0.0; problem.users.len()];
+    let slowest: Vec<f64> = (0..u.len()).map(|l| problem.slowest_rate(l)).collect();
     for grant in grants {
         match grant.members {
             Members::One(l) => {
                 let (l, gang) = (l as usize, problem.users[l as usize].gang);
                 let speedup = problem.gpu_rates(l).nth(grant.kind.index()).unwrap_or(0.0) * f64::from(gang);
-                u[l] += grant.gangs * f64::from(gang) * over_positive(speedup, problem.slowest_rate(l));
+                u[l] += grant.gangs * f64::from(gang) * over_positive(speedup, slowest[l]);
             }
             Members::Two(a, b) => {
                 let members = [a as usize, b as usize];
                 let [first, second] = members.map(|l| problem.users[l].workload);
                 let (ra, rb) = problem.together(first, second, grant.kind).unwrap_or_default();
                 for (l, rate) in members.into_iter().zip([ra, rb]) {
-                    u[l] += grant.gangs * over_positive(rate, problem.slowest_rate(l));
+                    u[l] += grant.gangs * over_positive(rate, slowest[l]);
                 }
             }
         }

@@ -91,8 +91,13 @@ impl Frontier {
                 envy: audit.worst_envy().map_or(1.0, |envy| envy.ratio.max(1.0)),
             })
         };
-        let points = std::iter::once(0.0).chain(epsilons.iter().copied().filter(|epsilon| *epsilon > 0.0));
-        Ok(Self { points: points.map(point).collect::<Result<_, _>>()? })
+        let all: Vec<f64> =
+            std::iter::once(0.0).chain(epsilons.iter().copied().filter(|epsilon| *epsilon > 0.0)).collect();
+        let mut points = vec![None; all.len()];
+        for at in ends_first(all.len()) {
+            points[at] = Some(point(all[at])?);
+        }
+        Ok(Self { points: points.into_iter().flatten().collect() })
     }
 
     /// The answers of equal incomes over GPUs and watts without a budget, and with each of these parts of what that draws. One policy answers all.
@@ -166,6 +171,21 @@ impl Frontier {
     }
 }
 
+/// The places of a list: the first two and the last, and then what is in the middle of those that are known. An answer between two others is had for less.
+fn ends_first(len: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = [0, 1, len.saturating_sub(1)].into_iter().filter(|at| *at < len).collect();
+    order.dedup();
+    let mut spans = std::collections::VecDeque::from([(1, len.saturating_sub(1))]);
+    while let Some((from, to)) = spans.pop_front() {
+        let middle = usize::midpoint(from, to);
+        if middle > from && middle < to {
+            order.push(middle);
+            spans.extend([(from, middle), (middle, to)]);
+        }
+    }
+    order
+}
+
 /// What all GPUs draw under an answer, idle ones too where they stay on.
 fn drawn(problem: &Problem, power: &Power, answer: &Allocation) -> f64 {
     let mut idle: Vec<f64> = problem.capacity.clone();
@@ -192,4 +212,20 @@ fn drawn(problem: &Problem, power: &Power, answer: &Allocation) -> f64 {
     }
     let unused: f64 = idle.iter().zip(&power.idle_watts).map(|(gpus, watts)| gpus.max(0.0) * watts).sum();
     watts + if power.unused_off { 0.0 } else { unused }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_first;
+
+    #[test]
+    fn every_place_is_met_once() {
+        for len in 1..40 {
+            let mut order = ends_first(len);
+            assert_eq!(order[0], 0);
+            order.sort_unstable();
+            assert_eq!(order, (0..len).collect::<Vec<_>>());
+        }
+        assert_eq!(ends_first(8), [0, 1, 7, 4, 2, 5, 3, 6]);
+    }
 }

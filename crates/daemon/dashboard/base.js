@@ -99,7 +99,7 @@ export function span(v) {
   return v < 5400 ? `${Math.round(v / 60)} min` : v < 172800 ? `${(v / 3600).toFixed(1)} h` : `${(v / 86400).toFixed(1)} d`;
 }
 export const energy = (j) => scaled(j, [["Wh", 3600, 0], ["kWh", 3.6e6, 3.6e6], ["MWh", 3.6e9, 3.6e9]]);
-export const kwh = (j) => (j / 3.6e6).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+export const kwh = (j) => j == null ? "–" : (j / 3.6e6).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 export const percent = (v, places = 1) => (v == null || !Number.isFinite(v) ? "–" : `${(v * 100).toFixed(places)} %`);
 export const rate = (v) => (v == null ? "–" : `${digits(v)} /s`);
 export const plural = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;

@@ -105,7 +105,7 @@ function rates(job) {
     off != null && h("span", { class: Math.abs(off) > 0.2 ? "wrong" : "dim" }, ` (${off >= 0 ? "+" : "−"}${Math.abs(off * 100).toFixed(0)} %)`)];
 }
 
-const spent = (e) => `${energy(e.active_joules + e.idle_joules + e.restart_joules)}: ${energy(e.active_joules)} active, ${energy(e.idle_joules)} idle, ${energy(e.restart_joules)} restarts`;
+const spent = (e) => `${energy(e.active_joules + e.idle_joules + (e.restart_joules ?? 0))}: ${energy(e.active_joules)} active, ${energy(e.idle_joules)} idle, ${energy(e.restart_joules)} restarts`;
 
 function speeds(why, job) {
   if (!why.rates.length) return null;

@@ -10,10 +10,11 @@ const PARTS = [["active", "active"], ["idle", "idle while held"], ["lost", "rest
 const MOST = 40; // rows of tenants
 
 const sum = (values) => values.reduce((a, b) => a + b, 0);
-const sums = (rows) => PARTS.map((_, i) => sum(rows.map((row) => row.parts[i])));
+// A part that nobody knows is null, not 0.
+const sums = (rows) => PARTS.map((_, i) => rows.some((row) => row.parts[i] != null) ? sum(rows.map((row) => row.parts[i])) : null);
 const read = (account) => account.rows.map((row) => ({
   name: row.name, hours: row.gpu_seconds / 3600,
-  parts: [row.energy.active_joules, row.energy.idle_joules, row.energy.restart_joules, row.unused_joules],
+  parts: [row.energy.active_joules, row.energy.idle_joules, row.energy.restart_joules ?? null, row.unused_joules ?? null],
 }));
 
 export function mount(root, app) {
@@ -29,14 +30,14 @@ function draw(app, tenants, kinds) {
   const total = tenants.total_joules;
   const [owners, models] = [read(tenants), read(kinds)];
   const seconds = tenants.to - tenants.from;
-  const unused = { name: "unused GPUs", folded: true, hours: 0, parts: [0, 0, 0, Math.max(0, total - sum(sums(owners)))] };
+  const unused = { name: "unused GPUs", folded: true, hours: null, parts: [null, null, null, Math.max(0, total - sum(sums(owners)))] };
   const whole = sums(app.can("read") ? [...owners, unused] : owners); // tenants' rows know restarts, kinds' do not
   return [
     h("div", { class: "headline" }, h("h1", null, "Energy ", h("small", null, `over ${span(seconds)}`)), picker(app, null, "86400")),
     !(total > 0) ? empty("No energy was recorded in this window. Choose a longer one.") : [
       h("div", { class: "tiles" },
         tile("Total", energy(total), `${watts(total / Math.max(1, seconds))} on average`, { testid: "energy-total" }),
-        PARTS.map(([hue, name], i) => tile([key(hue), name], percent(whole[i] / Math.max(1e-9, sum(whole))), energy(whole[i])))),
+        PARTS.map(([hue, name], i) => tile([key(hue), name], percent(whole[i] / Math.max(1e-9, sum(whole))), energy(whole[i] ?? 0)))),
       card("By tenant", account("tenant", [...fold(owners), app.can("read") ? unused : []].flat(), total, app.hueOf),
         h("p", { class: "note" }, "Two jobs on one GPU share its energy; its GPU hours count for both.")),
       models.length > 0 && card("By kind", account("kind", models, kinds.total_joules, null),
@@ -57,7 +58,7 @@ function account(by, rows, total, hue) {
     h("td", { class: folded ? "dim" : null }, hue && key(folded ? "others" : hue(name)), name),
     h("td", { class: "stretch" }, h("div", { class: "bar", "aria-hidden": "true" },
       parts.map((v, i) => piece(PARTS[i][0], v / most, `${PARTS[i][1]}: ${energy(v)}`)))),
-    parts.map((v) => num(v > 0 ? kwh(v) : "–")), num(h("b", null, kwh(sum(parts)))), num(percent(sum(parts) / total)), num(hours > 0 ? three(hours) : "–"));
+    parts.map((v) => num(kwh(v))), num(h("b", null, kwh(sum(parts)))), num(percent(sum(parts) / total)), num(three(hours)));
   const all = sums(rows);
   const gap = total - sum(all);
   return [table(`Energy by ${by}, kWh`, [by, "", "#active", "#idle", "#restarts", "#unused", "#kWh", "#share", "#GPU h"], rows.map(line),

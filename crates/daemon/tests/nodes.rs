@@ -228,6 +228,15 @@ fn prices_of_electricity() {
         assert_eq!(status, 422, "{refused}");
         assert!(refused["error"]["message"].as_str().unwrap_or_default().contains(says), "{refused}");
     }
+    for (wrong, says) in [
+        (json!([{"from": 0, "per_kwh": "cheap"}]), "prices[0].per_kwh is \"cheap\"; expected a number (line 1 column"),
+        (json!([{"from": "2026-01-01", "per_kwh": 1}]), "prices[0].from is \"2026-01-01\"; expected a number"),
+        (json!({"from": 0}), "prices is {\"from\":0}; expected a list"),
+    ] {
+        let (status, refused) = put(json!({ "prices": wrong }));
+        assert_eq!(status, 400, "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap_or_default().starts_with(says), "{refused}");
+    }
     assert_eq!(live.get("/v1/prices"), known);
     assert_eq!(put(json!({"prices": []})).0, 200);
     assert_eq!(live.get("/v1/prices"), json!({"prices": []}));

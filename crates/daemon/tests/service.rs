@@ -42,14 +42,14 @@ fn jobs_run_to_their_end_and_their_energy_adds_up() {
     let by_kind = whole();
     let by_tenant = desk.view(&admin()).energy(EnergyBy::Tenant, None, None, &Page::default()).expect("energy");
     let by_job = desk.view(&admin()).energy(EnergyBy::Job, None, None, &Page::default()).expect("energy");
-    let sum = |rows: &[arles_api::EnergyRow]| -> f64 {
-        rows.iter().map(|r| r.energy.active_joules + r.energy.idle_joules + r.energy.restart_joules).sum()
-    };
+    let sum = |rows: &[arles_api::EnergyRow]| -> f64 { rows.iter().map(|r| r.energy.joules()).sum() };
     let (kinds, tenants, jobs) = (sum(&by_kind.rows), sum(&by_tenant.rows), sum(&by_job.rows));
     assert!(kinds > 0.0);
     assert!((kinds - tenants).abs() <= 1e-6 * kinds, "{kinds} J by kind, {tenants} J by tenant");
     assert!((kinds - jobs).abs() <= 1e-6 * kinds, "{kinds} J by kind, {jobs} J by job");
-    let unused: f64 = by_kind.rows.iter().map(|row| row.unused_joules).sum();
+    let unused: f64 = by_kind.rows.iter().filter_map(|row| row.unused_joules).sum();
+    assert!(by_kind.rows.iter().all(|row| row.energy.restart_joules.is_none() && row.unused_joules.is_some()));
+    assert!(by_tenant.rows.iter().all(|row| row.energy.restart_joules.is_some() && row.unused_joules.is_none()));
     assert!((by_kind.total_joules - kinds - unused).abs() <= 1e-6 * kinds);
     let audit = desk.view(&admin()).audit(None, None).expect("an audit");
     assert!(audit.seconds > 0.0);

@@ -134,9 +134,7 @@ fn energy_adds_up_across_restarts() {
     let folder = Folder::new();
     let header = header(cluster(&[("v100", 2), ("k80", 2)]), &["a", "b"], "max-min-fairness");
     let who = Caller::loopback();
-    let used = |account: &arles_api::EnergyAccount| -> f64 {
-        account.rows.iter().map(|r| r.energy.active_joules + r.energy.idle_joules + r.energy.restart_joules).sum()
-    };
+    let used = |account: &arles_api::EnergyAccount| -> f64 { account.rows.iter().map(|r| r.energy.joules()).sum() };
     let mut last = 0.0;
     for life in 0..4 {
         let service = start(&folder.0, &header, fast());

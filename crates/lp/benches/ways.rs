@@ -1,11 +1,11 @@
 //! Units in several ways: time, iterations and gap of the market with a limit, of floors, of floors without envy and of thrift alone, by size;
 //! beside the general solver on the floors' program, in the same run.
 //!
-//! `cargo bench -p arles-lp --bench ways` for all of it, `-- 1000` for up to 1,000 users. Times are of one run each, one after the other.
+//! `cargo bench -p arles-lp --bench ways` for all of it, `-- 1000` for up to 1,000 users, `-- sweep` for twenty sacrifices one after the other, `seed=2` for other numbers. Times are of one run each, one after the other.
 
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::ways::{
-    Envious, Limit, Nearly, TURNS, Ways, equal_incomes, least_draw, least_draw_without_envy,
+    Envious, Limit, NearWorkspace, Nearly, TURNS, Ways, equal_incomes, least_draw, least_draw_without_envy,
     nearly_least_draw_without_envy, thrift,
 };
 use arles_lp::{Budget, Clarabel, Model, Solver};
@@ -25,12 +25,42 @@ const PIVOTS: Budget = Budget::iterations(60_000);
 
 fn main() {
     let most = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(usize::MAX);
+    if std::env::args().any(|a| a == "sweep") {
+        return SIZES
+            .into_iter()
+            .filter(|size| (ENVY..=GENERAL.min(most)).contains(&size.0))
+            .for_each(|(n, k)| sweep(n, k));
+    }
     println!(
         "     n   k  modes | market, 70 %  its      gap | floors, 5 %  its      gap  saves | Clarabel  ratio | thrift  saves | near    turns   gap  saves | no envy  saves"
     );
     for (n, k) in SIZES.into_iter().filter(|size| size.0 <= most) {
         row(n, k);
     }
+}
+
+/// Near the least draw without envy at many sacrifices, each going on from the others: ends first, then what lies between.
+fn sweep(n: usize, k: usize) {
+    let sample = Sample::new(n, k);
+    let problem = sample.ways();
+    let (fair, _) = sample.fair();
+    let best: Vec<f64> = (0..n).flat_map(|l| problem.best_rates(l)).collect();
+    let equal: Vec<f64> = (0..n).map(|l| (0..k).map(|j| best[l * k + j] * fair[l * k + j]).sum()).collect();
+    let mut workspace = NearWorkspace::default();
+    let (mut all, mut first) = (0.0, 0.0);
+    println!("{n:>6} {k:>3}: epsilon  turns      gap   seconds |  alone      gap   seconds    draws more");
+    for (at, i) in [1, 20, 10, 5, 15, 3, 8, 13, 18, 2, 4, 6, 7, 9, 11, 12, 14, 16, 17, 19].into_iter().enumerate() {
+        let epsilon = 0.015 * f64::from(i);
+        let floors: Vec<f64> = equal.iter().map(|f| f * (1.0 - epsilon)).collect();
+        let asked = Nearly { floors: &floors, part: 1.0 - epsilon, units: &fair, gap: NEAR };
+        let (near, seconds) = timed(|| workspace.solve(&problem, &asked, TURNS).expect("sound"));
+        let (cold, alone) = timed(|| nearly_least_draw_without_envy(&problem, &asked, TURNS).expect("sound"));
+        print!("            {epsilon:>7.3} {:>6} {:>7.2}% {seconds:>9.3}", near.turns, 100.0 * near.bound.gap());
+        let more = near.bound.upper / cold.bound.upper - 1.0;
+        println!(" | {:>6} {:>7.2}% {alone:>9.3} {:>7.2}%", cold.turns, 100.0 * cold.bound.gap(), 100.0 * more);
+        *if at == 0 { &mut first } else { &mut all } += seconds;
+    }
+    println!("            first {first:.3} s, the others {all:.3} s");
 }
 
 struct Sample {
@@ -45,8 +75,9 @@ struct Sample {
 impl Sample {
     /// Rates rise with draw to a power between 0.2 and 0.8, another for every user and resource.
     fn new(n: usize, k: usize) -> Self {
+        let seed = std::env::args().find_map(|a| a.strip_prefix("seed=")?.parse().ok()).unwrap_or(1);
         let recipe =
-            Recipe { family: Family::Mixed, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
+            Recipe { family: Family::Mixed, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed };
         let instance = Instance::new(&recipe);
         let (mut w, mut draw) = (Vec::new(), Vec::new());
         for (at, rate) in instance.w.iter().enumerate() {
@@ -67,6 +98,18 @@ impl Sample {
         let Self { w, draw, resource, weight, caps, capacity } = self;
         Ways { w, draw, resource, weight, caps, capacity }
     }
+
+    /// The division to start from, the market in everybody's best ways, and what it draws.
+    fn fair(&self) -> (Vec<f64>, f64) {
+        let problem = self.ways();
+        let best: Vec<f64> = (0..problem.users()).flat_map(|l| problem.best_rates(l)).collect();
+        let full: Vec<f64> = self.draw.chunks(MODES.len()).map(|p| p[0]).collect();
+        let each: Vec<usize> = (0..problem.capacity.len()).collect();
+        let plain = Ways { w: &best, draw: &full, resource: &each, ..problem };
+        let fair = equal_incomes(&plain, &[], Budget::default()).expect("a sound problem");
+        let drawn = fair.x.iter().zip(&full).map(|(x, p)| x * p).sum();
+        (fair.x, drawn)
+    }
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
@@ -79,20 +122,15 @@ fn row(n: usize, k: usize) {
     let sample = Sample::new(n, k);
     let problem = sample.ways();
     let ways = problem.ways();
-    // The division to start from: the market in everybody's best ways.
     let best: Vec<f64> = (0..n).flat_map(|l| problem.best_rates(l)).collect();
-    let full: Vec<f64> = sample.draw.chunks(MODES.len()).map(|p| p[0]).collect();
-    let each: Vec<usize> = (0..k).collect();
-    let plain = Ways { w: &best, draw: &full, resource: &each, ..problem };
-    let fair = equal_incomes(&plain, &[], Budget::default()).expect("a sound problem");
-    let drawn: f64 = fair.x.iter().zip(&full).map(|(x, p)| x * p).sum();
-    let utility = |l: usize| (0..k).map(|j| best[l * k + j] * fair.x[l * k + j]).sum::<f64>();
+    let (fair, drawn) = sample.fair();
+    let utility = |l: usize| (0..k).map(|j| best[l * k + j] * fair[l * k + j]).sum::<f64>();
     let floors: Vec<f64> = (0..n).map(|l| (1.0 - EPSILON) * utility(l)).collect();
-    let limits = [Limit { most: 0.7 * drawn, resources: each.clone() }];
+    let limits = [Limit { most: 0.7 * drawn, resources: (0..k).collect() }];
     let (market, market_s) = timed(|| equal_incomes(&problem, &limits, Budget::default()).expect("sound"));
     let (floor, floor_s) = timed(|| least_draw(&problem, &[], &floors, Budget::default()).expect("sound"));
     let (known, thrift_s) =
-        timed(|| (0..n).flat_map(|l| thrift(&problem, l, &fair.x[l * k..][..k], floors[l])).collect::<Vec<f64>>());
+        timed(|| (0..n).flat_map(|l| thrift(&problem, l, &fair[l * k..][..k], floors[l])).collect::<Vec<f64>>());
     let saves = |draw: f64| 100.0 * (1.0 - draw / drawn);
     let thrifty: f64 = known.iter().zip(&sample.draw).map(|(x, p)| x * p).sum();
     print!(
@@ -111,7 +149,7 @@ fn row(n: usize, k: usize) {
     }
     print!(" | {:>5.1} ms {:>4.1}%", 1e3 * thrift_s, saves(thrifty));
     if n <= GENERAL {
-        let asked = Nearly { floors: &floors, part: 1.0 - EPSILON, units: &fair.x, gap: NEAR };
+        let asked = Nearly { floors: &floors, part: 1.0 - EPSILON, units: &fair, gap: NEAR };
         let (near, seconds) = timed(|| nearly_least_draw_without_envy(&problem, &asked, TURNS).expect("sound"));
         let (gap, saved) = (100.0 * near.bound.gap(), saves(near.bound.upper));
         print!(" | {seconds:>5.2} s {:>5} {gap:>4.2}% {saved:>4.1}%", near.turns);

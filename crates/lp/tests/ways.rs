@@ -1,8 +1,8 @@
 //! Units in several ways: worked examples to six digits, the general solver on the same programs, and what the market promises.
 
 use arles_lp::ways::{
-    Envious, Limit, NearWorkspace, Nearly, Together, Ways, equal_incomes, least_draw, least_draw_without_envy,
-    nearly_least_draw_without_envy, thrift,
+    Envious, Limit, NearWorkspace, Nearly, Together, Ways, Workspace, equal_incomes, least_draw,
+    least_draw_without_envy, nearly_least_draw_without_envy, thrift,
 };
 use arles_lp::{Budget, Clarabel, ColumnId, InputError, Model, Solver, Status};
 use proptest::prelude::*;
@@ -709,5 +709,37 @@ proptest! {
         let limits = problem.limit(part * f.draw / 0.5);
         let market = equal_incomes(&problem.ways(), &limits, Budget::default()).expect("a sound problem");
         prop_assert!(market.welfare.width() <= 1e-7, "width {:e} after {}", market.welfare.width(), market.iterations);
+    }
+
+    /// In the memory of other answers, far away too, and with somebody capped: what is found is what is found without it.
+    #[test]
+    fn what_was_answered_before_changes_no_answer(
+        mut problem in wide(),
+        parts in prop::collection::vec(0.2..1.0f64, 4),
+        capped in any::<bool>(),
+    ) {
+        let all: f64 = problem.capacity.iter().sum();
+        if capped {
+            problem.caps[0] = 0.7 * all;
+        }
+        let mut workspace = Workspace::default();
+        let free = equal_incomes(&problem.ways(), &[], Budget::default()).expect("a sound problem");
+        let most = problem.drawn(&free.x);
+        let equal = equal_division(&problem);
+        for part in parts {
+            let limits = problem.limit(part * most);
+            let warm = workspace.equal_incomes(&problem.ways(), &limits, Budget::default()).expect("a sound problem");
+            let cold = equal_incomes(&problem.ways(), &limits, Budget::default()).expect("a sound problem");
+            prop_assert!(warm.welfare.width() <= 1e-7, "width {:e} after {}", warm.welfare.width(), warm.iterations);
+            prop_assert!((warm.welfare.lower - cold.welfare.lower).abs() <= 2e-7 * (1.0 + cold.welfare.lower.abs()));
+            prop_assert!(problem.drawn(&warm.x) <= part * most * (1.0 + 1e-9));
+            let floors: Vec<f64> = equal.iter().map(|f| 0.5 * f * part).collect();
+            for _ in 0..2 {
+                let warm = workspace.least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("sound");
+                let cold = least_draw(&problem.ways(), &[], &floors, Budget::default()).expect("sound");
+                prop_assert!(warm.bound.gap() <= 1e-6, "gap {:e} after {}", warm.bound.gap(), warm.iterations);
+                prop_assert!((warm.draw - cold.draw).abs() <= 2e-6 * cold.draw, "{} against {}", warm.draw, cold.draw);
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The whole trade-off of power against speed: `fair-energy` at twenty ε and `fair-power` under twenty budgets, by size; beside the same points each asked of a policy
 //! that has seen nothing.
 //!
-//! `cargo bench -p arles-sim --bench frontier` for all of it, `-- 100` for up to 100 users. Times are of one run each, one after the other.
+//! `cargo bench -p arles-sim --bench frontier` for all of it, `-- 100` for up to 100 users, `-- fair-power` for one policy. Times are of one run each, one after the other.
 
 use arles_core::allocate::{ClassId, Power, Problem, User, UserPower, find_policy};
 use arles_core::frontier::{Frontier, Point};
@@ -108,7 +108,10 @@ fn row(n: usize, k: usize) {
     type Sweep = fn(&Problem, &[f64]) -> Frontier;
     let by_epsilon: Sweep = |problem, all| Frontier::of(problem, all).expect("an answer");
     let by_budget: Sweep = |problem, all| Frontier::of_budgets(problem, all).expect("an answer");
-    for (policy, sweep, points) in [("fair-energy", by_epsilon, &epsilons), ("fair-power", by_budget, &parts)] {
+    let named = |policy: &str| std::env::args().any(|a| a == policy);
+    let both = [("fair-energy", by_epsilon, &epsilons), ("fair-power", by_budget, &parts)];
+    let all_of_them = !both.iter().any(|(policy, ..)| named(policy));
+    for (policy, sweep, points) in both.into_iter().filter(|(policy, ..)| all_of_them || named(policy)) {
         let (_, first) = timed(|| sweep(&problem, &[]));
         let (all, seconds) = timed(|| sweep(&problem, points));
         let cold: f64 = COLD.iter().map(|&i| alone(policy, &problem, &all.points[i + 1])).sum();

@@ -109,16 +109,22 @@ fn gavel(file: &Path) -> Measured {
 
 impl Measured {
     fn problem(&self, draw: u64) -> Problem {
-        let (mut roll, k) = (dice(draw + 1), self.of.len());
+        let mut roll = dice(draw + 1);
+        let each: Vec<(usize, usize)> = (0..TENANTS).map(|_| (roll(self.workloads.len()), 1 + roll(3))).collect();
+        self.problem_of(&each)
+    }
+
+    /// Tenants with these workloads and weights.
+    fn problem_of(&self, each: &[(usize, usize)]) -> Problem {
+        let k = self.of.len();
         let (mut users, mut rates, mut powers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut runs = Vec::new();
+        let runs: Vec<usize> = each.iter().map(|one| one.0).collect();
         for i in 0..TENANTS as u32 {
-            runs.push(roll(self.workloads.len()));
             let row = &self.workloads[runs[i as usize]];
             users.push(User {
                 class: ClassId(i),
                 tenant: TenantId(i),
-                tenant_weight: 1.0 + roll(3) as f64,
+                tenant_weight: each[i as usize].1 as f64,
                 workload: WorkloadId(i),
                 gang: 1,
                 jobs: 1000,
@@ -164,6 +170,22 @@ impl Measured {
         problem = problem.with_pairs(pairs).expect("sound pairs");
         let power = Power { users: powers, pairs: drawn, ..Power::uniform(&problem) };
         problem.with_power(power).expect("sound power")
+    }
+
+    /// What a lower limit reaches a higher one reaches too, in rate and in watts, as the study has it.
+    fn monotone(mut self) -> Self {
+        let sold = self.gpus.len();
+        for j in 0..sold {
+            // Lower limits stand in their order, the full one before all others.
+            let order: Vec<usize> = (sold..self.of.len()).filter(|&mode| self.of[mode] == j).chain([j]).collect();
+            for row in &mut self.workloads {
+                for pair in order.windows(2) {
+                    let ((rate, watts), (next_rate, next_watts)) = (row[pair[0]], row[pair[1]]);
+                    row[pair[1]] = (rate.max(next_rate), watts.max(next_watts));
+                }
+            }
+        }
+        self
     }
 
     /// Without what is known of two on a GPU.
@@ -503,6 +525,185 @@ fn zeus_savings_and_budgets() {
     assert!(saved[3] > 0.15, "5 % of speed saves {:.3} of the watts", saved[3]);
     let kept = budgets("Zeus", &measured);
     assert!(kept.iter().all(|[market, uniform, _, off]| market >= uniform && market >= off), "{kept:?}");
+}
+
+/// The study's six draws, by its generator: what each tenant runs, by the place among the variants in order of their names, and its weight.
+const STUDY: [[(usize, usize); TENANTS]; 6] = [
+    [
+        (7, 2),
+        (36, 3),
+        (34, 3),
+        (35, 3),
+        (10, 3),
+        (37, 3),
+        (27, 2),
+        (21, 3),
+        (7, 2),
+        (33, 3),
+        (13, 1),
+        (32, 1),
+        (13, 2),
+        (3, 3),
+        (10, 3),
+        (11, 1),
+        (11, 3),
+        (36, 2),
+        (28, 3),
+        (30, 2),
+    ],
+    [
+        (12, 1),
+        (13, 2),
+        (37, 1),
+        (18, 2),
+        (11, 2),
+        (11, 2),
+        (29, 3),
+        (34, 3),
+        (30, 3),
+        (1, 2),
+        (0, 2),
+        (37, 1),
+        (22, 1),
+        (9, 3),
+        (20, 2),
+        (18, 2),
+        (29, 2),
+        (15, 1),
+        (29, 3),
+        (5, 1),
+    ],
+    [
+        (2, 1),
+        (29, 2),
+        (24, 3),
+        (19, 3),
+        (20, 2),
+        (34, 3),
+        (7, 3),
+        (8, 1),
+        (11, 2),
+        (0, 3),
+        (27, 3),
+        (2, 2),
+        (17, 3),
+        (21, 2),
+        (7, 2),
+        (23, 1),
+        (31, 3),
+        (17, 3),
+        (35, 2),
+        (0, 1),
+    ],
+    [
+        (30, 1),
+        (25, 2),
+        (6, 3),
+        (9, 3),
+        (31, 3),
+        (4, 2),
+        (8, 1),
+        (29, 1),
+        (28, 2),
+        (14, 1),
+        (30, 3),
+        (17, 2),
+        (18, 3),
+        (27, 3),
+        (30, 2),
+        (5, 2),
+        (23, 1),
+        (19, 3),
+        (5, 2),
+        (27, 1),
+    ],
+    [
+        (19, 2),
+        (22, 1),
+        (13, 1),
+        (12, 1),
+        (26, 3),
+        (1, 1),
+        (26, 1),
+        (0, 3),
+        (29, 3),
+        (30, 3),
+        (1, 2),
+        (4, 3),
+        (9, 2),
+        (36, 3),
+        (22, 1),
+        (34, 1),
+        (3, 3),
+        (3, 2),
+        (22, 3),
+        (37, 3),
+    ],
+    [
+        (21, 3),
+        (0, 2),
+        (8, 2),
+        (36, 2),
+        (2, 2),
+        (36, 3),
+        (4, 3),
+        (1, 2),
+        (31, 3),
+        (28, 2),
+        (20, 1),
+        (5, 1),
+        (3, 1),
+        (19, 2),
+        (13, 1),
+        (5, 2),
+        (13, 1),
+        (22, 3),
+        (13, 3),
+        (15, 1),
+    ],
+];
+/// The budgets of the study as parts of the draw, and what it found `fair-power` to keep: mean, least and most.
+const STUDY_KEPT: [(f64, [f64; 3]); 5] = [
+    (0.9, [0.986, 0.971, 0.991]),
+    (0.8, [0.969, 0.955, 0.975]),
+    (0.7, [0.942, 0.929, 0.951]),
+    (0.6, [0.899, 0.877, 0.913]),
+    (0.5, [0.803, 0.765, 0.821]),
+];
+
+/// On what the study drew, with what it defined, `fair-power` keeps what it found.
+#[test]
+fn zeus_on_the_draws_of_the_study() {
+    let Some(folder) = arles_testing::shared("data/zeus") else { return };
+    let measured = zeus(&folder).monotone();
+    println!("Zeus, the study's draws, rates made monotone: speed kept by fair-power (study)");
+    let mut missed = Vec::new();
+    for (part, found) in STUDY_KEPT {
+        let mut kept = Vec::new();
+        for each in STUDY {
+            let problem = measured.problem_of(&each);
+            let fair = at_full_power(&problem);
+            // Its full draw is that of the highest limit, also where a lower one is as fast.
+            let full: Vec<Grant> =
+                fair.iter().map(|g| Grant { kind: KindId(problem.sold_as(g.kind.index()) as u16), ..*g }).collect();
+            let before: f64 = audit(&problem, &fair).utilities().iter().sum();
+            let answer = ask("fair-power", &problem, 0.0, Some(part * watts(&problem, &full)));
+            kept.push(audit(&problem, answer.grants()).utilities().iter().sum::<f64>() / before);
+        }
+        let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+        let (least, most) = kept.iter().fold((9.0f64, 0.0f64), |(a, b), kept| (a.min(*kept), b.max(*kept)));
+        println!(
+            "  {:>3.0} %  {mean:.3} [{least:.3}, {most:.3}]  ({:.3} [{:.3}, {:.3}])",
+            100.0 * part,
+            found[0],
+            found[1],
+            found[2]
+        );
+        if [mean, least, most].iter().zip(found).any(|(ours, study)| (ours - study).abs() > 0.001) {
+            missed.push(part);
+        }
+    }
+    assert!(missed.is_empty(), "not what the study found at {missed:?}");
 }
 
 #[test]

@@ -10,8 +10,17 @@ pub struct Energy {
     pub active_joules: f64,
     /// Idle power of GPUs while they were held.
     pub idle_joules: f64,
-    /// Energy lost to restarts.
-    pub restart_joules: f64,
+    /// Energy lost to restarts; missing for kinds, where it is among what was used for computing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_joules: Option<f64>,
+}
+
+impl Energy {
+    /// All of it.
+    #[must_use]
+    pub fn joules(&self) -> f64 {
+        self.active_joules + self.idle_joules + self.restart_joules.unwrap_or(0.0)
+    }
 }
 
 /// Energy of a job, tenant or GPU kind.
@@ -21,8 +30,9 @@ pub struct EnergyRow {
     pub name: String,
     /// Energy of GPUs held by jobs.
     pub energy: Energy,
-    /// Energy of unused GPUs; for kinds only.
-    pub unused_joules: f64,
+    /// Energy of unused GPUs; for kinds only, and missing for a kind under a power limit, since an unused GPU is under none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused_joules: Option<f64>,
     /// GPU seconds held.
     pub gpu_seconds: f64,
     /// What it cost, in the money of the prices that were known then; missing where none were, and for jobs.

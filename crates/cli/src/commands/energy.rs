@@ -80,9 +80,10 @@ fn table(account: &EnergyAccount, by: By) -> Table {
         By::Job => "job",
     };
     let name = if by == By::Job { Column::right(title, "name") } else { Column::left(title, "name") };
-    let unused = match by {
-        By::Kind => Column::right("unused\nkWh", "unused_joules"),
-        By::Tenant | By::Job => Column::hidden("unused_joules"),
+    // What nobody could know has no column; in a CSV it is empty.
+    let (restarts, unused) = match by {
+        By::Kind => (Column::hidden("restart_joules"), Column::right("unused\nkWh", "unused_joules")),
+        By::Tenant | By::Job => (Column::right("restarts\nkWh", "restart_joules"), Column::hidden("unused_joules")),
     };
     let known = account.rows.iter().any(|row| row.cost.is_some());
     let priced = |title, name| if known { Column::right(title, name) } else { Column::hidden(name) };
@@ -91,7 +92,7 @@ fn table(account: &EnergyAccount, by: By) -> Table {
         Column::right("GPU\nhours", "gpu_seconds"),
         Column::right("active\nkWh", "active_joules"),
         Column::right("idle\nkWh", "idle_joules"),
-        Column::right("restarts\nkWh", "restart_joules"),
+        restarts,
         unused,
         priced("cost\n", "cost"),
         priced("CO2\nkg", "carbon_kg"),
@@ -104,15 +105,19 @@ fn table(account: &EnergyAccount, by: By) -> Table {
             Cell::number(quantity::hours(row.gpu_seconds), row.gpu_seconds),
             joules(row.energy.active_joules),
             joules(row.energy.idle_joules),
-            joules(row.energy.restart_joules),
-            joules(row.unused_joules),
-            known_amount(row.cost),
-            known_amount(row.carbon_kg),
+            row.energy.restart_joules.map_or(unknown(), joules),
+            row.unused_joules.map_or(unknown(), joules),
+            row.cost.map_or(unknown(), amount),
+            row.carbon_kg.map_or(unknown(), amount),
         ]);
     }
     table
 }
 
-fn known_amount(amount: Option<f64>) -> Cell {
-    amount.map_or(Cell::named("-", ""), |amount| Cell::number(quantity::shown(amount, 3), amount))
+fn amount(amount: f64) -> Cell {
+    Cell::number(quantity::shown(amount, 3), amount)
+}
+
+fn unknown() -> Cell {
+    Cell::named("-", "")
 }

@@ -56,6 +56,8 @@ const BUDGETS: [f64; 20] = [
     0.98, 0.96, 0.94, 0.92, 0.90, 0.87, 0.84, 0.81, 0.78, 0.75, 0.72, 0.69, 0.66, 0.63, 0.60, 0.56, 0.52, 0.48, 0.44,
     0.40,
 ];
+/// Ratios that differ by less are shown as the same.
+const SAME: f64 = 5e-5;
 /// A tenant's workload has so many jobs that nothing but its share limits it.
 const MANY: u32 = 1_000_000;
 
@@ -104,8 +106,18 @@ impl Frontier {
             }
         };
         let lines: Vec<Line> = curve.points.iter().enumerate().map(line).collect();
-        let words = words(&curve, &names, self.sweep);
-        let record = record(&lines, knee, self.sweep, &words);
+        let flat = flat_from(&lines);
+        let mut words = words(&curve, &names, self.sweep);
+        if let Some(first) = flat.filter(|at| *at > 0).and_then(|at| lines.get(at)) {
+            let asked = asked(first, self.sweep);
+            words.push_str(&match self.sweep {
+                Sweep::Epsilon => format!(" Flat from {asked} given up on: more is not to be had."),
+                Sweep::Budget => format!(" Flat from a budget of {asked} down: less is not to be had."),
+            });
+        }
+        // The flat end is one line to people and all of it to programs.
+        let seen = &lines[..flat.map_or(lines.len(), |at| at + 1)];
+        let record = record(seen, knee, self.sweep, &words);
         if let Some(mut draft) = page {
             let head = ReportHead {
                 title: "arles frontier".to_owned(),
@@ -122,7 +134,8 @@ impl Frontier {
             draft.out().write_all(report::frontier_svg(&record).as_bytes())?;
             draft.keep()?;
         }
-        output::print(out, self.output.output, &table(&lines, self.sweep), &lines)?;
+        let rows = if self.output.output == Format::Table { seen } else { &lines[..] };
+        output::print(out, self.output.output, &table(rows, self.sweep, names.len()), &lines)?;
         if self.output.output == Format::Table {
             output::paragraph(out, &words)?;
         }
@@ -135,6 +148,8 @@ fn problem(setup: &Setup<'_>, settings: &Settings, trace: &Trace) -> Result<(Pro
     let truth = setup.truth(&trace.workloads)?;
     let kinds = setup.cluster.kinds();
     let pairs: BTreeSet<(u32, u32)> = trace.jobs.iter().map(|job| (job.tenant, job.workload)).collect();
+    // With one tenant it goes without saying whose a workload is.
+    let alone = pairs.iter().all(|(tenant, _)| pairs.first().is_some_and(|(first, _)| first == tenant));
     let (mut users, mut rates, mut powers, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (tenant, workload) in pairs {
         let row = truth.alone(WorkloadId(workload), 1);
@@ -142,7 +157,11 @@ fn problem(setup: &Setup<'_>, settings: &Settings, trace: &Trace) -> Result<(Pro
         if cells.iter().all(|(rate, _)| *rate <= 0.0) {
             continue;
         }
-        names.push(format!("{} ({})", trace.tenants[tenant as usize].name, trace.workloads[workload as usize]));
+        let workload_name = &trace.workloads[workload as usize];
+        names.push(match alone {
+            true => workload_name.clone(),
+            false => format!("{} ({workload_name})", trace.tenants[tenant as usize].name),
+        });
         users.push(User {
             class: ClassId(users.len() as u32),
             tenant: TenantId(tenant),
@@ -188,10 +207,7 @@ fn problem(setup: &Setup<'_>, settings: &Settings, trace: &Trace) -> Result<(Pro
 /// The curve as it is drawn.
 fn record(lines: &[Line], knee: Option<usize>, sweep: Sweep, words: &str) -> FrontierRecord {
     let point = |line: &Line| FrontierPoint {
-        asked: match sweep {
-            Sweep::Epsilon => format!("{} %", percent(line.epsilon)),
-            Sweep::Budget => line.budget_watts.map_or("no".to_owned(), watts),
-        },
+        asked: asked(line, sweep),
         watts: line.watts,
         saved_ratio: line.saved_ratio,
         kept_ratio: line.kept_ratio,
@@ -205,20 +221,44 @@ fn record(lines: &[Line], knee: Option<usize>, sweep: Sweep, words: &str) -> Fro
     FrontierRecord { swept, points: lines.iter().map(point).collect(), knee, words: words.to_owned() }
 }
 
-fn table(lines: &[Line], sweep: Sweep) -> Table {
+/// What was asked for, in words.
+fn asked(line: &Line, sweep: Sweep) -> String {
+    match sweep {
+        Sweep::Epsilon => format!("{} %", percent(line.epsilon)),
+        Sweep::Budget => line.budget_watts.map_or("no".to_owned(), watts),
+    }
+}
+
+/// Where the end of the curve begins that is the same all along, if two points or more are.
+fn flat_from(lines: &[Line]) -> Option<usize> {
+    let last = lines.last()?;
+    let same = |line: &&Line| {
+        let near = |of: fn(&Line) -> f64| (of(line) - of(last)).abs() <= SAME;
+        near(|line| line.saved_ratio)
+            && near(|line| line.kept_ratio)
+            && near(|line| line.worst_off_kept_ratio)
+            && near(|line| line.worst_envy)
+    };
+    let alike = lines.iter().rev().take_while(same).count();
+    (alike > 1).then(|| lines.len() - alike)
+}
+
+fn table(lines: &[Line], sweep: Sweep, users: usize) -> Table {
     let (epsilon, budget) = match sweep {
         Sweep::Epsilon => (Column::right("given up\n%", "epsilon"), Column::hidden("budget_watts")),
         Sweep::Budget => (Column::hidden("epsilon"), Column::right("budget\n", "budget_watts")),
     };
+    // Alone one is neither worse off than others nor envious of them.
+    let beside = |column: Column, name| if users > 1 { column } else { Column::hidden(name) };
     let mut table = Table::new(vec![
         epsilon,
         budget,
         Column::right("power\n", "watts"),
         Column::right("saved\n%", "saved_ratio"),
         Column::right("speed\n%", "kept_ratio"),
-        Column::right("worst off\n%", "worst_off_kept_ratio"),
-        Column::right("envy\n%", "worst_envy"),
-        Column::left("worst off\nis", "worst_off"),
+        beside(Column::right("worst off\n%", "worst_off_kept_ratio"), "worst_off_kept_ratio"),
+        beside(Column::right("envy\n%", "worst_envy"), "worst_envy"),
+        beside(Column::left("worst off\nis", "worst_off"), "worst_off"),
         Column::left("", "knee"),
     ]);
     for line in lines {
@@ -240,6 +280,16 @@ fn table(lines: &[Line], sweep: Sweep) -> Table {
 /// What the curve says.
 fn words(curve: &Curve, names: &[String], sweep: Sweep) -> String {
     let part = |ratio: f64| format!("{} %", shown(100.0 * ratio, 2));
+    let most = curve.points.iter().map(|point| curve.saved(point)).fold(0.0, f64::max);
+    let hint = match sweep {
+        Sweep::Epsilon => {
+            "nobody falls below an equal share of the GPUs at full power; power limits (--power-limits) give it more to save"
+        }
+        Sweep::Budget => "unused GPUs stay on; --unused off switches them off",
+    };
+    if most < SAME {
+        return format!("No power is to be saved, as {hint}.");
+    }
     let knee = match curve.knee() {
         Some(at) => {
             let point = &curve.points[at];
@@ -259,23 +309,13 @@ fn words(curve: &Curve, names: &[String], sweep: Sweep) -> String {
     let tenth = match curve.first_saving(0.1) {
         Some(point) => {
             let (worst, kept) = curve.worst_off(point).unwrap_or((0, 1.0));
-            format!(
-                "Ten per cent less power costs {} of all speed; most of all {}, which keeps {} of its own.",
-                part(1.0 - curve.kept(point)),
-                names[worst],
-                part(kept)
-            )
-        }
-        None => {
-            let most = curve.points.iter().map(|point| curve.saved(point)).fold(0.0, f64::max);
-            let hint = match sweep {
-                Sweep::Epsilon => {
-                    "nobody falls below an equal share of the GPUs at full power; power limits (--power-limits) give it more to save"
-                }
-                Sweep::Budget => "unused GPUs stay on; --unused off switches them off",
+            let whom = match names.len() {
+                1 => String::new(),
+                _ => format!("; most of all {}, which keeps {} of its own", names[worst], part(kept)),
             };
-            format!("Ten per cent less power is not to be had: {} is the most, as {hint}.", part(most))
+            format!("Ten per cent less power costs {} of all speed{whom}.", part(1.0 - curve.kept(point)))
         }
+        None => format!("Ten per cent less power is not to be had: {} is the most, as {hint}.", part(most)),
     };
     format!("{knee} {tenth}")
 }

@@ -99,7 +99,7 @@ fn sheet(job: &Job, now: f64) -> Table {
     }
     line("usage", format!("{} GPU hours", shown(job.gpu_seconds / 3600.0, 3)));
     let energy = &job.energy;
-    let total = energy.active_joules + energy.idle_joules + energy.restart_joules;
+    let total = energy.joules();
     line("energy", format!("{} kWh, {} of it active", kwh(total), kwh(energy.active_joules)));
     table
 }

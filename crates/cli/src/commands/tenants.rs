@@ -214,7 +214,7 @@ fn table(tenants: &[Tenant]) -> Table {
     for tenant in tenants {
         let name = harmless(&tenant.name);
         let energy = &tenant.energy;
-        let joules = energy.active_joules + energy.idle_joules + energy.restart_joules;
+        let joules = energy.joules();
         table.row(vec![
             Cell::named(&shortened(&name, 20), &name),
             Cell::number(shown(tenant.weight, 3), tenant.weight),

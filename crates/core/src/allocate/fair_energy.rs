@@ -33,7 +33,7 @@ use super::{
     program, user_index,
 };
 use arles_lp::Budget;
-use arles_lp::ways::{self, Envious, NearWorkspace, Nearly, Together};
+use arles_lp::ways::{self, Envious, NearWorkspace, Nearly, Together, Workspace};
 use std::sync::{Mutex, PoisonError};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -315,6 +315,9 @@ fn rents(modal: &Modal<'_>, fair: &Fair) -> Vec<f64> {
         return Vec::new();
     }
     let rent = |l: usize| {
+        if modal.caps[l].is_infinite() {
+            return 0.0;
+        }
         let best = modal.ways().best_rates(l);
         let worst = |rent: f64| {
             let worth = |i: usize| {
@@ -380,7 +383,7 @@ fn grants(modal: &Modal<'_>, best: &Use) -> Vec<Grant> {
 
 /// The market over GPUs and watts.
 fn within_budget(modal: &Modal<'_>) -> Result<Allocation, AllocateError> {
-    let Some((incomes, _)) = fair_power::divide(modal)? else {
+    let Some((incomes, _)) = fair_power::divide(modal, &mut Workspace::default())? else {
         return Allocation::check(modal.problem, Proposal::default());
     };
     let proposal = Proposal {

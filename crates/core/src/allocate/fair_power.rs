@@ -17,7 +17,8 @@
 use super::modal::Modal;
 use super::{AllocateError, Allocation, Certificate, Policy, PolicyEntry, Problem, Promise, Proposal, program};
 use arles_lp::Budget;
-use arles_lp::ways::{self, Incomes};
+use arles_lp::ways::{Incomes, Workspace};
+use std::sync::{Mutex, PoisonError};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fair-power",
@@ -35,13 +36,17 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     ..PolicyEntry::DIVIDES_BY_TENANT
 };
 
+/// What it remembers are the prices of the last answer, which say where to look first for the next.
 #[derive(Default)]
-pub(super) struct FairPower;
+pub(super) struct FairPower {
+    memory: Mutex<Workspace>,
+}
 
 impl Policy for FairPower {
     fn allocate(&self, problem: &Problem) -> Result<Allocation, AllocateError> {
         let modal = Modal::new(problem);
-        let Some((incomes, limited)) = divide(&modal)? else {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((incomes, limited)) = divide(&modal, &mut memory)? else {
             return Allocation::check(problem, Proposal::default());
         };
         let welfare = incomes.welfare;
@@ -59,7 +64,7 @@ impl Policy for FairPower {
 }
 
 /// The market's answer, and whether watts were sold on it; `None` where there is nobody, or not a watt beyond what unused GPUs draw.
-pub(super) fn divide(modal: &Modal<'_>) -> Result<Option<(Incomes, bool)>, AllocateError> {
+pub(super) fn divide(modal: &Modal<'_>, memory: &mut Workspace) -> Result<Option<(Incomes, bool)>, AllocateError> {
     if modal.users.is_empty() {
         return Ok(None);
     }
@@ -68,6 +73,6 @@ pub(super) fn divide(modal: &Modal<'_>) -> Result<Option<(Incomes, bool)>, Alloc
         Some(watts) => modal.limit(watts),
         None => Vec::new(),
     };
-    let incomes = ways::equal_incomes(&modal.ways(), &limits, Budget::default())?;
+    let incomes = memory.equal_incomes(&modal.ways(), &limits, Budget::default())?;
     Ok(Some((incomes, !limits.is_empty())))
 }

@@ -22,6 +22,7 @@ pub(super) struct Modal<'p> {
     pub(super) draw: Vec<f64>,
     resource: Vec<usize>,
     pub(super) weight: Vec<f64>,
+    /// The most GPUs that each can hold; infinite where there are no more.
     pub(super) caps: Vec<f64>,
 }
 
@@ -38,17 +39,21 @@ impl<'p> Modal<'p> {
         let (mut w, mut draw) = (Vec::with_capacity(shares.w.len()), Vec::with_capacity(shares.w.len()));
         for (&u, kept) in shares.users.iter().zip(shares.w.chunks_exact(k.max(1))) {
             let row = &speedups[u * k..(u + 1) * k];
+            let best = problem.best_by_kind(row);
             for j in 0..k {
                 let base = problem.sold_as(j);
                 // A kind that was dropped is dropped in all its modes; where the unit changed, theirs does.
-                let best = (0..k).filter(|&i| problem.sold_as(i) == base).map(|i| row[i]).fold(0.0, f64::max);
-                let unit = if best > 0.0 { kept[base] / best } else { 0.0 };
+                let unit = if best[base] > 0.0 { kept[base] / best[base] } else { 0.0 };
                 w.push(row[j] * unit);
                 draw.push(added_watts(&power, u, j));
             }
         }
         let resource = (0..k).map(|j| problem.sold_as(j)).collect();
-        let Shares { users, weight, caps, .. } = shares;
+        let Shares { users, weight, mut caps, .. } = shares;
+        // Who has a job for every place there is, two on a GPU where they may share, is not capped: programs without caps are quicker.
+        let places = if problem.pairs.is_empty() { 1.0 } else { 2.0 };
+        let all = places * problem.capacity.iter().sum::<f64>();
+        caps.iter_mut().filter(|cap| **cap >= all).for_each(|cap| *cap = f64::INFINITY);
         Self { problem, power, users, w, draw, resource, weight, caps }
     }
 

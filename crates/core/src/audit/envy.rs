@@ -39,11 +39,13 @@ impl Audit {
         if self.u.len() < 2 {
             return Vec::new();
         }
+        let held = self.held_per_weight();
+        let mut worth = vec![0.0; self.u.len()];
         let mut alike: BTreeMap<Vec<u64>, [usize; 2]> = BTreeMap::new();
         let strongest = |l: usize| {
             let relative_cap = self.claims.d[l] / self.claims.pi[l];
             let key = self.claims.speedups(l).iter().chain([&relative_cap]).map(|x| x.to_bits()).collect();
-            let [first, second] = *alike.entry(key).or_insert_with(|| self.two_most_wanted(l));
+            let [first, second] = *alike.entry(key).or_insert_with(|| self.two_most_wanted(l, &held, &mut worth));
             let envied = if first == l { second } else { first };
             Envy { envier: l, envied, ratio: self.envy(l, envied) }
         };
@@ -56,18 +58,29 @@ impl Audit {
         self.envies().into_iter().reduce(|worst, other| if other.ratio > worst.ratio { other } else { worst })
     }
 
-    /// The two users whose GPUs, per entitlement, are worth most to `l`, the first ones on ties.
-    fn two_most_wanted(&self, l: usize) -> [usize; 2] {
+    /// Who holds how much per entitlement, kind by kind, of kinds that anybody holds.
+    fn held_per_weight(&self) -> Vec<(usize, Vec<f64>)> {
+        let (k, pi) = (self.claims.k, &self.claims.pi);
+        let anybody = |j: &usize| (0..pi.len()).any(|i| self.x[i * k + j] > 0.0);
+        let of = |j: usize| (j, pi.iter().enumerate().map(|(i, pi)| self.x[i * k + j] / pi).collect());
+        (0..k).filter(anybody).map(of).collect()
+    }
+
+    /// The two users whose GPUs, per entitlement, are worth most to `l`, the first ones on ties. `worth` is room for what everybody's are worth.
+    fn two_most_wanted(&self, l: usize, held: &[(usize, Vec<f64>)], worth: &mut [f64]) -> [usize; 2] {
         let (w, pi) = (self.claims.speedups(l), &self.claims.pi);
+        // Uncapped, a bundle is worth no less; few need the exact value.
+        worth.fill(0.0);
+        for (j, of) in held.iter().filter(|(j, _)| w[*j] > 0.0) {
+            let each = pi[l] * w[*j];
+            worth.iter_mut().zip(of).for_each(|(worth, x)| *worth += each * x);
+        }
         let mut best = [(0, f64::NEG_INFINITY); 2];
-        for i in 0..self.u.len() {
-            let scale = pi[l] / pi[i];
-            // Uncapped, a bundle is worth no less; few need the exact value.
-            let most = scale * w.iter().zip(self.held(i)).map(|(w, x)| w * x).sum::<f64>();
+        for (i, most) in worth.iter().enumerate() {
             if most * (1.0 + 1e-12) < best[1].1 {
                 continue;
             }
-            let value = self.claims.value(l, self.held(i), scale);
+            let value = self.claims.value(l, self.held(i), pi[l] / pi[i]);
             if value > best[0].1 {
                 best = [(i, value), best[0]];
             } else if value > best[1].1 {

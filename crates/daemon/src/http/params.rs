@@ -208,6 +208,11 @@ impl Params {
                 let same = plain == as_it_was;
                 serde_json::from_value(plain).map_err(|still| told(still, same))
             }
+            // serde names types of Rust where the schema names the field.
+            (Err(error), Err(text)) if error.to_string().starts_with("invalid ") => {
+                let place = format!("line {} column {}", error.line(), error.column());
+                Err(Refusal::bad_request("bad-json", format!("{text} ({place})"), hint))
+            }
             (Err(error), _) => Err(unreadable(&error)),
         }
     }

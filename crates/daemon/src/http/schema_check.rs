@@ -92,10 +92,23 @@ fn kind(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
         return Ok(());
     }
     let wanted = match &schema["type"] {
-        Value::Array(some) => some.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
-        one => one.as_str().unwrap_or_default().to_owned(),
+        Value::Array(some) => some.iter().filter_map(Value::as_str).map(word).collect::<Vec<_>>().join(" or "),
+        one => word(one.as_str().unwrap_or_default()).to_owned(),
     };
-    Err(format!("{} is {}; expected: {wanted}", name(path), quoted(value)))
+    Err(format!("{} is {}; expected {wanted}", name(path), quoted(value)))
+}
+
+/// A type of JSON Schema, as one says it.
+fn word(kind: &str) -> &str {
+    match kind {
+        "boolean" => "true or false",
+        "number" => "a number",
+        "integer" => "a whole number",
+        "string" => "a string",
+        "array" => "a list",
+        "object" => "an object",
+        other => other,
+    }
 }
 
 /// Checks a number, or how many `units` there are, against the limits under `keys`.
@@ -250,10 +263,13 @@ mod tests {
         ] {
             assert!(job(wrong.clone()).is_err(), "{wrong}");
         }
-        assert!(check(limits("/v1/jobs"), &json!(["resnet50"])).unwrap_err().contains("expected: object"));
+        assert!(check(limits("/v1/jobs"), &json!(["resnet50"])).unwrap_err().contains("expected an object"));
         let program = json!({"command": ["python"], "environment": {"A": "1"}, "script": null});
         assert_eq!(check(limits("/v1/jobs"), &json!({"program": program, "array": {"indices": [1, 2]}})), Ok(()));
         assert_eq!(check(limits("/v1/policy"), &json!({})).unwrap_err(), "the body has no field policy");
+        let prices = |price: Value| check(limits("/v1/prices"), &json!({"prices": [price]}));
+        let wrong = prices(json!({"from": 0, "per_kwh": "cheap"})).unwrap_err();
+        assert_eq!(wrong, "prices[0].per_kwh is \"cheap\"; expected a number");
         assert!(check(limits("/v1/tokens"), &json!({"name": "ci", "scope": {"admin": null}})).is_err());
         assert!(check(limits("/v1/tokens"), &json!({"name": "ci", "scope": "admin"})).is_ok());
     }

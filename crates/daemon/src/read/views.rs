@@ -311,6 +311,6 @@ fn energy_of(charge: &arles_core::meter::Charge) -> api::Energy {
     api::Energy {
         active_joules: charge.active_joules,
         idle_joules: charge.idle_joules,
-        restart_joules: charge.restart_joules,
+        restart_joules: Some(charge.restart_joules),
     }
 }

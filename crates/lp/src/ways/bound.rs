@@ -116,7 +116,7 @@ fn sold(problem: &Ways<'_>, limits: &[Limit], prices: &[f64], draw_prices: &[f64
 }
 
 /// The price of a unit of draw on a resource: of all limits above it.
-fn above(limits: &[Limit], draw_prices: &[f64], j: usize) -> f64 {
+pub(super) fn above(limits: &[Limit], draw_prices: &[f64], j: usize) -> f64 {
     limits.iter().zip(draw_prices).filter(|(limit, _)| limit.resources.contains(&j)).map(|(_, price)| price).sum()
 }
 

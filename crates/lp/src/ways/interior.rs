@@ -131,6 +131,37 @@ struct Good {
     bend: f64,
 }
 
+/// Prices of goods that are near those of the optimum, in the problem's units.
+pub(super) struct Near<'a> {
+    /// What a unit of draw costs by itself.
+    pub(super) draw: f64,
+    /// By resource; a unit of draw on it, its limits together.
+    pub(super) prices: &'a [f64],
+    pub(super) draw_prices: Vec<f64>,
+    /// By user: of its cap.
+    pub(super) rents: &'a [f64],
+}
+
+impl Near<'_> {
+    /// What a way costs a user for what it gives.
+    fn dear(&self, problem: &Ways<'_>, l: usize, a: usize) -> f64 {
+        let (at, j) = (l * problem.ways() + a, problem.resource[a]);
+        let (w, p) = (problem.w[at], problem.draw[at]);
+        if w > 0.0 {
+            (self.prices[j] + p * (self.draw + self.draw_prices[j]) + self.rents[l]) / w
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+/// Keeps the least dear ways, in their order.
+fn keep(order: &mut Vec<u32>, dear: impl Fn(u32) -> f64) {
+    order.select_nth_unstable_by(KEPT - 1, |&a, &b| dear(a).total_cmp(&dear(b)).then(a.cmp(&b)));
+    order.truncate(KEPT);
+    order.sort_unstable();
+}
+
 /// An iterate, and memory for its steps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Iterate {
@@ -180,8 +211,8 @@ impl User {
 }
 
 impl Iterate {
-    /// A start with every dual row kept.
-    pub(super) fn start(&mut self, problem: &Ways<'_>, limits: &[Limit], aim: Aim<'_>) {
+    /// A start with every dual row kept; with prices of goods that are near the optimum's, only over the ways that cost least for what they give at those.
+    pub(super) fn start(&mut self, problem: &Ways<'_>, limits: &[Limit], aim: Aim<'_>, near: Option<&Near<'_>>) {
         *self = Self { market: matches!(aim, Aim::Market), ..Self::default() };
         let here: Vec<usize> = (0..problem.capacity.len()).filter(|&j| problem.capacity[j] > 0.0).collect();
         let good_of = |j: usize| here.binary_search(&j).ok();
@@ -203,9 +234,20 @@ impl Iterate {
         self.cost_unit = if self.market || count == 0.0 { 1.0 } else { sum / count };
         self.cost_per_draw = if self.market { 0.0 } else { 1.0 / self.cost_unit };
         self.stride = self.ways.len();
+        let near = near.filter(|_| self.stride > KEPT && problem.users() >= CROWD * self.goods.len());
+        if near.is_some() {
+            self.stride = KEPT;
+        }
+        let mut order: Vec<u32> = Vec::with_capacity(self.ways.len());
         for l in 0..problem.users() {
-            self.add_user(problem, l, aim);
-            self.way_of.extend(0..self.stride as u32);
+            order.clear();
+            order.extend(0..self.ways.len() as u32);
+            if let Some(near) = near {
+                let dear: Vec<f64> = self.ways.iter().map(|&a| near.dear(problem, l, a)).collect();
+                keep(&mut order, |at| dear[at as usize]);
+            }
+            self.add_user(problem, l, aim, &order);
+            self.way_of.extend(&order);
         }
         self.total = self.users.iter().map(|user| user.weight).sum();
         self.cap_rows = vec![0.0; self.users.len() * self.goods.len()];
@@ -220,17 +262,18 @@ impl Iterate {
 
     /// For floors: duals of the size of the costs, and whatever makes every product the same part of its weight. The rows do not hold yet.
     fn centre(&mut self) {
-        let (ways, resources) = (self.ways.len(), self.resource.iter().max().map_or(0, |j| j + 1));
+        let (ways, resources) = (self.stride, self.resource.iter().max().map_or(0, |j| j + 1));
         for (j, good) in self.goods.iter_mut().enumerate() {
             good.q = if j < resources { 1.0 } else { 0.1 / self.cost_unit };
         }
         let prices: Vec<f64> = self.goods.iter().map(|good| good.q).collect();
         let mut per_floor = 0.0;
-        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)) {
+        let way_of = self.way_of.chunks_exact(ways);
+        for ((user, cells), way_of) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)).zip(way_of) {
             user.mu = if user.cap.is_finite() { 0.1 } else { 0.0 };
             user.lambda = f64::INFINITY;
-            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
-                let take = Take { resource: self.resource[a], limits: &self.above[a], p: cell.p };
+            for (cell, &a) in cells.iter_mut().zip(way_of).filter(|(cell, _)| cell.w > 0.0) {
+                let take = Take { resource: self.resource[a as usize], limits: &self.above[a as usize], p: cell.p };
                 cell.r = self.cost_per_draw * cell.p + take.at(&prices) + user.mu;
                 user.lambda = user.lambda.min(0.5 * cell.r / cell.w);
             }
@@ -250,13 +293,14 @@ impl Iterate {
         }
     }
 
-    fn add_user(&mut self, problem: &Ways<'_>, l: usize, aim: Aim<'_>) {
+    /// A user with these of the ways.
+    fn add_user(&mut self, problem: &Ways<'_>, l: usize, aim: Aim<'_>, of: &[u32]) {
         let from = l * problem.ways();
         let unit = self.ways.iter().map(|&a| problem.w[from + a]).fold(0.0, f64::max);
         let floor = if let Aim::Floors(floors) = aim { floors[l] / unit } else { 0.0 };
         let weight = if self.market { problem.weight[l] } else { floor };
         self.users.push(User { weight, floor, cap: problem.caps[l], unit, ..User::default() });
-        for &a in &self.ways {
+        for a in of.iter().map(|&at| self.ways[at as usize]) {
             let (w, p) = (problem.w[from + a] / unit, problem.draw[from + a]);
             self.cells.push(if w > 0.0 { Cell { w, p, ..Cell::default() } } else { Cell::default() });
         }
@@ -264,13 +308,17 @@ impl Iterate {
 
     /// For the market: half of every resource by weight, over its ways; less where a cap or a limit wants it.
     fn divide(&mut self) {
-        let ways = self.ways.len();
+        let ways = self.stride;
         let mut used = vec![0.0; self.goods.len()];
-        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)) {
-            let mut choices = vec![0.0; self.goods.len()];
-            (0..ways).filter(|&a| cells[a].w > 0.0).for_each(|a| choices[self.resource[a]] += 1.0);
+        let mut choices = vec![0.0; self.goods.len()];
+        let way_of = self.way_of.chunks_exact(ways);
+        for ((user, cells), way_of) in self.users.iter_mut().zip(self.cells.chunks_exact_mut(ways)).zip(way_of) {
+            let there = |(cell, a): (Cell, &u32)| (cell.w > 0.0).then_some(*a as usize);
+            choices.fill(0.0);
+            cells.iter().copied().zip(way_of).filter_map(there).for_each(|a| choices[self.resource[a]] += 1.0);
             let all: f64 = choices.iter().sum();
-            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+            for (cell, &a) in cells.iter_mut().zip(way_of).filter(|(cell, _)| cell.w > 0.0) {
+                let a = a as usize;
                 let good = self.resource[a];
                 let part = 0.5 * user.weight / self.total * self.goods[good].most / choices[good];
                 cell.x = part.min(0.5 * user.cap / all);
@@ -292,24 +340,26 @@ impl Iterate {
 
     /// Duals for which every `r` is positive.
     fn price(&mut self) {
-        let ways = self.ways.len();
+        let ways = self.stride;
         let goods = self.goods.len();
         for good in &mut self.goods {
             good.q = self.total / (good.most * goods as f64);
         }
-        for (user, cells) in self.users.iter_mut().zip(self.cells.chunks_exact(ways)) {
+        let way_of = self.way_of.chunks_exact(ways);
+        for ((user, cells), way_of) in self.users.iter_mut().zip(self.cells.chunks_exact(ways)).zip(way_of) {
             user.lambda = user.weight / user.v;
             user.mu = if user.cap.is_finite() { user.weight / user.c } else { 0.0 };
-            for (a, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.w > 0.0) {
+            for (cell, &a) in cells.iter().zip(way_of).filter(|(cell, _)| cell.w > 0.0) {
                 let asked = 1.5 * (user.lambda * cell.w - user.mu - self.cost_per_draw * cell.p);
-                let q = &mut self.goods[self.resource[a]].q;
+                let q = &mut self.goods[self.resource[a as usize]].q;
                 *q = q.max(asked);
             }
         }
         let prices: Vec<f64> = self.goods.iter().map(|good| good.q).collect();
-        for (user, cells) in self.users.iter().zip(self.cells.chunks_exact_mut(ways)) {
-            for (a, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| cell.w > 0.0) {
-                let take = Take { resource: self.resource[a], limits: &self.above[a], p: cell.p };
+        let way_of = self.way_of.chunks_exact(ways);
+        for ((user, cells), way_of) in self.users.iter().zip(self.cells.chunks_exact_mut(ways)).zip(way_of) {
+            for (cell, &a) in cells.iter_mut().zip(way_of).filter(|(cell, _)| cell.w > 0.0) {
+                let take = Take { resource: self.resource[a as usize], limits: &self.above[a as usize], p: cell.p };
                 cell.r = self.cost_per_draw * cell.p + take.at(&prices) + user.mu - user.lambda * cell.w;
             }
         }
@@ -383,9 +433,7 @@ impl Iterate {
             };
             order.clear();
             order.extend(0..old as u32);
-            order.select_nth_unstable_by(KEPT - 1, |&a, &b| dear(a).total_cmp(&dear(b)).then(a.cmp(&b)));
-            order.truncate(KEPT);
-            order.sort_unstable();
+            keep(&mut order, dear);
             cells.extend(order.iter().map(|&at| Cell { dx: 0.0, dr: 0.0, ..own[at as usize] }));
             way_of.extend(order.iter().map(|&at| ways[at as usize]));
         }

@@ -26,14 +26,17 @@
 //!
 //! `ways/near/proof.rs` makes a bound out of any duals, and a division that keeps every row out of any units. Neither asks where they come from.
 
+mod groups;
 mod incomes;
 mod proof;
+mod table;
 
 use super::Ways;
 use crate::simplex::Simplex;
 use crate::{Budget, Certificate, InputError, Status};
 use incomes::{Bought, Memory};
 use proof::{Duals, Envy};
+use table::Table;
 
 /// What is asked besides the problem, whose caps are not looked at.
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +68,20 @@ pub const TURNS: Budget = Budget::iterations(24);
 const IMPROVED: u32 = 3;
 const ROUNDS: u32 = 4;
 const ENOUGH: f64 = 1e-4;
+/// Sweeps over groups of users, after that and once all turns are spent.
+const SWEEPS: usize = 4;
 /// Turns that what the last search has found is worth.
 const WORTH: u32 = 4;
-/// A search that goes on takes this part of the turns.
+/// Where answers at other κ are known a search takes this part of the turns, and so many times the gap will do.
 const AGAIN: u32 = 4;
+const AGAIN_NEAR: f64 = 1.5;
+/// A mean of two answers will do if its gap is at most so many times what was asked for, or so many times theirs.
+const BETWEEN: f64 = 1.7;
+const NO_WORSE: f64 = 1.1;
+/// Another κ than this is too far away to go on from.
+const FAR: f64 = 0.04;
+/// Answers at other κ that are kept.
+const MOST_KNOWN: usize = 16;
 /// Pivots of one user's program.
 const PIVOTS: u32 = 400;
 /// A limit is broken if it is exceeded by this part.
@@ -84,11 +97,25 @@ const STEEP: i32 = 6;
 pub struct NearWorkspace {
     memory: Memory,
     last: Option<Found>,
+    /// Answers that were searched for, in order of κ.
+    known: Vec<Known>,
+}
+
+/// An answer to the same problem at another κ.
+#[derive(Clone, Debug)]
+struct Known {
+    part: f64,
+    /// Users × resources.
+    units: Vec<f64>,
+    duals: Duals,
+    gap: f64,
 }
 
 /// What turns have found.
 #[derive(Clone, Debug, Default)]
 struct Found {
+    /// κ of the search.
+    part: f64,
     prices: Vec<f64>,
     /// Of everybody, those who limited it when it was last asked.
     limited_by: Vec<Vec<u32>>,
@@ -116,40 +143,141 @@ impl NearWorkspace {
     /// When the problem makes no sense.
     pub fn solve(&mut self, problem: &Ways<'_>, asked: &Nearly<'_>, budget: Budget) -> Result<Near, InputError> {
         problem.check(&[])?;
+        let k = problem.capacity.len();
+        let here: Vec<usize> = (0..k).filter(|&j| problem.capacity[j] > 0.0).collect();
+        if here.len() + 1 >= k {
+            return self.search(problem, asked, budget);
+        }
+        // Everything is looked at by everybody for everybody: what is not there is left out first. Ways of what is not there keep one resource that is not there.
+        let place = |j: usize| here.binary_search(&j).unwrap_or(here.len());
+        let resource: Vec<usize> = problem.resource.iter().map(|&j| place(j)).collect();
+        let capacity: Vec<f64> = here.iter().map(|&j| problem.capacity[j]).chain([0.0]).collect();
+        let units = |row: &[f64]| here.iter().map(|&j| row[j]).chain([0.0]).collect::<Vec<f64>>();
+        let units: Vec<f64> = asked.units.chunks_exact(k).flat_map(units).collect();
+        let inner = Ways { resource: &resource, capacity: &capacity, ..*problem };
+        self.search(&inner, &Nearly { units: &units, ..*asked }, budget)
+    }
+
+    fn search(&mut self, problem: &Ways<'_>, asked: &Nearly<'_>, budget: Budget) -> Result<Near, InputError> {
         let best: Vec<f64> = (0..problem.users()).flat_map(|l| problem.best_rates(l)).collect();
         let envy = Envy { problem, floors: asked.floors, part: asked.part, best: &best };
         let mut near = Near { x: Vec::new(), bound: Certificate { lower: 0.0, upper: f64::INFINITY }, turns: 0 };
         near.offer(&envy, asked.units, asked);
         let last = self.last.take().filter(|_| self.memory.knows(problem, &best));
-        let most = budget.iterations / if last.is_some() { AGAIN } else { 1 };
-        let bought = Bought::new(problem, asked, &best, &mut self.memory)?;
-        near.offer(&envy, &bought.units, asked);
-        near.bound.lower = bought.least.min(near.bound.upper);
-        let mut turns = Turns::new(
-            problem,
-            asked,
-            &best,
-            last.unwrap_or(Found { prices: bought.prices.clone(), ..Found::default() }),
-        );
-        near.prove(&envy, &turns);
-        while near.bound.gap() > asked.gap && near.turns < most {
-            let units = turns.turn();
-            near.turns += 1;
-            near.prove(&envy, &turns);
+        if last.is_none() {
+            self.known.clear();
+        }
+        if let (Some(between), Some(_)) = (self.between(asked.part), &last) {
+            let (units, mean) = between.means();
             near.offer(&envy, &units, asked);
-            if near.turns == IMPROVED && near.bound.gap() > asked.gap {
-                near.improve(&envy, &turns);
+            let all = [&mean, &between.low.duals, &between.high.duals];
+            all.into_iter().for_each(|duals| _ = near.prove(&envy, duals));
+            if near.bound.gap() <= between.gap(asked) {
+                self.last = last;
+                return Ok(near);
             }
         }
+        let (most, enough) = match self.known.is_empty() {
+            true => (budget.iterations, asked.gap),
+            false => (budget.iterations / AGAIN, AGAIN_NEAR * asked.gap),
+        };
+        // Far away nobody is limited by the same others.
+        let last = last.filter(|last| (last.part - asked.part).abs() <= FAR);
+        let bought = Bought::new(problem, asked, &best, &mut self.memory)?;
+        near.offer(&envy, &bought.units, asked);
+        near.bound.lower = near.bound.lower.max(bought.least).min(near.bound.upper);
+        let found = Found { prices: bought.prices, part: asked.part, ..last.unwrap_or_default() };
+        let mut turns = Turns::new(problem, asked, &best, found);
+        let mut duals = turns.duals();
+        near.prove(&envy, &duals);
+        while near.bound.gap() > enough && near.turns < most {
+            let units = turns.turn();
+            near.turns += 1;
+            let now = turns.duals();
+            if near.prove(&envy, &now) {
+                duals = now;
+            }
+            near.offer(&envy, &units, asked);
+            if near.turns == IMPROVED && near.bound.gap() > enough {
+                near.improve(&envy, &turns);
+                near.exchange(&envy, &turns, enough);
+            }
+        }
+        near.exchange(&envy, &turns, enough);
+        let units = units_of(problem, &near.x);
+        let known = Known { part: asked.part, units, duals, gap: near.bound.gap() };
         self.last = Some(turns.found);
+        self.keep(known);
         Ok(near)
+    }
+
+    /// The answers next to κ on either side.
+    fn between(&self, part: f64) -> Option<Between<'_>> {
+        let above = self.known.partition_point(|known| known.part < part);
+        if let Some(same) = self.known.get(above).filter(|known| known.part == part) {
+            return Some(Between { low: same, high: same, part: 0.0 });
+        }
+        let [low, high] = [self.known.get(above.checked_sub(1)?)?, self.known.get(above)?];
+        Some(Between { low, high, part: (part - low.part) / (high.part - low.part) })
+    }
+
+    fn keep(&mut self, known: Known) {
+        let at = self.known.partition_point(|other| other.part < known.part);
+        if self.known.get(at).is_some_and(|other| other.part == known.part) {
+            self.known[at] = known;
+        } else if self.known.len() < MOST_KNOWN {
+            self.known.insert(at, known);
+        }
     }
 }
 
+/// A place between two answers.
+#[derive(Clone, Copy)]
+struct Between<'a> {
+    low: &'a Known,
+    high: &'a Known,
+    /// How far from the first to the second.
+    part: f64,
+}
+
+impl Between<'_> {
+    /// The gap that will do: not much more than what was asked for, or than theirs where they came no nearer.
+    fn gap(&self, asked: &Nearly<'_>) -> f64 {
+        f64::max(BETWEEN * asked.gap, NO_WORSE * f64::max(self.low.gap, self.high.gap))
+    }
+
+    fn mean(&self, low: f64, high: f64) -> f64 {
+        low + self.part * (high - low)
+    }
+
+    /// The mean of both, of units and of duals.
+    fn means(&self) -> (Vec<f64>, Duals) {
+        let Self { low, high, part } = *self;
+        let mean = |low: &[f64], high: &[f64]| low.iter().zip(high).map(|(low, high)| self.mean(*low, *high)).collect();
+        let scaled = |duals: &Duals, by: f64| {
+            duals.envy.iter().map(|&(l, i, mu)| (l, i, by * mu)).collect::<Vec<(u32, u32, f64)>>()
+        };
+        let mut envy = scaled(&low.duals, 1.0 - part);
+        envy.extend(scaled(&high.duals, part));
+        (mean(&low.units, &high.units), Duals { prices: mean(&low.duals.prices, &high.duals.prices), envy })
+    }
+}
+
+/// Units by user and resource of a use.
+fn units_of(problem: &Ways<'_>, x: &[f64]) -> Vec<f64> {
+    let (ways, k) = (problem.ways(), problem.capacity.len());
+    let mut units = vec![0.0; problem.users() * k];
+    x.iter().enumerate().for_each(|(at, x)| units[at / ways * k + problem.resource[at % ways]] += x);
+    units
+}
+
 impl Near {
-    /// Takes the bound that the duals prove, if it is higher.
-    fn prove(&mut self, envy: &Envy<'_>, turns: &Turns<'_>) {
-        self.bound.lower = self.bound.lower.max(envy.prove(turns.duals())).min(self.bound.upper);
+    /// Takes the bound that duals prove, if it is higher; says whether it is.
+    fn prove(&mut self, envy: &Envy<'_>, duals: &Duals) -> bool {
+        let proved = envy.prove(duals.clone()).min(self.bound.upper);
+        let better = proved > self.bound.lower;
+        self.bound.lower = self.bound.lower.max(proved);
+        better
     }
 
     /// One user after the other takes what draws least while the others have what they have: it needs what its rows ask, and nobody may come to envy it.
@@ -162,6 +290,24 @@ impl Near {
                 return;
             }
             (self.x, self.bound.upper) = (x, draw);
+            if gain < ENOUGH {
+                return;
+            }
+        }
+    }
+
+    /// Group after group takes what draws least while the others have what they have, until that is near enough or gains no more.
+    fn exchange(&mut self, envy: &Envy<'_>, turns: &Turns<'_>, enough: f64) {
+        for sweep in 0..SWEEPS {
+            if self.bound.gap() <= enough {
+                return;
+            }
+            let x = turns.by_groups(&self.x, envy, sweep);
+            let draw = envy.draw(&x);
+            let gain = 1.0 - draw / self.bound.upper;
+            if gain > 0.0 {
+                (self.x, self.bound.upper) = (x, draw);
+            }
             if gain < ENOUGH {
                 return;
             }
@@ -183,8 +329,9 @@ struct Turns<'a> {
     problem: &'a Ways<'a>,
     asked: &'a Nearly<'a>,
     k: usize,
-    /// `κ π_i a_i/f_i`, users × resources: what a unit per weight is to `i`, in floors.
+    /// `κ π_i a_i/f_i`, users × resources: what a unit per weight is to `i`, in floors; and the same by resource.
     sight: Vec<f64>,
+    sights: Table,
     /// g.
     above: Vec<f64>,
     load: Vec<f64>,
@@ -215,13 +362,14 @@ impl<'a> Turns<'a> {
     fn new(problem: &'a Ways<'a>, asked: &'a Nearly<'a>, best: &[f64], mut found: Found) -> Self {
         let (n, k) = (problem.users(), problem.capacity.len());
         let sight = |(at, a): (usize, &f64)| asked.part * problem.weight[at / k] * a / asked.floors[at / k];
-        let sight = best.iter().enumerate().map(sight).collect();
+        let sight: Vec<f64> = best.iter().enumerate().map(sight).collect();
+        let sights = Table::new(&sight, k, |_| 1.0);
         found.limited_by.resize(n, Vec::new());
         found.limits.resize(n, Vec::new());
         // What others have found counts for as much as a few turns.
         found.turns = found.turns.min(WORTH);
         let (above, load) = (vec![0.0; n], vec![0.0; n]);
-        let mut turns = Self { problem, asked, k, sight, above, load, room: Vec::new(), found };
+        let mut turns = Self { problem, asked, k, sight, sights, above, load, room: Vec::new(), found };
         turns.weigh();
         turns
     }
@@ -298,8 +446,8 @@ impl<'a> Turns<'a> {
     fn round(&self, x: &[f64], envy: &Envy<'_>) -> Vec<f64> {
         let (problem, k, ways) = (self.problem, self.k, self.problem.ways());
         let (mut x, n) = (x.to_vec(), problem.users());
-        let mut units = vec![0.0; n * k];
-        x.iter().enumerate().for_each(|(at, x)| units[at / ways * k + problem.resource[at % ways]] += x);
+        let mut units = units_of(problem, &x);
+        let (mut held, mut worth) = (envy.held(&units), vec![0.0; n]);
         let mut free = problem.capacity.to_vec();
         units.iter().enumerate().for_each(|(at, units)| free[at % k] -= units);
         let speed = |x: &[f64], l: usize| problem.useful(l).map(|(a, _, w, _)| w * x[l * ways + a]).sum::<f64>();
@@ -308,7 +456,7 @@ impl<'a> Turns<'a> {
         let nothing = vec![0.0; k];
         for l in 0..n {
             let room: Vec<f64> = (0..k).map(|j| (free[j] + units[l * k + j]).max(0.0)).collect();
-            let floor = envy.asked_of(l, &units).min(has[l] * self.asked.floors[l]);
+            let floor = envy.asked_of(l, &held, &mut worth).min(has[l] * self.asked.floors[l]);
             let most: &dyn Fn(usize) -> f64 = &|i| has[i];
             let Some(own) = self.alone(l, &Alone { prices: &nothing, floor, most, room: Some(&room) }) else {
                 continue;
@@ -317,6 +465,7 @@ impl<'a> Turns<'a> {
             if draw(&own.x) < draw(&x[l * ways..][..ways]) {
                 free.iter_mut().zip(&room).zip(&own.units).for_each(|((free, room), used)| *free = room - used);
                 units[l * k..][..k].copy_from_slice(&own.units);
+                held.set(l, &own.units, problem.weight[l].recip());
                 x[l * ways..][..ways].copy_from_slice(&own.x);
                 has[l] = speed(&x, l) / self.asked.floors[l];
             }
@@ -372,8 +521,14 @@ impl<'a> Turns<'a> {
     fn broken(&self, l: usize, units: &[f64], most: &dyn Fn(usize) -> f64, known: &[u32]) -> Vec<u32> {
         let held: Vec<f64> = units.iter().map(|x| x / self.problem.weight[l]).collect();
         let mut worst = [(BROKEN, u32::MAX); AT_A_TIME];
-        for (i, sight) in self.sight.chunks_exact(self.k).enumerate() {
-            let seen: f64 = sight.iter().zip(&held).map(|(a, x)| a * x).sum::<f64>() / most(i) - 1.0;
+        let mut seen = vec![0.0; self.problem.users()];
+        self.sights.worth(&held, &mut seen);
+        for (i, seen) in seen.into_iter().enumerate() {
+            let most = most(i);
+            if seen <= (1.0 + worst[AT_A_TIME - 1].0) * most {
+                continue;
+            }
+            let seen = seen / most - 1.0;
             if seen > worst[AT_A_TIME - 1].0 && i != l && !known.contains(&(i as u32)) {
                 worst[AT_A_TIME - 1] = (seen, i as u32);
                 worst.sort_by(|a, b| b.0.total_cmp(&a.0));

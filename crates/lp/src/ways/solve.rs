@@ -1,6 +1,7 @@
 //! The market and the floors' program, solved and certified.
 
-use super::interior::{Aim, Iterate};
+use super::bound::above;
+use super::interior::{Aim, Iterate, Near};
 use super::{Limit, Ways, bound};
 use crate::input::{Domain, check_numbers, check_shape};
 use crate::{Budget, Certificate, InputError};
@@ -49,10 +50,49 @@ pub struct Floors {
     pub iterations: u32,
 }
 
-/// Memory to solve in.
+/// Memory to solve in, and the prices of the last answer: where the next problem is like it, those say which ways are worth looking at.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     iterate: Iterate,
+    last: Option<Prices>,
+}
+
+/// Prices of an answer, in the problem's units.
+#[derive(Clone, Debug)]
+struct Prices {
+    /// Of resources, of limits, and of each user's cap.
+    of: Vec<f64>,
+    of_draw: Vec<f64>,
+    rents: Vec<f64>,
+    market: bool,
+}
+
+impl Prices {
+    /// Whether they may be asked about a problem.
+    fn fit(&self, problem: &Ways<'_>, limits: &[Limit], market: bool) -> bool {
+        let sizes = (problem.capacity.len(), limits.len(), problem.users());
+        self.market == market && (self.of.len(), self.of_draw.len(), self.rents.len()) == sizes
+    }
+}
+
+/// Over which ways an answer is looked for, until its certificate, which looks at all, is good enough.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Breadth {
+    /// The least dear at the prices of the last answer, twice at most.
+    Known(u32),
+    /// All, until it is plain which are worth it.
+    Narrowing,
+    All,
+}
+
+impl Breadth {
+    fn wider(self) -> Self {
+        match self {
+            Self::Known(0) => Self::Known(1),
+            Self::Known(_) => Self::Narrowing,
+            Self::Narrowing | Self::All => Self::All,
+        }
+    }
 }
 
 impl Workspace {
@@ -64,18 +104,19 @@ impl Workspace {
         budget: Budget,
     ) -> Result<Incomes, InputError> {
         problem.check(limits)?;
-        let mut spent = 0;
+        let (mut breadth, mut spent) = (self.first_breadth(problem, limits, true), 0);
         loop {
-            self.iterate.start(problem, limits, Aim::Market);
-            let iterations = spent + self.iterate.run(budget.iterations - spent, TOLERANCE, spent == 0);
+            let iterations =
+                spent + self.search(problem, limits, Aim::Market, breadth, budget.iterations - spent, TOLERANCE);
             let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
             let x = self.iterate.x(problem.ways());
             let mut incomes = Incomes { x, prices, draw_prices, rents, welfare: Certificate::NONE, iterations };
             bound::certify_incomes(problem, limits, &mut incomes);
-            if self.is_settled(incomes.welfare.width(), iterations, budget) {
+            self.remember(&incomes.prices, &incomes.draw_prices, &incomes.rents, true);
+            if self.is_settled(incomes.welfare.width(), iterations - spent, iterations, budget) {
                 return Ok(incomes);
             }
-            spent = iterations;
+            (spent, breadth) = (iterations, breadth.wider());
         }
     }
 
@@ -102,10 +143,10 @@ impl Workspace {
         problem.check(limits)?;
         check_shape("floors", floors.len(), problem.users())?;
         check_numbers("floor", floors.iter().copied(), Domain::Moderate)?;
-        let mut spent = 0;
+        let (mut breadth, mut spent) = (self.first_breadth(problem, limits, false), 0);
         loop {
-            self.iterate.start(problem, limits, Aim::Floors(floors));
-            let iterations = spent + self.iterate.run(budget.iterations - spent, tolerance, spent == 0);
+            let left = budget.iterations - spent;
+            let iterations = spent + self.search(problem, limits, Aim::Floors(floors), breadth, left, tolerance);
             let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
             let mut answer = Floors {
                 x: self.iterate.x(problem.ways()),
@@ -118,16 +159,49 @@ impl Workspace {
                 iterations,
             };
             bound::certify_floors(problem, limits, floors, &mut answer);
-            if self.is_settled(answer.bound.gap() * TOLERANCE / tolerance, iterations, budget) {
+            self.remember(&answer.prices, &answer.draw_prices, &answer.rents, false);
+            let gap = answer.bound.gap() * TOLERANCE / tolerance;
+            if self.is_settled(gap, iterations - spent, iterations, budget) {
                 return Ok(answer);
             }
-            spent = iterations;
+            (spent, breadth) = (iterations, breadth.wider());
         }
     }
 
-    /// Whether to leave it at this: an answer over some of the ways whose certificate, which looks at all, is not good enough is asked for again over all.
-    fn is_settled(&self, gap: f64, iterations: u32, budget: Budget) -> bool {
-        gap <= FOCUSED || !self.iterate.is_focused() || iterations == 0 || iterations >= budget.iterations
+    /// Starts anew; returns the iterations taken.
+    fn search(
+        &mut self,
+        problem: &Ways<'_>,
+        limits: &[Limit],
+        aim: Aim<'_>,
+        breadth: Breadth,
+        iterations: u32,
+        tolerance: f64,
+    ) -> u32 {
+        let known = self.last.as_ref().filter(|_| matches!(breadth, Breadth::Known(_)));
+        let near = known.map(|known| Near {
+            draw: if matches!(aim, Aim::Market) { 0.0 } else { 1.0 },
+            prices: &known.of,
+            draw_prices: (0..problem.capacity.len()).map(|j| above(limits, &known.of_draw, j)).collect(),
+            rents: &known.rents,
+        });
+        self.iterate.start(problem, limits, aim, near.as_ref());
+        self.iterate.run(iterations, tolerance, breadth == Breadth::Narrowing)
+    }
+
+    fn first_breadth(&self, problem: &Ways<'_>, limits: &[Limit], market: bool) -> Breadth {
+        let known = self.last.as_ref().is_some_and(|last| last.fit(problem, limits, market));
+        if known { Breadth::Known(0) } else { Breadth::Narrowing }
+    }
+
+    fn remember(&mut self, prices: &[f64], draw_prices: &[f64], rents: &[f64], market: bool) {
+        let (of, of_draw, rents) = (prices.to_vec(), draw_prices.to_vec(), rents.to_vec());
+        self.last = Some(Prices { of, of_draw, rents, market });
+    }
+
+    /// Whether to leave it at this: an answer over some of the ways whose certificate is not good enough is asked for again over more.
+    fn is_settled(&self, gap: f64, taken: u32, iterations: u32, budget: Budget) -> bool {
+        gap <= FOCUSED || !self.iterate.is_focused() || taken == 0 || iterations >= budget.iterations
     }
 }
 

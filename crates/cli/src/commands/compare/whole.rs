@@ -74,9 +74,15 @@ impl Document {
         Self { seeds, policies }
     }
 
+    /// Whether there is nobody else to be worse off than, or to envy.
+    fn one_tenant(&self) -> bool {
+        self.policies.iter().all(|row| row.worst_envy.is_none())
+    }
+
     /// In 80 columns; what does not fit is in CSV.
     pub(super) fn table(&self) -> Table {
         let priced = self.policies.iter().any(|row| row.cost.is_some());
+        let alone = self.one_tenant();
         let only = |title, name| if priced { Column::right(title, name) } else { Column::hidden(name) };
         let mut table = Table::new(vec![
             Column::left("policy", "policy"),
@@ -88,8 +94,8 @@ impl Document {
             only("CO2\nkg", "carbon_kg"),
             Column::right("late\n%", "sla_violation_ratio"),
             Column::hidden("migrations"),
-            Column::right("least\nshare", "least_sharing"),
-            Column::right("worst\nenvy", "worst_envy"),
+            Column::right(if alone { "share\n" } else { "least\nshare" }, "least_sharing"),
+            if alone { Column::hidden("worst_envy") } else { Column::right("worst\nenvy", "worst_envy") },
             Column::right("waste\n%", "pareto_gap_ratio"),
             Column::hidden("makespan_seconds"),
             Column::hidden("utilisation_ratio"),
@@ -124,9 +130,17 @@ impl Document {
             1 => "One seed".to_owned(),
             n => format!("Means over {n} seeds, the same for every policy"),
         };
+        let (shares, judges) = if self.one_tenant() {
+            ("Share: utility over that of an equal division.", "The two judge")
+        } else {
+            (
+                "Least share: utility over that of an equal division, of the tenant that has least. Worst envy: of one tenant for another, above 1 if \
+                 there is any.",
+                "The three judge",
+            )
+        };
         format!(
-            "{seeds}. Least share: utility over that of an equal division, of the tenant that has least. Worst envy: of one tenant for another, above 1 if \
-             there is any. Waste: how much more all could have in all with nobody worse off. The three judge what policies granted, over time."
+            "{seeds}. {shares} Waste: how much more all could have in all with nobody worse off. {judges} what policies granted, over time."
         )
     }
 }

@@ -64,7 +64,7 @@ impl View<'_> {
         let row = |job: api::Job| api::EnergyRow {
             name: job.id.to_string(),
             energy: job.energy,
-            unused_joules: 0.0,
+            unused_joules: None,
             gpu_seconds: job.gpu_seconds,
             cost: None,
             carbon_kg: None,
@@ -79,7 +79,7 @@ impl View<'_> {
             api::EnergyRow {
                 name: line.name.clone(),
                 energy: energy_of(&charge),
-                unused_joules: 0.0,
+                unused_joules: None,
                 gpu_seconds,
                 cost: paid.map(|paid| paid.0),
                 carbon_kg: paid.map(|paid| paid.1),
@@ -100,9 +100,9 @@ impl View<'_> {
             energy: api::Energy {
                 active_joules: meter.used.active_joules,
                 idle_joules: meter.used.idle_joules,
-                restart_joules: 0.0,
+                restart_joules: None,
             },
-            unused_joules: meter.unused_joules,
+            unused_joules: (!kind.is_mode()).then_some(meter.unused_joules),
             gpu_seconds: meter.busy_gpu_seconds,
             cost: paid(j).map(|paid| paid.0),
             carbon_kg: paid(j).map(|paid| paid.1),

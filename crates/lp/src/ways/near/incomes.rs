@@ -22,6 +22,8 @@ use crate::{Budget, InputError};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     incomes: Option<Incomes>,
+    /// The best scale of them, when it was last looked for.
+    scale: Option<f64>,
     workspace: solve::Workspace,
 }
 
@@ -58,6 +60,7 @@ impl Memory {
         let dearest = prices.iter().copied().fold(0.0, f64::max);
         let prices: Vec<f64> = prices.into_iter().map(|b| b.max(CHEAPEST * dearest)).collect();
         let (weight, capacity) = (problem.weight.to_vec(), problem.capacity.to_vec());
+        self.scale = None;
         self.incomes = Some(Incomes { best: best.to_vec(), weight, capacity, prices: prices.clone() });
         Ok(prices)
     }
@@ -72,6 +75,9 @@ const CHEAPEST: f64 = 1e-6;
 /// Most scales that are tried, and the part of the draw that another is worth.
 const SCALES: usize = 7;
 const ENOUGH: f64 = 5e-4;
+
+/// How far from the last best scale the next is tried first.
+const STEP: f64 = 0.02;
 
 /// Where everybody has this part of what is asked, it is worth mixing in the rest.
 const REACHED: f64 = 0.97;
@@ -101,6 +107,7 @@ struct Shop<'a> {
 
 /// An answer at one scale of prices, and where a better scale lies.
 struct Sold {
+    scale: f64,
     answer: Floors,
     /// The least part of what is asked that anybody has.
     reached: f64,
@@ -132,7 +139,7 @@ impl<'a> Shop<'a> {
             speeds - answer.rents[l] * problem.weight[l]
         };
         let slope = (0..floors.len()).map(of).sum();
-        Ok(Sold { answer, reached, slope })
+        Ok(Sold { scale, answer, reached, slope })
     }
 
     /// What is sold at the best scale; none where nobody can have what is asked. The next scale to try is where the tangents on either side of the best meet, and they
@@ -141,12 +148,19 @@ impl<'a> Shop<'a> {
         let mut ends = [2.0 - 1.0 / self.asked.part, 1.0 / self.asked.part];
         // Nothing is known yet at the ends.
         let mut known: [Option<Tangent>; 2] = [None, None];
-        let (mut scale, mut best): (f64, Option<Sold>) = (1.0, None);
+        // What was best at another sacrifice is near the best.
+        let mut step =
+            memory.scale.take().filter(|scale| (ends[0]..ends[1]).contains(scale)).map(|scale| (scale, STEP));
+        let (mut scale, mut best): (f64, Option<Sold>) = (step.map_or(1.0, |step| step.0), None);
         for _ in 0..SCALES {
             let sold = self.sell(scale, memory)?;
             let tangent = Tangent { scale, draw: sold.answer.draw, slope: sold.slope };
             if sold.reached < EXACT {
                 let Some(near) = known[0].or(known[1]) else {
+                    if step.take().is_some() {
+                        scale = 1.0;
+                        continue;
+                    }
                     best = Some(sold).filter(|sold| sold.reached >= REACHED);
                     break;
                 };
@@ -164,7 +178,13 @@ impl<'a> Shop<'a> {
                 [low, high] => {
                     let (from, end) = if low.is_some() { (low, ends[1]) } else { (high, ends[0]) };
                     let from = from.expect("one is known");
-                    (0.5 * (from.scale + end), from.at(end))
+                    let mut next = 0.5 * (from.scale + end);
+                    if let Some((_, step)) = &mut step {
+                        let near = from.scale * if end > from.scale { 1.0 + *step } else { 1.0 - *step };
+                        next = if end > from.scale { next.min(near) } else { next.max(near) };
+                        *step *= 4.0;
+                    }
+                    (next, from.at(end))
                 }
             };
             if least - draw <= ENOUGH * least {
@@ -172,6 +192,7 @@ impl<'a> Shop<'a> {
             }
             scale = next;
         }
+        memory.scale = best.as_ref().map(|best| best.scale);
         Ok(best)
     }
 }

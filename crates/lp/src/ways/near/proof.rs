@@ -19,6 +19,7 @@
 //! Where `Y_l` is larger, the `μ` of that user are scaled down, over and over as that lowers others' `η`.
 
 use super::super::{Ways, thrift};
+use super::table::Table;
 
 /// Prices, and `μ` as `(l, i, μ)`.
 #[derive(Clone, Debug)]
@@ -57,22 +58,21 @@ impl Envy<'_> {
 
     /// What everybody's rows ask of it when these are the units in use.
     fn asked(&self, units: &[f64]) -> Vec<f64> {
-        let (k, weight) = (self.k(), self.problem.weight);
-        let held: Vec<f64> = units.iter().enumerate().map(|(at, x)| x / weight[at / k]).collect();
-        let asked = |l: usize| {
-            let others = held.chunks_exact(k).enumerate().filter(|(i, _)| *i != l);
-            let most = others.map(|(_, other)| self.worth(l, other)).fold(0.0, f64::max);
-            f64::max(self.floors[l], self.part * weight[l] * most)
-        };
-        (0..weight.len()).map(asked).collect()
+        let (held, mut worth) = (self.held(units), vec![0.0; self.floors.len()]);
+        (0..self.floors.len()).map(|l| self.asked_of(l, &held, &mut worth)).collect()
     }
 
-    /// What one user's rows ask of it when these are the units in use.
-    pub(super) fn asked_of(&self, l: usize, units: &[f64]) -> f64 {
-        let (k, weight) = (self.k(), self.problem.weight);
-        let others = units.chunks_exact(k).enumerate().filter(|(i, _)| *i != l);
-        let most = others.map(|(i, other)| self.worth(l, other) / weight[i]).fold(0.0, f64::max);
-        f64::max(self.floors[l], self.part * weight[l] * most)
+    /// Units per weight.
+    pub(super) fn held(&self, units: &[f64]) -> Table {
+        Table::new(units, self.k(), |i| self.problem.weight[i].recip())
+    }
+
+    /// What one user's rows ask of it when these are the units in use, per weight; `worth` is room to work in.
+    pub(super) fn asked_of(&self, l: usize, held: &Table, worth: &mut [f64]) -> f64 {
+        held.worth(&self.best[l * self.k()..][..self.k()], worth);
+        worth[l] = 0.0;
+        let most = worth.iter().copied().fold(0.0, |most, worth| if worth > most { worth } else { most });
+        f64::max(self.floors[l], self.part * self.problem.weight[l] * most)
     }
 
     /// A use that keeps every row, near to `units`.
@@ -100,6 +100,7 @@ impl Envy<'_> {
             used.iter().zip(self.problem.capacity).map(|(used, m)| if used > m { m / used } else { 1.0 }).collect();
         let mut units: Vec<f64> = units.iter().enumerate().map(|(at, x)| x * fit[at % k]).collect();
         let mut part = 0.0f64;
+        let (held, mut worth) = (self.held(&units), vec![0.0; n]);
         for l in 0..n {
             let own = [&units, fair].map(|units| self.worth(l, &units[l * k..][..k]));
             let mut need = |here: f64, there: f64| {
@@ -108,11 +109,13 @@ impl Envy<'_> {
                 }
             };
             need(own[0] - self.floors[l], own[1] - self.floors[l]);
-            for i in (0..n).filter(|&i| i != l) {
-                let factor = self.part * self.problem.weight[l] / self.problem.weight[i];
-                let here = own[0] - factor * self.worth(l, &units[i * k..][..k]);
+            held.worth(&self.best[l * k..][..k], &mut worth);
+            let factor = self.part * self.problem.weight[l];
+            for (i, worth) in worth.iter().enumerate().filter(|(i, _)| *i != l) {
+                let here = own[0] - factor * worth;
                 if here < 0.0 {
-                    need(here, own[1] - factor * self.worth(l, &fair[i * k..][..k]));
+                    let there = self.worth(l, &fair[i * k..][..k]) / self.problem.weight[i];
+                    need(here, own[1] - factor * there);
                 }
             }
         }

@@ -1,0 +1,145 @@
+//! A few users at once: the least draw of a group while all others have what they have, and nobody comes to envy anybody. What one user alone cannot do, as the
+//! resource that it would rather have is sold out, several can: they exchange.
+
+use super::proof::Envy;
+use super::{PIVOTS, Turns, units_of};
+use crate::Status;
+use crate::simplex::Simplex;
+
+/// Users in a group.
+const SIZE: usize = 12;
+/// Times that rows are added for a group.
+const ROUNDS: usize = 40;
+/// A row inside a group is broken if it is exceeded by this part.
+const BROKEN: f64 = 1e-9;
+
+/// A column: its user, by its place in the group, way, resource, rate and draw.
+type Column = (usize, usize, usize, f64, f64);
+
+impl Turns<'_> {
+    /// A use that draws no more than `x`, which keeps every row: group after group takes what draws least for it. Another `sweep` has other groups.
+    pub(super) fn by_groups(&self, x: &[f64], envy: &Envy<'_>, sweep: usize) -> Vec<f64> {
+        let (problem, k, ways, n) = (self.problem, self.k, self.problem.ways(), self.problem.users());
+        let mut x = x.to_vec();
+        let mut units = units_of(problem, &x);
+        let (mut held, mut worth) = (envy.held(&units), vec![0.0; n]);
+        let mut free = problem.capacity.to_vec();
+        units.iter().enumerate().for_each(|(at, units)| free[at % k] -= units);
+        let speed = |x: &[f64], l: usize| problem.useful(l).map(|(a, _, w, _)| w * x[l * ways + a]).sum::<f64>();
+        let mut has: Vec<f64> = (0..n).map(|l| speed(&x, l) / self.asked.floors[l]).collect();
+        // Members stand as far from each other as they can, another distance in every sweep.
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by_key(|l| ((l + 1).wrapping_mul(0x9E37_79B9 + 2 * sweep * 0x1000_0001) & 0xFFFF_FFFF, *l));
+        for group in order.chunks(SIZE) {
+            let room: Vec<f64> =
+                (0..k).map(|j| (free[j] + group.iter().map(|l| units[l * k + j]).sum::<f64>()).max(0.0)).collect();
+            // What those outside have asks of everybody inside.
+            let mut without = held.clone();
+            group.iter().for_each(|&l| without.set(l, &vec![0.0; k], 0.0));
+            let floors: Vec<f64> = group
+                .iter()
+                .map(|&l| envy.asked_of(l, &without, &mut worth).min(has[l] * self.asked.floors[l]))
+                .collect();
+            let Some(own) = self.of_group(group, envy, &floors, &room, &has) else { continue };
+            let drawn = |l: usize, x: &[f64]| x.iter().zip(&problem.draw[l * ways..]).map(|(x, p)| x * p).sum::<f64>();
+            let before: f64 = group.iter().map(|&l| drawn(l, &x[l * ways..][..ways])).sum();
+            let after: f64 = group.iter().zip(own.chunks_exact(ways)).map(|(&l, x)| drawn(l, x)).sum();
+            if after >= before {
+                continue;
+            }
+            free.copy_from_slice(&room);
+            for (&l, own) in group.iter().zip(own.chunks_exact(ways)) {
+                x[l * ways..][..ways].copy_from_slice(own);
+                units[l * k..][..k].fill(0.0);
+                own.iter().enumerate().for_each(|(a, x)| units[l * k + problem.resource[a]] += x);
+                free.iter_mut().zip(&units[l * k..][..k]).for_each(|(free, units)| *free -= units);
+                held.set(l, &units[l * k..][..k], problem.weight[l].recip());
+                has[l] = speed(&x, l) / self.asked.floors[l];
+            }
+        }
+        x
+    }
+
+    /// The group's uses, by user and way.
+    fn of_group(
+        &self,
+        group: &[usize],
+        envy: &Envy<'_>,
+        floors: &[f64],
+        room: &[f64],
+        has: &[f64],
+    ) -> Option<Vec<f64>> {
+        let (problem, k, weight) = (self.problem, self.k, self.problem.weight);
+        let columns: Vec<Column> = group
+            .iter()
+            .enumerate()
+            .flat_map(|(g, &l)| problem.useful(l).map(move |(a, j, w, p)| (g, a, j, w, p)))
+            .collect();
+        let mut simplex = Simplex::new(&columns.iter().map(|column| -column.4).collect::<Vec<f64>>());
+        let terms = |of: &dyn Fn(&Column) -> f64| -> Vec<(u32, f64)> {
+            let all = columns.iter().enumerate().map(|(c, column)| (c as u32, of(column)));
+            all.filter(|(_, value)| *value != 0.0).collect()
+        };
+        for (g, floor) in floors.iter().enumerate() {
+            simplex.add_row(&terms(&|c| if c.0 == g { -c.3 } else { 0.0 }), -floor);
+        }
+        for (j, room) in room.iter().enumerate() {
+            let of = terms(&|c| if c.2 == j { 1.0 } else { 0.0 });
+            if !of.is_empty() {
+                simplex.add_row(&of, *room);
+            }
+        }
+        let mut outside: Vec<Vec<u32>> = vec![Vec::new(); group.len()];
+        let mut inside: Vec<(usize, usize)> = Vec::new();
+        let most = |i: usize| if group.contains(&i) { f64::INFINITY } else { has[i] };
+        let mut news: Vec<Vec<u32>> = group
+            .iter()
+            .map(|&l| self.found.limited_by[l].iter().copied().filter(|i| !group.contains(&(*i as usize))).collect())
+            .collect();
+        for _ in 0..ROUNDS {
+            for (g, news) in news.iter().enumerate() {
+                for &i in news {
+                    let sight = &self.sight[i as usize * k..][..k];
+                    let of = |c: &Column| if c.0 == g { sight[c.2] / weight[group[g]] } else { 0.0 };
+                    simplex.add_row(&terms(&of), has[i as usize]);
+                    outside[g].push(i);
+                }
+            }
+            if simplex.solve(PIVOTS * group.len() as u32) != Status::Optimal {
+                return None;
+            }
+            let (mut x, mut units) = (vec![0.0; group.len() * problem.ways()], vec![0.0; group.len() * k]);
+            let mut speeds = vec![0.0; group.len()];
+            for (column, v) in columns.iter().zip(simplex.values()) {
+                let v = v.max(0.0);
+                x[column.0 * problem.ways() + column.1] = v;
+                units[column.0 * k + column.2] += v;
+                speeds[column.0] += column.3 * v;
+            }
+            news = (0..group.len()).map(|g| self.broken(group[g], &units[g * k..][..k], &most, &outside[g])).collect();
+            let mut found = news.iter().any(|news| !news.is_empty());
+            for (a, &l) in group.iter().enumerate() {
+                let best = &envy.best[l * k..][..k];
+                for (b, &i) in group.iter().enumerate().filter(|(b, _)| *b != a) {
+                    let factor = self.asked.part * weight[l] / weight[i];
+                    let seen: f64 = factor * best.iter().zip(&units[b * k..]).map(|(a, x)| a * x).sum::<f64>();
+                    if seen <= speeds[a] * (1.0 + BROKEN) || inside.contains(&(a, b)) {
+                        continue;
+                    }
+                    let of = |c: &Column| match c.0 {
+                        g if g == a => -c.3,
+                        g if g == b => factor * best[c.2],
+                        _ => 0.0,
+                    };
+                    simplex.add_row(&terms(&of), 0.0);
+                    inside.push((a, b));
+                    found = true;
+                }
+            }
+            if !found {
+                return Some(x);
+            }
+        }
+        None
+    }
+}
