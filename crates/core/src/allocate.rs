@@ -99,7 +99,8 @@ pub struct User {
     pub parts: u32,
     /// Promised rate of each job, if any.
     pub floor: Option<f64>,
-    /// The only job, where the policy asked for [`Grouping::Single`].
+    /// The only job, where the policy asked for [`Grouping::Single`]; the first of those who are told of as one ([`PolicyEntry::first_come`]), of whom
+    /// nothing is said below but when it arrived.
     pub job: Option<JobId>,
     /// Arrival of the oldest job (of the first that was submitted, for policies that divide among classes and weigh no energy: they are not told what follows).
     pub arrived: Time,

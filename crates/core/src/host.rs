@@ -35,11 +35,6 @@ impl Amounts {
     }
 }
 
-/// Whether anybody counts CPUs or memory.
-fn counted(cluster: &Cluster) -> bool {
-    cluster.present().any(|(_, node)| node.cpus.is_some() || node.memory_gib.is_some())
-}
-
 /// What is left on every node. Costs nothing, and is never short of anything, where nobody counts.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct HostRoom {
@@ -51,7 +46,7 @@ impl HostRoom {
     /// Everything that nodes have.
     pub(crate) fn reset(&mut self, cluster: &Cluster) {
         self.left.clear();
-        if counted(cluster) {
+        if Self::counted(cluster) {
             self.left.extend(cluster.nodes().iter().map(Amounts::of));
         }
     }
@@ -67,6 +62,11 @@ impl HostRoom {
             }
         }
         room
+    }
+
+    /// Whether any node of a cluster counts CPUs or memory.
+    pub(crate) fn counted(cluster: &Cluster) -> bool {
+        cluster.present().any(|(_, node)| node.cpus.is_some() || node.memory_gib.is_some())
     }
 
     /// Whether anybody counts.
@@ -136,7 +136,7 @@ pub(crate) struct Shapes {
 impl Shapes {
     pub(crate) fn of(cluster: &Cluster) -> Self {
         let mut shapes: Vec<(KindId, u32, Amounts, u32)> = Vec::new();
-        if counted(cluster) {
+        if HostRoom::counted(cluster) {
             for (_, node) in cluster.present() {
                 let (kind, gpus, amounts) = (node.kind, node.gpus, Amounts::of(node));
                 match shapes.iter_mut().find(|shape| (shape.0, shape.1, shape.2) == (kind, gpus, amounts)) {

@@ -11,12 +11,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod index;
+mod lines;
 mod roster;
 mod shared_set;
 mod shared_slots;
 mod slot_set;
 
 use index::{JobIndex, JobMut};
+pub(crate) use lines::{LineId, Lines};
 pub(crate) use roster::Roster;
 use shared_slots::SharedSlots;
 
@@ -129,6 +131,9 @@ pub(crate) struct Job {
     /// Failures in a row, for the pause before the next try.
     pub(crate) failures: u32,
     pub(crate) not_before: Time,
+    /// Its line, where the policy serves whoever came first; 0 elsewhere. Follows from the policy and what was submitted.
+    #[serde(skip)]
+    pub(crate) line: LineId,
     /// Whether somebody holds it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) held: bool,
@@ -472,6 +477,12 @@ impl Class {
     /// Rate of one gang alone on a kind.
     pub(crate) fn rate(&self, kind: KindId, spread: Spread) -> f64 {
         self.spread_rates[kind.index()][spread.index()]
+    }
+
+    /// GPUs of a gang and the kinds that it may run on; none where it may on none.
+    pub(crate) fn shape(&self) -> Option<(u32, Vec<bool>)> {
+        let kinds: Vec<bool> = self.rates.iter().map(|&rate| rate > 0.0).collect();
+        kinds.contains(&true).then_some((self.gang, kinds))
     }
 
     pub(crate) fn best_rate(&self) -> f64 {

@@ -30,6 +30,8 @@ pub(crate) struct View<'a> {
     pub(crate) frugal: bool,
     /// Whether the policy grants whole gangs, never shares of time.
     pub(crate) whole: bool,
+    /// Whether of those who wait only the fronts of their lines are looked at.
+    pub(crate) fronts_only: bool,
     /// Rounds since the last plan in which it simply went on.
     pub(crate) skipped_rounds: u32,
     pub(crate) jobs: &'a Jobs,

@@ -12,10 +12,12 @@
 //! - a node that has not been seen for longer than the lease has stopped its gangs by itself, and only then
 //!   are they given up (`survey`).
 
-use crate::allocate::{AllocateError, Allocation, ClassId, PolicyEntry, Problem, Promise};
+use crate::allocate::{AllocateError, Allocation, ClassId, Grouping, PolicyEntry, Problem, Promise};
 use crate::estimate::{Estimate, Estimates, RateQuery, RateRow};
-use crate::host::Shapes;
-use crate::live::{AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, Pending, Phase, Roster, Seats, Slot};
+use crate::host::{HostRoom, Shapes};
+use crate::live::{
+    AfterStop, Class, ClassKey, Classes, Gang, Job, Jobs, LineId, Lines, Pending, Phase, Roster, Seats, Slot,
+};
 use crate::place::{Placement, Placer, ROUNDS_PER_PLAN, Standing, View};
 use crate::prices::Prices;
 use crate::quota::{Month, Quota};
@@ -59,6 +61,14 @@ pub use tenancy::TenantUse;
 /// After so many rounds without an answer a question is asked again.
 const ROUNDS_UNTIL_ASKED_AGAIN: u64 = 5;
 
+/// Queues that are not longer are looked at as a whole.
+const LONG_QUEUE: usize = 1000;
+
+/// What jobs of one line have in common.
+fn line_key(spec: &JobSpec) -> ClassKey {
+    ClassKey::of(spec, spec.gang, Grouping::Alike)
+}
+
 /// Decides what runs where. A clone knows the same and goes its own way from there.
 #[derive(Clone)]
 pub struct Scheduler {
@@ -83,6 +93,7 @@ pub struct Scheduler {
     classes: Classes,
     class_ids: BTreeMap<ClassKey, ClassId>,
     next_class: u32,
+    lines: Lines,
     next_joined: u64,
     seats: Seats,
     nodes: Vec<NodeState>,
@@ -145,6 +156,7 @@ impl Scheduler {
             classes: Classes::new(),
             class_ids: BTreeMap::new(),
             next_class: 0,
+            lines: Lines::default(),
             next_joined: 0,
             estimates: Estimates::default(),
             asked: BTreeMap::new(),
@@ -307,7 +319,9 @@ impl Scheduler {
         let level = self.classes.get_mut(&class).expect("just made").jobs.level(&self.jobs);
         let joined = self.next_joined;
         self.next_joined += 1;
+        let line = self.line_for(&spec);
         let slot = self.jobs.insert(Job {
+            line,
             joined,
             class,
             phase: Phase::Waiting,
@@ -401,6 +415,32 @@ impl Scheduler {
         let class = self.make_class(key, spec, gang);
         self.classes.insert(id, class);
         id
+    }
+
+    /// The line of one more job; 0 where there are none.
+    fn line_for(&mut self, spec: &JobSpec) -> LineId {
+        if self.policy.first_come { self.lines.enter(line_key(spec)) } else { 0 }
+    }
+
+    /// Puts everybody in the line that the present policy has for it.
+    fn line_up(&mut self) {
+        self.lines = Lines::default();
+        for slot in self.jobs.by_submission() {
+            let spec = Arc::clone(&self.jobs.get(slot).spec);
+            let line = self.line_for(&spec);
+            self.jobs.get_mut(slot).line = line;
+        }
+    }
+
+    /// Whether those at the fronts of their lines are all that a round has to look at of those who wait. Not worth it where few wait; and not so where
+    /// there is more to fitting than GPUs.
+    fn looks_at_fronts(&self) -> bool {
+        self.policy.first_come
+            && !self.policy.leaves_free
+            && !self.jobs.any_elastic()
+            && self.cluster.modes().is_empty()
+            && self.jobs.in_lines() > LONG_QUEUE
+            && !HostRoom::counted(&self.cluster)
     }
 
     /// A class for jobs like `spec` that are to hold `gang` GPUs, without any yet.
@@ -634,6 +674,7 @@ impl Scheduler {
             pairs: self.policy.pairs,
             frugal: self.policy.leaves_free,
             whole: self.policy.promises(Promise::Whole),
+            fronts_only: self.looks_at_fronts(),
             skipped_rounds: self.skipped_rounds,
             jobs: &self.jobs,
             classes: &self.classes,
@@ -658,6 +699,9 @@ impl Scheduler {
         self.drop_target(slot);
         let job = self.jobs.remove(slot);
         self.leave_class(&job);
+        if job.line > 0 {
+            self.lines.leave(&line_key(&job.spec));
+        }
         self.strike_off(&job);
         let state = &mut self.tenant_states[job.spec.tenant.index()];
         state.live = state.live.saturating_sub(1);

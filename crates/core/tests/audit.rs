@@ -249,6 +249,7 @@ fn entry(make: fn() -> Box<dyn Policy>) -> PolicyEntry {
         summary: "",
         grouping: Grouping::Alike,
         every_round: false,
+        first_come: false,
         ignores_speeds: false,
         energy_aware: false,
         leaves_free: false,

@@ -314,7 +314,16 @@ fn restored_claims_that_cannot_be_served_are_dropped() {
 fn shares_by_gang_size_beside_the_bound() {
     let mut table =
         String::from("largest gang  least part  possible on granted kinds  of that  possible on any kind  of that\n");
-    for gangs in [&[1u32, 2][..], &[1, 4], &[1, 1, 1, 8], &[2, 3, 4], &[1, 3, 6], &[1, 2, 4, 8]] {
+    // Gang sizes, and the part of what is possible on any kind that everybody gets at least.
+    let rows: [(&[u32], f64); 6] = [
+        (&[1, 2], 0.98),
+        (&[1, 4], 0.97),
+        (&[1, 1, 1, 8], 0.94),
+        (&[2, 3, 4], 0.94),
+        (&[1, 3, 6], 0.95),
+        (&[1, 2, 4, 8], 0.95),
+    ];
+    for (gangs, floor) in rows {
         let mut rows = Vec::new();
         for seed in 0..CASES_BY_SIZE {
             let case = drawn(seed, gangs);
@@ -333,7 +342,7 @@ fn shares_by_gang_size_beside_the_bound() {
             least(&|row| row[2]),
             least(&|row| row[0] / row[2]),
         );
-        assert!(least(&|row| row[0] / row[2]) >= OF_RATES, "{table}");
+        assert!(least(&|row| row[0] / row[2]) >= floor, "{table}");
     }
     println!("{table}");
 }

@@ -1,7 +1,7 @@
 //! Envy-free optima: time, size and gap by family and number of users; against the general solver on the whole program
 //! where that ends within patience; again from the last answer after one user in a hundred changed.
 //!
-//! `cargo bench -p arles-lp --bench envy` for all of it, `-- 500 1000` for 500 to 1,000 users only. Clarabel's time
+//! `cargo bench -p arles-lp --bench envy` for all of it, `-- 500 1000` for 500 to 1,000 users only, `-- 500 1000 Zeros` for one family of them. Clarabel's time
 //! includes writing the model. All times are of one run each, on the same instance, one after the other.
 
 use arles_lp::envy::{self, EnvyFree, PIVOTS, Solution};
@@ -22,15 +22,20 @@ const ANYTIME: Budget = Budget::iterations(10_000);
 fn main() {
     let numbers: Vec<usize> = std::env::args().filter_map(|a| a.parse().ok()).collect();
     let wanted = numbers.first().copied().unwrap_or(0)..=numbers.get(1).copied().unwrap_or(usize::MAX);
+    let families = || {
+        let named = Family::ALL.into_iter().filter(|f| std::env::args().any(|arg| arg == format!("{f:?}")));
+        let named: Vec<Family> = named.collect();
+        if named.is_empty() { Family::ALL.to_vec() } else { named }
+    };
     println!("     n   k  family      time  bundles   pivots      gap     envy     again   Clarabel    ratio");
     for (n, k) in SIZES.into_iter().filter(|s| wanted.contains(&s.0)) {
-        for family in Family::ALL {
+        for family in families() {
             let recipe = Recipe { family, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
             row(&format!("{family:?}"), &mut Owned::new(&recipe), PIVOTS);
         }
     }
     for (n, k) in CROWDS.into_iter().filter(|s| wanted.contains(&s.0)) {
-        for family in Family::ALL.into_iter().filter(|&family| family != Family::Few) {
+        for family in families().into_iter().filter(|&family| family != Family::Few) {
             let recipe = Recipe { family, users: n, resources: k, load: 1.0, uncapped: 1.0, spread: 0.0, seed: 1 };
             row(&format!("{family:?}*"), &mut Owned::new(&recipe), ANYTIME);
         }
@@ -77,7 +82,7 @@ fn row(family: &str, owned: &mut Owned, budget: Budget) {
     let division = envy::solve(&owned.question(), budget).expect("families make good questions");
     let seconds = start.elapsed().as_secs_f64();
     print!("{n:6} {k:3}  {family:6} {:>10} {:7}", time(seconds), division.bundles.len() / k);
-    print!(" {:8} {:8.0e} {:8.0e}", division.iterations, division.bound.gap(), division.largest_envy);
+    print!(" {:8} {:8.1e} {:8.0e}", division.iterations, division.bound.gap(), division.largest_envy);
     let asked = n <= GENERAL / 2 || n <= GENERAL && family == "Rand";
     let general = asked.then(|| general(&owned.question()));
     print!(" {:>10}", time(again(owned, &division, budget)));

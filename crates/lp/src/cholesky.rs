@@ -49,6 +49,35 @@ impl Cholesky {
     }
 }
 
+impl Cholesky {
+    /// `N⁻¹`, row by row: for small systems that are multiplied by often.
+    pub(crate) fn inverse(&self) -> Vec<f64> {
+        let Self { size, l, d } = self;
+        let n = *size;
+        // L⁻¹ by rows, each of which follows from those above it.
+        let mut below = vec![0.0; n * n];
+        for i in 0..n {
+            let (done, rest) = below.split_at_mut(i * n);
+            let pivot = l[i * n + i];
+            for (factor, row) in l[i * n..][..i].iter().zip(done.chunks_exact(n)) {
+                rest[..i].iter_mut().zip(row).for_each(|(to, x)| *to -= factor * x);
+            }
+            rest[..i].iter_mut().for_each(|x| *x /= pivot);
+            rest[i] = 1.0 / pivot;
+        }
+        let mut inverse = vec![0.0; n * n];
+        for (k, row) in below.chunks_exact(n).enumerate() {
+            for (to, x) in inverse.chunks_exact_mut(n).zip(&row[..=k]) {
+                to[..=k].iter_mut().zip(row).for_each(|(to, y)| *to += x * y);
+            }
+        }
+        for (row, di) in inverse.chunks_exact_mut(n).zip(d) {
+            row.iter_mut().zip(d).for_each(|(x, dj)| *x /= di * dj);
+        }
+        inverse
+    }
+}
+
 /// Products that are summed side by side.
 const LANES: usize = 8;
 
@@ -65,4 +94,21 @@ fn inner(a: &[f64], b: &[f64]) -> f64 {
         (0..LANES).for_each(|lane| lanes[lane] += a[lane] * b[lane]);
     }
     rest + lanes.iter().sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inverse_is_what_solving_for_units_gives() {
+        let rows = [[4.0, 1.0, -2.0], [1.0, 900.0, 3.0], [-2.0, 3.0, 7.0]];
+        let factors = Cholesky::new(3, rows.as_flattened()).expect("positive definite");
+        let inverse = factors.inverse();
+        for (j, row) in inverse.chunks_exact(3).enumerate() {
+            let unit = (0..3).map(|i| f64::from(u8::from(i == j))).collect();
+            let solved = factors.solve(unit);
+            assert!(row.iter().zip(&solved).all(|(a, b)| (a - b).abs() < 1e-12), "{row:?} {solved:?}");
+        }
+    }
 }

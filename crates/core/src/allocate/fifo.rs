@@ -18,6 +18,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fifo",
     summary: "first come, first served: each job on the fastest free kind that fits; never preempts",
     promises: &[Promise::ScaleFree, Promise::WorkConserving, Promise::NonPreemptive, Promise::Whole],
+    first_come: true,
     make: || Box::new(Fifo { packing: false }),
     ..PolicyEntry::ORDERS_JOBS
 };

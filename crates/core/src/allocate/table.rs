@@ -91,6 +91,9 @@ pub struct PolicyEntry {
     pub grouping: Grouping,
     /// Whether its answer depends on progress, so that it must be asked every round.
     pub every_round: bool,
+    /// Whether those who hold GPUs keep them and the others are served in the order of their arrival, whoever does not fit being passed over. Behind
+    /// a long queue it is then told of those only who could be served, and of alike jobs behind them as one user.
+    pub first_come: bool,
     /// Whether it treats all kinds as equally fast, so that the placer must too.
     pub ignores_speeds: bool,
     /// Whether it may put two jobs on one GPU.
@@ -120,6 +123,7 @@ impl PolicyEntry {
         summary: "",
         grouping: Grouping::Single,
         every_round: false,
+        first_come: false,
         ignores_speeds: false,
         pairs: false,
         energy_aware: false,

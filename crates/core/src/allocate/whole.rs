@@ -28,7 +28,7 @@ use arles_lp::{Budget, Model, Solver, Status, Vertex};
 use packing::{Item, best};
 
 /// Gangs are small beside their kind when the kind has more than this many times as many GPUs.
-const SMALL_PART: f64 = 2.0;
+const SMALL_PART: f64 = 4.0;
 /// Problems beyond these sizes are left alone: what is lost there is small, or finding out takes too long. (A few milliseconds are well spent
 /// on shares that will stand for long; where users are many they come and go, and shares with them.)
 const MOST_USERS: usize = 16;

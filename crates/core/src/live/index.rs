@@ -6,11 +6,12 @@
 //!
 //! All of it follows from the jobs. A job is changed through a [`JobMut`] only, which puts its places right when it is let go.
 
+use super::lines::{self, LineId};
 use super::shared_set::SharedSet;
 use super::slot_set::SlotSet;
 use super::{Job, Phase, Slot};
-use crate::Time;
 use crate::allocate::ClassId;
+use crate::{JobId, Time};
 use std::ops::{Deref, DerefMut};
 
 /// A job's turn in its class: the class, the service received, the slot.
@@ -20,6 +21,13 @@ type Turn = (ClassId, i64, Slot);
 fn ordered(service: f64) -> i64 {
     let bits = service.to_bits() as i64;
     bits ^ ((bits >> 63) as u64 >> 1) as i64
+}
+
+const FIRST_TURN: lines::Turn = beginning(0);
+
+/// No place in the line is before this one.
+const fn beginning(line: LineId) -> lines::Turn {
+    (line, Time::ZERO, JobId(0), ClassId(0), 0)
 }
 
 /// What is true of a job: its places in the sets of a [`JobIndex`].
@@ -32,6 +40,7 @@ struct Places {
     deferrable: bool,
     pauses: bool,
     turn: Option<Turn>,
+    in_line: Option<lines::Turn>,
 }
 
 impl Places {
@@ -45,6 +54,7 @@ impl Places {
             deferrable: job.spec.before.is_some() || job.cheaper_at.is_some(),
             pauses: queues && job.not_before > Time::ZERO,
             turn: queues.then(|| (job.class, ordered(job.virtual_seconds), slot)),
+            in_line: (queues && job.line > 0).then(|| (job.line, job.spec.arrived, job.spec.id, job.class, slot)),
         }
     }
 }
@@ -66,6 +76,8 @@ pub(crate) struct JobIndex {
     pub(super) pausing: SlotSet,
     /// Those that wait for GPUs, by class and turn.
     turns: SharedSet<Turn>,
+    /// The same jobs by line and arrival, where the policy serves whoever came first.
+    lines: SharedSet<lines::Turn>,
 }
 
 impl JobIndex {
@@ -76,7 +88,8 @@ impl JobIndex {
             [holding, placed, overtime, elastic, deferrable, pausing].map(|set| set.iter().collect::<Vec<_>>())
         };
         let first = (ClassId(0), i64::MIN, 0);
-        sets(self) == sets(other) && self.turns.from(first).eq(other.turns.from(first))
+        let same_lines = self.lines.from(FIRST_TURN).eq(other.lines.from(FIRST_TURN));
+        sets(self) == sets(other) && self.turns.from(first).eq(other.turns.from(first)) && same_lines
     }
 
     /// A job that is new.
@@ -110,6 +123,10 @@ impl JobIndex {
             before.turn.iter().for_each(|turn| self.turns.remove(turn));
             now.turn.into_iter().for_each(|turn| self.turns.insert(turn));
         }
+        if before.in_line != now.in_line {
+            before.in_line.iter().for_each(|turn| self.lines.remove(turn));
+            now.in_line.into_iter().for_each(|turn| self.lines.insert(turn));
+        }
     }
 
     /// Jobs of a class that wait for GPUs, in turn.
@@ -120,6 +137,27 @@ impl JobIndex {
     /// How many they are.
     pub(super) fn queued(&self, class: ClassId) -> usize {
         self.turns.count((class, i64::MIN, 0), (ClassId(class.0.saturating_add(1)), i64::MIN, 0))
+    }
+
+    /// Lines in which anybody waits.
+    pub(super) fn lines(&self) -> impl Iterator<Item = LineId> + '_ {
+        let next = |after: LineId| self.lines.from(beginning(after)).next().map(|turn| turn.0);
+        std::iter::successors(next(0), move |&line| next(line + 1))
+    }
+
+    /// Who waits in a line, in order.
+    pub(super) fn line(&self, line: LineId) -> impl Iterator<Item = lines::Turn> + Clone + '_ {
+        self.lines.from(beginning(line)).take_while(move |turn| turn.0 == line)
+    }
+
+    /// How many they are.
+    pub(super) fn line_len(&self, line: LineId) -> usize {
+        self.lines.count(beginning(line), beginning(line + 1))
+    }
+
+    /// How many wait in all lines together.
+    pub(super) fn in_lines(&self) -> usize {
+        self.lines.count(FIRST_TURN, beginning(LineId::MAX))
     }
 
     /// Whether any job waits for GPUs.

@@ -181,6 +181,23 @@ struct Candidate<'a> {
     turn_rounds: f64,
 }
 
+impl<'a> Candidate<'a> {
+    fn new(view: &View<'_>, id: ClassId, class: &'a Class, jobs: u32) -> Self {
+        let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
+        let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
+        Self { id, class, jobs, idle: jobs, share: 0.0, credit: 0.0, turn_rounds }
+    }
+}
+
+/// Classes that hold GPUs or are owed any, in order.
+fn at_work<'a>(view: &View<'a>, holders: &[(ClassId, u64, Slot)], claims: &[Claim]) -> Vec<(ClassId, &'a Class)> {
+    let owed = claims.iter().flat_map(|claim| std::iter::once(claim.first).chain(claim.second));
+    let mut ids: Vec<ClassId> = holders.iter().map(|holder| holder.0).chain(owed).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_iter().filter_map(|id| Some((id, view.classes.get(&id)?))).collect()
+}
+
 /// A gang's place in the order of service as one number, which sorts several times faster than a pair: what is due, in
 /// 65,536ths and largest first, then the claim's index in the low half.
 fn rank(due: f64, index: u32) -> u64 {
@@ -211,12 +228,15 @@ pub(super) struct Quota<'a> {
 impl<'a> Quota<'a> {
     /// This round's quotas. Charges the claims for what they are served, and drops those of classes that are gone.
     pub(super) fn new(view: &View<'a>, thrift: &Thrift, claims: &mut Vec<Claim>) -> Self {
-        let mut quota = Self::empty(view);
+        let mut quota = Self::empty(view, claims);
         quota.locate(view, claims);
         if view.frugal && view.whole {
             quota.serve_exactly(claims);
         } else {
             quota.serve_due(claims, view.skipped_rounds);
+            if view.fronts_only {
+                quota.join_fronts(view, claims);
+            }
             if !view.frugal {
                 quota.give_spare(thrift);
                 if quota.upgrade(view, thrift) {
@@ -309,16 +329,21 @@ impl<'a> Quota<'a> {
         });
     }
 
-    fn empty(view: &View<'a>) -> Self {
+    fn empty(view: &View<'a>, claims: &[Claim]) -> Self {
         let kinds = view.cluster.kinds().len();
-        let mut candidates = Vec::with_capacity(view.classes.len());
-        let mut held = vec![0; view.classes.len() * kinds];
         let plannable = view.jobs.holding().filter(|(slot, _)| view.plannable(*slot));
         let mut holders: Vec<_> = plannable.map(|(slot, job)| (job.class, job.joined, slot)).collect();
         holders.sort_unstable();
-        let mut holders_of = Vec::with_capacity(view.classes.len());
+        let classes = if view.fronts_only {
+            at_work(view, &holders, claims)
+        } else {
+            view.classes.iter().map(|(&id, class)| (id, class)).collect()
+        };
+        let mut candidates = Vec::with_capacity(classes.len());
+        let mut held = vec![0; classes.len() * kinds];
+        let mut holders_of = Vec::with_capacity(classes.len());
         let (mut at, ready) = (0, view.jobs.ready(view.now));
-        for (c, (&id, class)) in view.classes.iter().enumerate() {
+        for (c, (id, class)) in classes.into_iter().enumerate() {
             let from = at;
             while let Some(&(_, _, slot)) = holders.get(at).filter(|holder| holder.0 == id) {
                 let gang =
@@ -327,10 +352,7 @@ impl<'a> Quota<'a> {
                 at += 1;
             }
             holders_of.push(from..at);
-            let idle = ready(id, &class.jobs) + (at - from) as u32;
-            let restart_seconds = view.jobs.get(class.jobs.first()).spec.restart_seconds;
-            let turn_rounds = view.turn_seconds(restart_seconds) / view.round_seconds;
-            candidates.push(Candidate { id, class, jobs: idle, idle, share: 0.0, credit: 0.0, turn_rounds });
+            candidates.push(Candidate::new(view, id, class, ready(id, &class.jobs) + (at - from) as u32));
         }
         let mut gpus = vec![0; kinds];
         for node in view.cluster.nodes() {
@@ -340,6 +362,53 @@ impl<'a> Quota<'a> {
         let gangs = vec![0; candidates.len() * kinds];
         let (sold_as, pairs, free_gpus) = (view.sold_as(), Vec::new(), gpus.clone());
         Self { candidates, gangs, held, holders, holders_of, pairs, kinds, sold_as, free_gpus, gpus }
+    }
+
+    /// Lets those take part who wait at the front of their lines, as many as there are free GPUs for.
+    fn join_fronts(&mut self, view: &View<'a>, claims: &mut [Claim]) {
+        let free_gpus: u32 = self.free_gpus.iter().sum();
+        if free_gpus == 0 {
+            return;
+        }
+        let class = |slot: Slot| view.jobs.get(slot).class;
+        // Those who wait and are owed GPUs are at the front as well, and take part already.
+        let waiting = self.candidates.iter().zip(&self.holders_of).filter(|(_, holders)| holders.is_empty());
+        let theirs: u32 = waiting.map(|(candidate, _)| candidate.class.gang).sum();
+        let (_, fronts) = view.jobs.fronts(view.now, free_gpus + theirs, |slot| view.classes[&class(slot)].shape());
+        let is_new = |id: &ClassId| self.candidates.binary_search_by_key(id, |e| e.id).is_err();
+        let mut ids: Vec<ClassId> = fronts.into_iter().map(class).filter(is_new).collect();
+        ids.sort_unstable();
+        // Candidates are in the order of their classes, so all of a larger number move up.
+        let mut ids = ids.into_iter().peekable();
+        let (k, n) = (self.kinds, self.candidates.len() + ids.len());
+        let mut candidates = Vec::with_capacity(n);
+        let (mut gangs, mut held) = (Vec::with_capacity(n * k), Vec::with_capacity(n * k));
+        let (mut holders_of, mut moved_to) = (Vec::with_capacity(n), Vec::with_capacity(self.candidates.len()));
+        for (c, candidate) in self.candidates.drain(..).map(Some).chain(std::iter::once(None)).enumerate() {
+            let before = |id: &ClassId| candidate.as_ref().is_none_or(|candidate| *id < candidate.id);
+            while let Some(id) = ids.next_if(before) {
+                candidates.push(Candidate::new(view, id, &view.classes[&id], 1));
+                gangs.resize(gangs.len() + k, 0);
+                held.resize(held.len() + k, 0);
+                holders_of.push(0..0);
+            }
+            let Some(candidate) = candidate else { break };
+            moved_to.push(candidates.len() as u32);
+            candidates.push(candidate);
+            gangs.extend_from_slice(&self.gangs[c * k..(c + 1) * k]);
+            held.extend_from_slice(&self.held[c * k..(c + 1) * k]);
+            holders_of.push(self.holders_of[c].clone());
+        }
+        (self.candidates, self.gangs, self.held, self.holders_of) = (candidates, gangs, held, holders_of);
+        let moved = |at: &mut u32| *at = moved_to[*at as usize];
+        claims.iter_mut().for_each(|claim| {
+            moved(&mut claim.first_at);
+            claim.second_at.iter_mut().for_each(moved);
+        });
+        self.pairs.iter_mut().for_each(|(first, second, _)| {
+            moved(first);
+            moved(second);
+        });
     }
 
     /// Serves every claim as it stands, in order, while GPUs and jobs last.

@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::allocate::{ClassId, Grouping, PairPower, PairRates, Power, Problem, User, UserPower};
 use crate::estimate::{Estimate, RateQuery};
-use crate::live::{Class, ClassKey, Job};
+use crate::live::{Class, ClassKey, Job, Slot};
 use crate::{GpuId, KindId, Time, Work, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,18 +34,15 @@ impl Scheduler {
         let mut problem =
             Problem { round: self.round, now: self.now, capacity, sold_as, hourly_cost, ..Problem::default() };
         let single = self.policy.grouping == Grouping::Single;
-        problem.users.reserve(self.classes.len());
-        problem.rates.reserve(self.classes.len() * self.cluster.kinds().len());
         let progress_counts = single || self.policy.energy_aware;
-        let mut families: Vec<Option<ClassKey>> = Vec::with_capacity(self.classes.len());
-        let (held, ready) = (self.held_by_class(&usable), self.jobs.ready(self.now));
-        for (&class_id, class) in &self.classes {
-            let plannable = ready(class_id, &class.jobs) + held.get(&class_id).copied().unwrap_or(0);
-            if plannable == 0 || class.best_rate() <= 0.0 {
-                continue;
-            }
+        let asking = self.asking(&usable, &problem.capacity);
+        problem.users.reserve(asking.len());
+        problem.rates.reserve(asking.len() * self.cluster.kinds().len());
+        let mut families: Vec<Option<ClassKey>> = Vec::with_capacity(asking.len());
+        for (class_id, class, plannable) in asking {
             let first = self.jobs.get(class.jobs.first());
-            let past = if progress_counts {
+            let alone = single && plannable == 1;
+            let past = if progress_counts && (alone || !single) {
                 self.past(class)
             } else {
                 Past { arrived: first.spec.arrived, ..Past::default() }
@@ -79,6 +76,42 @@ impl Scheduler {
             problem.power = Some(self.power(&problem, &usable));
         }
         problem
+    }
+
+    /// Whom the policy is told of: classes, in order, and how many of their jobs a plan may give GPUs. Behind a long queue that is served in order of
+    /// arrival a class stands for all of its line who cannot be served now, too.
+    fn asking(&self, usable: &[bool], capacity: &[f64]) -> Vec<(ClassId, &Class, u32)> {
+        let held = self.held_by_class(usable);
+        let free_gpus = self.looks_at_fronts().then(|| self.free_gpus(&held, capacity)).flatten();
+        let Some(free_gpus) = free_gpus else {
+            let ready = self.jobs.ready(self.now);
+            let plannable = |id: ClassId, class: &Class| ready(id, &class.jobs) + held.get(&id).copied().unwrap_or(0);
+            let asking = self.classes.iter().map(|(&id, class)| (id, class, plannable(id, class)));
+            return asking.filter(|(_, class, jobs)| *jobs > 0 && class.best_rate() > 0.0).collect();
+        };
+        let (lines, fronts) = self.jobs.fronts(self.now, free_gpus, self.shape());
+        let class = |slot: Slot| self.jobs.get(slot).class;
+        let behind = lines.iter().filter_map(|line| Some((class(line.behind?), (line.jobs - line.in_front) as u32)));
+        let mut jobs: Vec<(ClassId, u32)> = held.into_iter().collect();
+        jobs.extend(fronts.into_iter().map(|slot| (class(slot), 1)).chain(behind));
+        jobs.sort_unstable();
+        let asking = jobs.into_iter().map(|(id, jobs)| (id, &self.classes[&id], jobs));
+        asking.filter(|(_, class, _)| class.best_rate() > 0.0).collect()
+    }
+
+    /// GPUs that nobody holds; none where somebody holds GPUs that there are not.
+    fn free_gpus(&self, held: &BTreeMap<ClassId, u32>, capacity: &[f64]) -> Option<u32> {
+        let mut free = capacity.to_vec();
+        for id in held.keys() {
+            let job = self.jobs.get(self.classes[id].jobs.first());
+            free[job.phase.held()?.kind.index()] -= f64::from(job.gang());
+        }
+        free.iter().all(|&gpus| gpus >= 0.0).then(|| free.iter().sum::<f64>() as u32)
+    }
+
+    /// A job's gang and the kinds that it may run on; none where it may on none.
+    fn shape(&self) -> impl Fn(Slot) -> Option<(u32, Vec<bool>)> + '_ {
+        |slot| self.classes[&self.jobs.get(slot).class].shape()
     }
 
     /// Jobs of each class that hold GPUs which a plan may give them, and may run.

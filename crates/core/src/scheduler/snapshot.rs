@@ -281,6 +281,7 @@ impl Scheduler {
             class.jobs.join(joined, slot, &self.jobs);
             self.enlist(slot);
         }
+        self.line_up();
         Ok(())
     }
 

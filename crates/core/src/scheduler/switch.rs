@@ -29,6 +29,9 @@ impl Scheduler {
         } else if from.ignores_speeds != policy.ignores_speeds || from.modes != policy.modes {
             self.fill_all_rates();
         }
+        if from.first_come != policy.first_come {
+            self.line_up();
+        }
         if policy.pairs {
             self.ask_pairs(out);
         }

@@ -9,6 +9,7 @@ use crate::{ClusterChange, Library, TenantId, Work};
 mod admission;
 mod claims;
 mod displacement;
+mod lines;
 mod modes;
 mod nodes;
 mod power;

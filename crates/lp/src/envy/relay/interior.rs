@@ -435,15 +435,9 @@ impl UserBlock {
                 }
             }
         }
-        let factors = Cholesky::new(k, &block)?;
-        let mut inverse = Vec::with_capacity(k * k);
-        for j in 0..k {
-            let mut unit = vec![0.0; k];
-            if open(j) {
-                unit[j] = 1.0;
-                unit = factors.solve(unit);
-            }
-            inverse.extend(unit);
+        let mut inverse = Cholesky::new(k, &block)?.inverse();
+        for j in (0..k).filter(|&j| !open(j)) {
+            inverse[j * k + j] = 0.0;
         }
         let mut carried = Vec::with_capacity(per * k);
         for row in rows {
@@ -464,12 +458,11 @@ impl UserBlock {
             let (a, weighted) = (program.relays.vector(row), &self.weighted[at * k..][..k]);
             let carried = &self.carried[at * k..][..k];
             let place = row.relay as usize * k;
-            add(relays, size, (place, weighted), (place, a));
+            add(relays, size, 1.0, (place, weighted), (place, a));
             for (other, to) in rows.iter().enumerate().filter(|t| t.1.relay <= row.relay) {
                 let through = &self.weighted[other * k..][..k];
                 let passed: f64 = carried.iter().zip(program.relays.vector(to)).map(|(c, a)| c * a).sum();
-                let scaled: Vec<f64> = weighted.iter().map(|w| -passed * w).collect();
-                add(relays, size, (place, &scaled), (to.relay as usize * k, through));
+                add(relays, size, -passed, (place, weighted), (to.relay as usize * k, through));
             }
             for (j, carried) in carried.iter().enumerate() {
                 let to = &mut between[j * size + place..][..k];
@@ -480,10 +473,10 @@ impl UserBlock {
     }
 }
 
-/// Adds the product of a column and a row at their places.
-fn add(matrix: &mut [f64], size: usize, column: (usize, &[f64]), row: (usize, &[f64])) {
+/// Adds the product of a column and a row, times a factor, at their places.
+fn add(matrix: &mut [f64], size: usize, factor: f64, column: (usize, &[f64]), row: (usize, &[f64])) {
     for (i, c) in column.1.iter().enumerate() {
-        let to = &mut matrix[(column.0 + i) * size + row.0..][..row.1.len()];
+        let (c, to) = (factor * c, &mut matrix[(column.0 + i) * size + row.0..][..row.1.len()]);
         to.iter_mut().zip(row.1).for_each(|(to, r)| *to += c * r);
     }
 }
