@@ -16,7 +16,7 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// All of it.
+    /// The sum; energy that is missing counts as none.
     #[must_use]
     pub fn joules(&self) -> f64 {
         self.active_joules + self.idle_joules + self.restart_joules.unwrap_or(0.0)

@@ -75,20 +75,7 @@ impl Turns<'_> {
             .enumerate()
             .flat_map(|(g, &l)| problem.useful(l).map(move |(a, j, w, p)| (g, a, j, w, p)))
             .collect();
-        let mut simplex = Simplex::new(&columns.iter().map(|column| -column.4).collect::<Vec<f64>>());
-        let terms = |of: &dyn Fn(&Column) -> f64| -> Vec<(u32, f64)> {
-            let all = columns.iter().enumerate().map(|(c, column)| (c as u32, of(column)));
-            all.filter(|(_, value)| *value != 0.0).collect()
-        };
-        for (g, floor) in floors.iter().enumerate() {
-            simplex.add_row(&terms(&|c| if c.0 == g { -c.3 } else { 0.0 }), -floor);
-        }
-        for (j, room) in room.iter().enumerate() {
-            let of = terms(&|c| if c.2 == j { 1.0 } else { 0.0 });
-            if !of.is_empty() {
-                simplex.add_row(&of, *room);
-            }
-        }
+        let mut simplex = with_floors_and_room(&columns, floors, room);
         let mut outside: Vec<Vec<u32>> = vec![Vec::new(); group.len()];
         let mut inside: Vec<(usize, usize)> = Vec::new();
         let most = |i: usize| if group.contains(&i) { f64::INFINITY } else { has[i] };
@@ -101,21 +88,14 @@ impl Turns<'_> {
                 for &i in news {
                     let sight = &self.sight[i as usize * k..][..k];
                     let of = |c: &Column| if c.0 == g { sight[c.2] / weight[group[g]] } else { 0.0 };
-                    simplex.add_row(&terms(&of), has[i as usize]);
+                    simplex.add_row(&terms(&columns, &of), has[i as usize]);
                     outside[g].push(i);
                 }
             }
             if simplex.solve(PIVOTS * group.len() as u32) != Status::Optimal {
                 return None;
             }
-            let (mut x, mut units) = (vec![0.0; group.len() * problem.ways()], vec![0.0; group.len() * k]);
-            let mut speeds = vec![0.0; group.len()];
-            for (column, v) in columns.iter().zip(simplex.values()) {
-                let v = v.max(0.0);
-                x[column.0 * problem.ways() + column.1] = v;
-                units[column.0 * k + column.2] += v;
-                speeds[column.0] += column.3 * v;
-            }
+            let (x, units, speeds) = uses(&columns, simplex.values(), group.len(), problem.ways(), k);
             news = (0..group.len()).map(|g| self.broken(group[g], &units[g * k..][..k], &most, &outside[g])).collect();
             let mut found = news.iter().any(|news| !news.is_empty());
             for (a, &l) in group.iter().enumerate() {
@@ -131,7 +111,7 @@ impl Turns<'_> {
                         g if g == b => factor * best[c.2],
                         _ => 0.0,
                     };
-                    simplex.add_row(&terms(&of), 0.0);
+                    simplex.add_row(&terms(&columns, &of), 0.0);
                     inside.push((a, b));
                     found = true;
                 }
@@ -142,4 +122,37 @@ impl Turns<'_> {
         }
         None
     }
+}
+
+/// What of every column stands in a row.
+fn terms(columns: &[Column], of: &dyn Fn(&Column) -> f64) -> Vec<(u32, f64)> {
+    let all = columns.iter().enumerate().map(|(c, column)| (c as u32, of(column)));
+    all.filter(|(_, value)| *value != 0.0).collect()
+}
+
+/// The least draw with which everybody in the group has its floor, within what is left of every resource.
+fn with_floors_and_room(columns: &[Column], floors: &[f64], room: &[f64]) -> Simplex {
+    let mut simplex = Simplex::new(&columns.iter().map(|column| -column.4).collect::<Vec<f64>>());
+    for (g, floor) in floors.iter().enumerate() {
+        simplex.add_row(&terms(columns, &|c| if c.0 == g { -c.3 } else { 0.0 }), -floor);
+    }
+    for (j, room) in room.iter().enumerate() {
+        let of = terms(columns, &|c| if c.2 == j { 1.0 } else { 0.0 });
+        if !of.is_empty() {
+            simplex.add_row(&of, *room);
+        }
+    }
+    simplex
+}
+
+/// What values of columns mean: uses by user and way, units by user and resource, speeds.
+fn uses(columns: &[Column], values: &[f64], group: usize, ways: usize, k: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let (mut x, mut units, mut speeds) = (vec![0.0; group * ways], vec![0.0; group * k], vec![0.0; group]);
+    for (column, v) in columns.iter().zip(values) {
+        let v = v.max(0.0);
+        x[column.0 * ways + column.1] = v;
+        units[column.0 * k + column.2] += v;
+        speeds[column.0] += column.3 * v;
+    }
+    (x, units, speeds)
 }
