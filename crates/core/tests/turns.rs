@@ -10,6 +10,7 @@ use arles_core::{Input, JobId, KindId, Output, Scheduler};
 use common::{Perfect, cluster, job};
 use possible::{Class, Goal, possible};
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 const ROUNDS: u32 = 1200;
 /// Rounds that a job may still be owed at the end: the credit that a gang of four may save up, and a turn.
@@ -106,9 +107,7 @@ proptest! {
     /// Everybody gets nearly all of that: on the kinds that it was granted, or on others where more is possible there.
     #[test]
     fn in_the_long_run_every_gang_gets_its_part_of_what_is_possible(case in case(&[1, 1, 1, 1, 2, 4])) {
-        nobody_below(&case, |granted| {
-            (OF_GRANTS * on_granted_kinds(&case, granted)).max(OF_RATES * on_any_kind(&case, granted)).max(FLOOR)
-        })?;
+        nearly_all(&case, OF_GRANTS, OF_RATES)?;
     }
 
     #[test]
@@ -169,6 +168,20 @@ fn nobody_below(case: &Case, least: impl Fn(&[Granted]) -> f64) -> Result<(), Te
         prop_assert!(part >= least, "{job} got {part:.3} of what it is owed, where {least:.3} is the least");
     }
     Ok(())
+}
+
+fn nearly_all(case: &Case, of_grants: f64, of_rates: f64) -> Result<(), TestCaseError> {
+    nobody_below(case, |granted| {
+        (of_grants * on_granted_kinds(case, granted)).max(of_rates * on_any_kind(case, granted)).max(FLOOR)
+    })
+}
+
+/// More than what is asked of whatever case comes is had in almost all of them: in each of these hundred, which are always the same.
+#[test]
+fn in_almost_all_cases_every_gang_gets_more() {
+    let config = ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    runner.run(&case(&[1, 1, 1, 1, 2, 4]), |case| nearly_all(&case, 0.95, 0.93)).expect("nearly all");
 }
 
 /// The bound of the smallest case whose shares cannot be had, and that the placer gives both just that.
