@@ -263,6 +263,57 @@ impl Between<'_> {
     }
 }
 
+/// Where a use leaves everybody, and what is left over.
+struct Standing<'a> {
+    turns: &'a Turns<'a>,
+    x: Vec<f64>,
+    units: Vec<f64>,
+    held: Table,
+    free: Vec<f64>,
+    /// Everybody's speed, in floors.
+    has: Vec<f64>,
+}
+
+impl<'a> Standing<'a> {
+    fn new(turns: &'a Turns<'a>, x: &[f64], envy: &Envy<'_>) -> Self {
+        let (problem, k) = (turns.problem, turns.k);
+        let units = units_of(problem, x);
+        let mut free = problem.capacity.to_vec();
+        units.iter().enumerate().for_each(|(at, units)| free[at % k] -= units);
+        let held = envy.held(&units);
+        let mut standing = Self { turns, x: x.to_vec(), units, held, free, has: Vec::new() };
+        standing.has = (0..problem.users()).map(|l| standing.speed(l)).collect();
+        standing
+    }
+
+    /// Of a user, in floors.
+    fn speed(&self, l: usize) -> f64 {
+        let (problem, ways) = (self.turns.problem, self.turns.problem.ways());
+        problem.useful(l).map(|(a, _, w, _)| w * self.x[l * ways + a]).sum::<f64>() / self.turns.asked.floors[l]
+    }
+
+    fn draw_of(&self, l: usize, x: &[f64]) -> f64 {
+        let problem = self.turns.problem;
+        x.iter().zip(&problem.draw[l * problem.ways()..]).map(|(x, p)| x * p).sum()
+    }
+
+    /// What some users could have between them while all others have what they have.
+    fn room(&self, of: &[usize]) -> Vec<f64> {
+        let k = self.turns.k;
+        (0..k).map(|j| (self.free[j] + of.iter().map(|l| self.units[l * k + j]).sum::<f64>()).max(0.0)).collect()
+    }
+
+    /// A user has this from now on, out of what is free.
+    fn give(&mut self, l: usize, x: &[f64], units: &[f64]) {
+        let (problem, k) = (self.turns.problem, self.turns.k);
+        self.free.iter_mut().zip(units).for_each(|(free, units)| *free -= units);
+        self.units[l * k..][..k].copy_from_slice(units);
+        self.held.set(l, units, problem.weight[l].recip());
+        self.x[l * problem.ways()..][..problem.ways()].copy_from_slice(x);
+        self.has[l] = self.speed(l);
+    }
+}
+
 /// Units by user and resource of a use.
 fn units_of(problem: &Ways<'_>, x: &[f64]) -> Vec<f64> {
     let (ways, k) = (problem.ways(), problem.capacity.len());
@@ -445,32 +496,21 @@ impl<'a> Turns<'a> {
     /// A use that draws no more than `x`, which keeps every row: everybody in turn takes what draws least for it.
     fn round(&self, x: &[f64], envy: &Envy<'_>) -> Vec<f64> {
         let (problem, k, ways) = (self.problem, self.k, self.problem.ways());
-        let (mut x, n) = (x.to_vec(), problem.users());
-        let mut units = units_of(problem, &x);
-        let (mut held, mut worth) = (envy.held(&units), vec![0.0; n]);
-        let mut free = problem.capacity.to_vec();
-        units.iter().enumerate().for_each(|(at, units)| free[at % k] -= units);
-        let speed = |x: &[f64], l: usize| problem.useful(l).map(|(a, _, w, _)| w * x[l * ways + a]).sum::<f64>();
-        // Everybody's speed, in floors.
-        let mut has: Vec<f64> = (0..n).map(|l| speed(&x, l) / self.asked.floors[l]).collect();
-        let nothing = vec![0.0; k];
-        for l in 0..n {
-            let room: Vec<f64> = (0..k).map(|j| (free[j] + units[l * k + j]).max(0.0)).collect();
-            let floor = envy.asked_of(l, &held, &mut worth).min(has[l] * self.asked.floors[l]);
-            let most: &dyn Fn(usize) -> f64 = &|i| has[i];
+        let mut now = Standing::new(self, x, envy);
+        let (nothing, mut worth) = (vec![0.0; k], vec![0.0; problem.users()]);
+        for l in 0..problem.users() {
+            let room = now.room(&[l]);
+            let floor = envy.asked_of(l, &now.held, &mut worth).min(now.has[l] * self.asked.floors[l]);
+            let most: &dyn Fn(usize) -> f64 = &|i| now.has[i];
             let Some(own) = self.alone(l, &Alone { prices: &nothing, floor, most, room: Some(&room) }) else {
                 continue;
             };
-            let draw = |x: &[f64]| x.iter().zip(&problem.draw[l * ways..]).map(|(x, p)| x * p).sum::<f64>();
-            if draw(&own.x) < draw(&x[l * ways..][..ways]) {
-                free.iter_mut().zip(&room).zip(&own.units).for_each(|((free, room), used)| *free = room - used);
-                units[l * k..][..k].copy_from_slice(&own.units);
-                held.set(l, &own.units, problem.weight[l].recip());
-                x[l * ways..][..ways].copy_from_slice(&own.x);
-                has[l] = speed(&x, l) / self.asked.floors[l];
+            if now.draw_of(l, &own.x) < now.draw_of(l, &now.x[l * ways..][..ways]) {
+                now.free = room;
+                now.give(l, &own.x, &own.units);
             }
         }
-        x
+        now.x
     }
 
     /// The least draw of one user, and who keeps it from less.

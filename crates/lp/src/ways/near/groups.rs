@@ -2,7 +2,7 @@
 //! resource that it would rather have is sold out, several can: they exchange.
 
 use super::proof::Envy;
-use super::{PIVOTS, Turns, units_of};
+use super::{PIVOTS, Standing, Turns};
 use crate::Status;
 use crate::simplex::Simplex;
 
@@ -20,44 +20,31 @@ impl Turns<'_> {
     /// A use that draws no more than `x`, which keeps every row: group after group takes what draws least for it. Another `sweep` has other groups.
     pub(super) fn by_groups(&self, x: &[f64], envy: &Envy<'_>, sweep: usize) -> Vec<f64> {
         let (problem, k, ways, n) = (self.problem, self.k, self.problem.ways(), self.problem.users());
-        let mut x = x.to_vec();
-        let mut units = units_of(problem, &x);
-        let (mut held, mut worth) = (envy.held(&units), vec![0.0; n]);
-        let mut free = problem.capacity.to_vec();
-        units.iter().enumerate().for_each(|(at, units)| free[at % k] -= units);
-        let speed = |x: &[f64], l: usize| problem.useful(l).map(|(a, _, w, _)| w * x[l * ways + a]).sum::<f64>();
-        let mut has: Vec<f64> = (0..n).map(|l| speed(&x, l) / self.asked.floors[l]).collect();
+        let (mut now, mut worth) = (Standing::new(self, x, envy), vec![0.0; n]);
         // Members stand as far from each other as they can, another distance in every sweep.
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|l| ((l + 1).wrapping_mul(0x9E37_79B9 + 2 * sweep * 0x1000_0001) & 0xFFFF_FFFF, *l));
         for group in order.chunks(SIZE) {
-            let room: Vec<f64> =
-                (0..k).map(|j| (free[j] + group.iter().map(|l| units[l * k + j]).sum::<f64>()).max(0.0)).collect();
+            let room = now.room(group);
             // What those outside have asks of everybody inside.
-            let mut without = held.clone();
+            let mut without = now.held.clone();
             group.iter().for_each(|&l| without.set(l, &vec![0.0; k], 0.0));
-            let floors: Vec<f64> = group
-                .iter()
-                .map(|&l| envy.asked_of(l, &without, &mut worth).min(has[l] * self.asked.floors[l]))
-                .collect();
-            let Some(own) = self.of_group(group, envy, &floors, &room, &has) else { continue };
-            let drawn = |l: usize, x: &[f64]| x.iter().zip(&problem.draw[l * ways..]).map(|(x, p)| x * p).sum::<f64>();
-            let before: f64 = group.iter().map(|&l| drawn(l, &x[l * ways..][..ways])).sum();
-            let after: f64 = group.iter().zip(own.chunks_exact(ways)).map(|(&l, x)| drawn(l, x)).sum();
+            let asked = |&l: &usize| envy.asked_of(l, &without, &mut worth).min(now.has[l] * self.asked.floors[l]);
+            let floors: Vec<f64> = group.iter().map(asked).collect();
+            let Some(own) = self.of_group(group, envy, &floors, &room, &now.has) else { continue };
+            let before: f64 = group.iter().map(|&l| now.draw_of(l, &now.x[l * ways..][..ways])).sum();
+            let after: f64 = group.iter().zip(own.chunks_exact(ways)).map(|(&l, x)| now.draw_of(l, x)).sum();
             if after >= before {
                 continue;
             }
-            free.copy_from_slice(&room);
+            now.free = room;
             for (&l, own) in group.iter().zip(own.chunks_exact(ways)) {
-                x[l * ways..][..ways].copy_from_slice(own);
-                units[l * k..][..k].fill(0.0);
-                own.iter().enumerate().for_each(|(a, x)| units[l * k + problem.resource[a]] += x);
-                free.iter_mut().zip(&units[l * k..][..k]).for_each(|(free, units)| *free -= units);
-                held.set(l, &units[l * k..][..k], problem.weight[l].recip());
-                has[l] = speed(&x, l) / self.asked.floors[l];
+                let mut units = vec![0.0; k];
+                own.iter().enumerate().for_each(|(a, x)| units[problem.resource[a]] += x);
+                now.give(l, own, &units);
             }
         }
-        x
+        now.x
     }
 
     /// The group's uses, by user and way.
