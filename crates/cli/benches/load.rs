@@ -68,6 +68,7 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("hostile") => return hostile::run(),
         Some("attack") => return hostile::attacker(),
+        Some("others") => return hostile::ask_for_others(),
         Some("scale") => return scale::run(),
         _ => {}
     }

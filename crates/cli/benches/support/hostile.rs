@@ -1,8 +1,9 @@
 //! The load of others beside a tenant that takes whatever it can get: submits as fast as it goes, each under a key of its own, event streams, dry runs and
 //! large lists. Latencies of the others without and with it, in the same run, for three sizes of cluster.
 //!
-//! An attacker has machines of its own; here it shares the daemon's processors, so it is a process of its own that takes what nobody else wants
-//! (`chrt --idle`). What the daemon does for it is not held back.
+//! Attacker and clients have machines of their own; here they share the daemon's processors. So the attacker is a process that takes what nobody else wants
+//! (`chrt --idle`), and the others are one that never waits for a processor (`chrt --fifo`; they sleep nearly all the time): what is measured is how long the
+//! daemon takes, not when its clients are woken. What the daemon does for either is not held back.
 
 use super::client::{self, Line};
 use super::plain::{self, Daemon, Folder};
@@ -52,9 +53,23 @@ fn job(n: u64) -> String {
     format!(r#"{{"workload":"{workload}","gang":1,"steps":{}}}"#, 20_000 + (n * 7919) % 100_000)
 }
 
-/// The others: submits and reads of two tenants, at a steady pace; sorted latencies of both.
+/// The others, in a process of their own: sorted latencies of submits and of reads.
 fn others(to: SocketAddr, secrets: &[String; 3], seconds: f64) -> [Vec<f64>; 2] {
-    let heads: [&'static str; 2] = [0, 1].map(|i| &*format!("Authorization: Bearer {}\r\n", secrets[i + 1]).leak());
+    let asked = Command::new("chrt")
+        .args(["--fifo", "1"])
+        .arg(std::env::current_exe().expect("a path"))
+        .args(["others", &to.to_string(), &secrets[1], &secrets[2], &seconds.to_string()])
+        .output()
+        .expect("chrt, of util-linux");
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    serde_json::from_slice(&asked.stdout).expect("two lists of latencies")
+}
+
+/// That process: `others ADDRESS SECRET SECRET SECONDS`; submits and reads of two tenants, at a steady pace.
+pub(crate) fn ask_for_others() {
+    let words: Vec<String> = std::env::args().skip_while(|word| word != "others").collect();
+    let (to, seconds) = (words[1].parse().expect("an address"), words[4].parse().expect("seconds"));
+    let heads: [&'static str; 2] = [2, 3].map(|i: usize| &*format!("Authorization: Bearer {}\r\n", words[i]).leak());
     let good = |line: &Line, status: u16| assert!(status < 300, "{status}: {}", String::from_utf8_lossy(&line.body));
     let submits = std::thread::spawn(move || {
         let ask = move |line: &mut Line, n: u64| {
@@ -69,7 +84,7 @@ fn others(to: SocketAddr, secrets: &[String; 3], seconds: f64) -> [Vec<f64>; 2] 
         good(line, status);
     };
     let reads = client::drive(to, ask, 16, READS_PER_SECOND, seconds).0;
-    [submits.join().expect("submits"), reads]
+    println!("{}", serde_json::json!([submits.join().expect("submits"), reads]));
 }
 
 /// Begins the attack; it ends when the flag is set.
