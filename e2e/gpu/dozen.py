@@ -95,12 +95,13 @@ def one(options, name, root):
     table = read(options.table)
     daemon = Daemon(options.arles, root / name, words(options, name), cells(table, RUNS[name][1], options.kind))
     before, began = counter(options.arles), time.time()
+    numbers = []
     for row in sorted(table["alone"], key=lambda row: row["workload"]):
         workload, steps = row["workload"], str(int(float(row["steps_per_second"]) * options.seconds))
         job = ["--tenant", "lab", "--name", workload, "--workload", workload, "--steps", steps, "--restart", "10s", "--chdir", str(root / name), *counters(row)]
         if options.floor > 0:
             job += ["--floor", str(options.floor * float(row["steps_per_second"]))]
-        daemon.run("submit", *job, "--", options.python, options.workloads, workload, steps)
+        numbers.append(daemon.run("submit", "--quiet", *job, "--", options.python, options.workloads, workload, steps).strip())
     looks = []
     for live in daemon.until_idle(options.limit):
         running = [(job["name"], job.get("kind")) for job in live if job.get("state") == "running"]
@@ -111,6 +112,9 @@ def one(options, name, root):
     later = counter(options.arles)
     energy = {by: daemon.json("energy", "--by", by) for by in ("job", "kind")}
     print(daemon.run("energy", "--by", "job"), flush=True)
+    ends = {number: daemon.json("show", number)["state"] for number in numbers}
+    if (undone := {number: state for number, state in ends.items() if state != "completed"}):
+        print(f"{name}: not completed: {undone}", flush=True)
     estimates = daemon.run("catalog", "--catalog", str(daemon.folder / "state"), "list", "-o", "csv", check=False)
     slowest = slowest_of(table, estimates or "", cells(table, RUNS[name][1], options.kind))
     daemon.stop()
@@ -139,7 +143,8 @@ def main():
     parser.add_argument("--sharing", default="--sharing mps")
     parser.add_argument("--limit", type=float, default=500.0, help="seconds that a run may take")
     options = parser.parse_args()
-    options.arles = str(pathlib.Path(options.arles).resolve())
+    # Programs run in a folder of their own.
+    options.arles, options.workloads = (str(pathlib.Path(path).resolve()) for path in (options.arles, options.workloads))
     options.out.mkdir(parents=True, exist_ok=True)
     root = pathlib.Path(tempfile.mkdtemp(prefix="arles-dozen-"))
     results = []
