@@ -184,6 +184,11 @@ impl<'p> Tariff<'p> {
         user.restart_seconds * self.draw(user.watts[base], base) / self.work_seconds(u)
     }
 
+    /// Whether stopping a gang of user `u` would take longer than what is left of it: whoever comes in its place has to start, and so has it when it is back.
+    pub(super) fn is_nearly_done(&self, u: usize) -> bool {
+        !self.power.users[u].by_the_clock && self.work_seconds(u) <= 2.0 * self.power.users[u].restart_seconds
+    }
+
     /// What a gang of user `u` saves by staying on kind `j`.
     pub(super) fn saving(&self, u: usize, j: usize) -> f64 {
         let user = &self.power.users[u];

@@ -13,6 +13,7 @@
 //!
 //! Then the program of the round chooses whose turn it is: pairs are those of the plan, and a job that waits costs later what it costs in the
 //! plan. So all bundles of the plan are equally good now, and promises, the time that jobs have waited and who is there already decide.
+//! Nobody is stopped whose end is nearer than two starts, of whoever comes in its place and of itself when it is back.
 //! On what was measured on an H200 for twelve jobs this takes 0.91 of the energy and 0.66 of the time of one job at a time, where the cheapest
 //! pair first takes 0.96 and 0.85 (`core/tests/queue.rs`).
 
@@ -32,6 +33,10 @@ pub(super) fn in_turn(problem: &Problem, tariff: &Tariff<'_>) -> Result<Program,
     let plan = cover::solve(&over_rounds(problem, tariff, &program), &EFFORT)?;
     let later = later(problem, tariff, &program, &plan);
     program.question.classes.iter_mut().zip(later).for_each(|(class, later)| class.unserved_price += later);
+    // Two others who could come in its place would have waited longer for their start than for its end.
+    for stay in program.question.stays.iter_mut().filter(|stay| tariff.is_nearly_done(stay.class)) {
+        stay.saving += 2.0 * program.question.classes[stay.class].unserved_price;
+    }
     let mut planned = plan.pairs.iter().map(|&units| units > 0);
     program.pair_modes.retain({
         let mut planned = planned.clone();
