@@ -20,7 +20,7 @@ use super::gaussian::{Covariance, Inverse, Kernel, Posterior, Variances, covaria
 use super::kinds::KindTable;
 use crate::catalog::MEASUREMENT_ERROR;
 use crate::contention::{self, Scale};
-use crate::evidence::{Evidence, KnownWorkload};
+use crate::evidence::{Evidence, KnownWorkload, median};
 use crate::method::Prediction;
 use crate::perf_model;
 use crate::residual::UNKNOWN_RELATIVE_RATE;
@@ -504,7 +504,7 @@ struct Means {
     /// Mean of what was measured, and its weight against the model.
     mean: f64,
     weight: f64,
-    /// By how much counters were wrong on the whole, drawn to 0.
+    /// By how much counters were wrong on the whole, drawn to 0: the median, since two of twelve workloads may be wrong by far.
     counters: f64,
     /// Error of measurements of ln r, by those above r = 1.
     above: f64,
@@ -512,23 +512,24 @@ struct Means {
 
 impl Means {
     fn new(evidence: &Evidence, cells: &[PairCell], scale: Scale) -> Self {
-        let (mut all, mut counted, mut above) = ((0.0, 0.0), (0.0, 0.0), (0.0, 0.0));
+        let (mut all, mut counted, mut above) = ((0.0, 0.0), Vec::new(), (0.0, 0.0));
         let add = |sum: &mut (f64, f64), x: f64| *sum = (sum.0 + x, sum.1 + 1.0);
         for cell in cells {
             let ln = evidence.relative(cell.victim, cell.partner, cell.kind);
             add(&mut all, scale.of(ln));
             if cell.counted {
-                add(&mut counted, scale.of(ln) - cell.expected_on(scale));
+                counted.push(scale.of(ln) - cell.expected_on(scale));
             }
             if ln > 0.0 {
                 add(&mut above, ln * ln);
             }
         }
+        let n = counted.len() as f64;
         Self {
             scale,
             mean: all.0 / f64::max(all.1, 1.0),
             weight: all.1 / (all.1 + MODEL_WORTH),
-            counters: counted.0 / (counted.1 + MODEL_WORTH),
+            counters: n / (n + MODEL_WORTH) * median(counted).unwrap_or(0.0),
             above: (above.0 / (above.1 + FEW_ABOVE)).sqrt(),
         }
     }
