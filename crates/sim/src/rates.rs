@@ -5,9 +5,12 @@
 //!
 //! ```text
 //! { "v100":                { "('LM (batch size 5)', 1)": { "null": 61.4,                        <- alone
+//!                                                          "watts": 212.0,                      <- draw of one GPU, idle included
 //!                                                          "('A3C', 1)": [40.1, 3.2] } },       <- [own, partner's]
 //!   "v100_unconsolidated": { "('LM (batch size 5)', 4)": { "null": 30.0 } } }                   <- gang over several nodes
 //! ```
+//!
+//! Watts are an addition of ours, and may be left out. A kind under a power limit is a kind of its own, `v100@150W`.
 //!
 //! A rate of 0 says *does not fit*. Pairs are kept for gangs of one GPU only: published tables hold nothing
 //! but zeroes for wider ones, and arles never shares a GPU of a gang of several.
@@ -29,6 +32,8 @@ pub struct RateTable {
     gangs: Vec<u32>,
     /// Rate alone by (kind, spread, workload, gang); NaN where the table says nothing.
     solo: Vec<f64>,
+    /// Draw of one GPU, in the same order; empty where the table has none.
+    watts: Vec<f64>,
     /// (own, partner's) rate by (kind, workload, partner); NaN where the table says nothing.
     pairs: Vec<(f64, f64)>,
 }
@@ -120,6 +125,14 @@ impl RateTable {
             rate = at(false)?;
         }
         (rate > 0.0).then_some(rate)
+    }
+
+    /// Watts that one GPU of a gang draws which has its GPUs to itself, if somebody measured them. How far apart the gang is makes no difference.
+    #[must_use]
+    pub fn watts(&self, workload: u32, kind: u16, gang: u32) -> Option<f64> {
+        let gang_index = self.gangs.iter().position(|&g| g == gang)?;
+        let watts = *self.watts.get(self.solo_index(workload, kind, gang_index, false)?)?;
+        (watts > 0.0).then_some(watts)
     }
 
     /// Steps per second of two jobs that share one GPU, `workload`'s first; `None` if they do not fit together

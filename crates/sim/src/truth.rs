@@ -1,6 +1,6 @@
 //! The truth of a virtual world: how fast, and at what power, everything really runs.
 //!
-//! Either the embedded performance model, or a measured table with power from the kinds' specifications; or, so that nobody
+//! Either the embedded performance model, or a measured table, with power from the kinds' specifications where the table has none; or, so that nobody
 //! is right by construction, a world that [deviates](Deviation) from them. The scheduler never sees it; it sees estimates, and an
 //! [`Oracle`] is the estimator that is always right.
 
@@ -71,6 +71,18 @@ impl Column {
     fn limited(self, kind: &Kind, watts: Option<f64>) -> (f64, f64) {
         let (speed, watts) = model::limited(kind, watts.unwrap_or_else(|| default_watts(kind)));
         (if self.as_sold { speed } else { 1.0 }, watts)
+    }
+
+    /// Rate and draw on `kind` of what runs alone at `rate` in this column and, if that was measured, draws `watts` there; what is measured of a mode
+    /// itself needs no limit, and may be above it.
+    fn limited_alone(self, kind: &Kind, rate: f64, watts: Option<f64>, modelled: Option<f64>) -> (f64, f64) {
+        match watts.filter(|_| !self.as_sold) {
+            Some(watts) => (rate, watts),
+            None => {
+                let (speed, watts) = self.limited(kind, watts.or(modelled));
+                (rate * speed, watts)
+            }
+        }
     }
 
     /// That of a kind that the table lacks: nothing is said to fit there.
@@ -206,8 +218,12 @@ impl Truth {
                 if let (Spread::Racks, Some(racks), Some(w)) = (spread, modelled, &entry.workload) {
                     rate *= model::alone(w, kind, gang, Spread::Nodes).map_or(1.0, |nodes| racks.rate / nodes.rate);
                 }
-                let (speed, watts) = m.columns[j].limited(kind, modelled.map(|p| p.watts));
-                (rate * speed, watts)
+                m.columns[j].limited_alone(
+                    kind,
+                    rate,
+                    m.table.watts(entry.row, m.columns[j].at, gang),
+                    modelled.map(|p| p.watts),
+                )
             }
         };
         Some(Pace { rate, watts: off.watts(watts, &entry.name, "", kind) })

@@ -63,6 +63,7 @@ struct Builder {
     keys: HashMap<Box<str>, Key>,
     rows: BTreeSet<Row>,
     solo: Vec<(Row, f64)>,
+    watts: Vec<(Row, f64)>,
     pairs: Vec<(u16, u32, u32, f64, f64)>,
 }
 
@@ -70,6 +71,7 @@ struct Builder {
 #[derive(Clone, Copy)]
 enum Key {
     Alone,
+    Watts,
     Workload { index: u32, gang: u32 },
 }
 
@@ -95,11 +97,13 @@ impl Builder {
         }
         let key = if text == "null" {
             Key::Alone
+        } else if text == "watts" {
+            Key::Watts
         } else {
             let (name, gang) = workload_and_gang(text).ok_or_else(|| {
                 format!(
                     "key \"{text}\" names no workload; expected ('name', gang) with a gang of 1 or more, for instance \
-                     ('ResNet-18 (batch size 64)', 1), or null"
+                     ('ResNet-18 (batch size 64)', 1), or null or watts"
                 )
             })?;
             Key::Workload { index: index_of(&mut self.workloads, name) as u32, gang }
@@ -113,17 +117,28 @@ impl Builder {
         let gangs: Vec<u32> = self.rows.iter().map(|row| row.gang).collect::<BTreeSet<_>>().into_iter().collect();
         // Without pairs there is no square of them, however many workloads there are.
         let pairs = if self.pairs.is_empty() { 0 } else { kinds * n * n };
+        let cells = kinds * 2 * n * gangs.len();
         let mut table = RateTable {
-            solo: vec![f64::NAN; kinds * 2 * n * gangs.len()],
+            solo: vec![f64::NAN; cells],
+            // Nor is there room for watts where nobody measured any.
+            watts: vec![f64::NAN; if self.watts.is_empty() { 0 } else { cells }],
             pairs: vec![(f64::NAN, f64::NAN); pairs],
             workloads: self.workloads,
             kinds: self.kinds,
             gangs,
         };
-        for (row, rate) in self.solo {
+        let place = |table: &RateTable, row: &Row| {
             let gang = table.gangs.binary_search(&row.gang).ok();
-            if let Some(at) = gang.and_then(|g| table.solo_index(row.workload, row.kind, g, row.spread)) {
+            gang.and_then(|g| table.solo_index(row.workload, row.kind, g, row.spread))
+        };
+        for (row, rate) in self.solo {
+            if let Some(at) = place(&table, &row) {
                 table.solo[at] = rate;
+            }
+        }
+        for (row, watts) in self.watts {
+            if let Some(at) = place(&table, &row) {
+                table.watts[at] = watts;
             }
         }
         for &(kind, own, partner, rate, other) in &self.pairs {
@@ -243,9 +258,9 @@ impl<'de> Visitor<'de> for Rows<'_> {
         let Self { builder, kind, spread } = self;
         while let Some(key) = map.next_key_seed(CellName(builder))? {
             let Key::Workload { index: workload, gang } = key else {
-                return Err(A::Error::custom(
-                    "key \"null\" stands where a workload was expected; null belongs inside one",
-                ));
+                let name = if matches!(key, Key::Watts) { "watts" } else { "null" };
+                let message = format!("key \"{name}\" stands where a workload was expected; {name} belongs inside one");
+                return Err(A::Error::custom(message));
             };
             let row = Row { kind, spread, workload, gang };
             if !builder.rows.insert(row) {
@@ -259,7 +274,7 @@ impl<'de> Visitor<'de> for Rows<'_> {
     }
 }
 
-/// `{"null": rate, "('partner', gang)": [own, partner's]}` of one row.
+/// `{"null": rate, "watts": draw, "('partner', gang)": [own, partner's]}` of one row.
 struct Cells<'b> {
     builder: &'b mut Builder,
     row: Row,
@@ -275,13 +290,16 @@ impl<'de> DeserializeSeed<'de> for Cells<'_> {
 impl<'de> Visitor<'de> for Cells<'_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with the rate alone under \"null\" and one pair of rates per partner")
+        f.write_str(
+            "an object with the rate alone under \"null\", the draw under \"watts\" and one pair of rates per partner",
+        )
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { builder, row } = self;
         while let Some(key) = map.next_key_seed(CellName(builder))? {
             match key {
                 Key::Alone => builder.solo.push((row, map.next_value_seed(Rate)?)),
+                Key::Watts => builder.watts.push((row, map.next_value_seed(Watts)?)),
                 Key::Workload { index, gang: 1 } if row.gang == 1 && !row.spread => {
                     let (own, other) = map.next_value_seed(Pair)?;
                     builder.pairs.push((row.kind, row.workload, index, own, other));
@@ -345,5 +363,36 @@ impl Visitor<'_> for Rate {
     }
     fn visit_i64<E: serde::de::Error>(self, rate: i64) -> Result<f64, E> {
         self.visit_f64(rate as f64)
+    }
+}
+
+/// What one GPU draws: finite and more than nothing.
+struct Watts;
+
+impl<'de> DeserializeSeed<'de> for Watts {
+    type Value = f64;
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<f64, D::Error> {
+        json.deserialize_f64(self)
+    }
+}
+
+impl Visitor<'_> for Watts {
+    type Value = f64;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the draw of one GPU in watts: a number above 0")
+    }
+    fn visit_f64<E: serde::de::Error>(self, watts: f64) -> Result<f64, E> {
+        if watts > 0.0 && watts.is_finite() {
+            return Ok(watts);
+        }
+        Err(E::custom(format!(
+            "a draw of {watts} W cannot be; expected more than 0, or leave watts out if nobody measured them"
+        )))
+    }
+    fn visit_u64<E: serde::de::Error>(self, watts: u64) -> Result<f64, E> {
+        self.visit_f64(watts as f64)
+    }
+    fn visit_i64<E: serde::de::Error>(self, watts: i64) -> Result<f64, E> {
+        self.visit_f64(watts as f64)
     }
 }

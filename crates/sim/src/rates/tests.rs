@@ -40,6 +40,24 @@ fn solo_rates_fall_back_from_spread_to_packed() {
 }
 
 #[test]
+fn watts_are_known_where_they_were_measured() {
+    let text = r#"{"v100": {"('a', 1)": {"null": 8.0, "watts": 212.5}, "('a', 2)": {"watts": 190, "null": 15.0}, "('b', 1)": {"null": 3}}}"#;
+    let table = RateTable::from_json(text, "watts.json").unwrap();
+    assert_eq!((table.watts(0, 0, 1), table.watts(0, 0, 2)), (Some(212.5), Some(190.0)));
+    assert_eq!((table.watts(1, 0, 1), table.watts(0, 0, 4), table.watts(9, 0, 1)), (None, None, None));
+    assert_eq!(table.solo(0, 0, 2, false), Some(15.0));
+    assert_eq!(small().watts(0, 0, 1), None, "a table without any");
+    let wrong = |watts: &str| {
+        let text = format!(r#"{{"v100": {{"('a', 1)": {{"null": 8.0, "watts": {watts}}}}}}}"#);
+        RateTable::from_json(&text, "watts.json").unwrap_err().to_string()
+    };
+    assert!(wrong("0").contains("a draw of 0 W cannot be; expected more than 0"), "{}", wrong("0"));
+    assert!(wrong("-3.5").contains("a draw of -3.5 W cannot be"), "{}", wrong("-3.5"));
+    let misplaced = RateTable::from_json(r#"{"v100": {"watts": {"null": 1}}}"#, "watts.json").unwrap_err().to_string();
+    assert!(misplaced.contains("key \"watts\" stands where a workload was expected"), "{misplaced}");
+}
+
+#[test]
 fn pairs_hold_in_both_directions() {
     let table = small();
     assert_eq!(table.pair(0, 1, 0), Some((1.5, 0.5)));

@@ -115,3 +115,18 @@ fn a_deviation_that_is_none_gets_a_sentence() {
         assert_eq!(error, format!("the deviation pair_sd is {sd}; expected a number from 0 to 2"));
     }
 }
+
+#[test]
+fn measured_watts_are_the_truth_under_a_limit_too() {
+    let v100 = Library::builtin().kind("v100").unwrap().clone();
+    let kinds = [v100.clone(), v100.limited_to(200.0).unwrap(), v100.limited_to(150.0).unwrap()];
+    let text = r#"{"v100": {"('A3C', 1)": {"null": 5.0, "watts": 250.0}},
+                   "v100@200W": {"('A3C', 1)": {"null": 4.9, "watts": 203.0}}}"#;
+    let truth = Truth::new(&kinds, &["A3C".into()], Some(RateTable::from_json(text, "t").unwrap())).unwrap();
+    let row = truth.alone(WorkloadId(0), 1);
+    let [full, measured, modelled] = [0, 1, 2].map(|j| row[j].unwrap()[0]);
+    assert_eq!((full.rate, full.watts), (5.0, 250.0));
+    assert_eq!((measured.rate, measured.watts), (4.9, 203.0), "what was measured may be above the limit");
+    let left = ((150.0 - v100.idle_watts) / (250.0 - v100.idle_watts)).sqrt();
+    assert_eq!((modelled.rate, modelled.watts), (5.0 * left, 150.0), "from the draw that was measured without it");
+}
