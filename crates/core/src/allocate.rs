@@ -45,7 +45,7 @@ pub use arles_lp::Certificate;
 pub use entitle::Entitlement;
 pub use power::{EPSILON, PairPower, Power, UserPower};
 pub use queue::serve_in_order;
-pub use table::{Grouping, PolicyEntry, Promise, find_policy};
+pub use table::{FreeGpus, Grouping, PolicyEntry, Promise, find_policy};
 pub(crate) use whole::WholeGangs;
 
 /// All policies: fairness among tenants, fairness among jobs, other aims, queues.

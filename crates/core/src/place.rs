@@ -6,11 +6,13 @@
 //!
 //! Nothing here gives orders or changes a job: the scheduler carries a placement out.
 
+use crate::allocate::FreeGpus;
 use crate::host::HostRoom;
 use crate::live::{Classes, Jobs, Seats, Slot};
 use crate::{Cluster, GpuId, KindId, Spread, Time};
 use std::fmt;
 
+mod kept;
 mod matching;
 mod quota;
 mod rounding;
@@ -26,8 +28,8 @@ pub(crate) struct View<'a> {
     pub(crate) round_seconds: f64,
     /// Whether the policy may put two jobs on one GPU.
     pub(crate) pairs: bool,
-    /// Whether GPUs that the policy left free stay free.
-    pub(crate) frugal: bool,
+    /// What becomes of GPUs that the policy left free.
+    pub(crate) free_gpus: FreeGpus,
     /// Whether the policy grants whole gangs, never shares of time.
     pub(crate) whole: bool,
     /// Whether of those who wait only the fronts of their lines are looked at.

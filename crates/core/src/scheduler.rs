@@ -12,7 +12,7 @@
 //! - a node that has not been seen for longer than the lease has stopped its gangs by itself, and only then
 //!   are they given up (`survey`).
 
-use crate::allocate::{AllocateError, Allocation, ClassId, Grouping, PolicyEntry, Problem, Promise};
+use crate::allocate::{AllocateError, Allocation, ClassId, FreeGpus, Grouping, PolicyEntry, Problem, Promise};
 use crate::estimate::{Estimate, Estimates, RateQuery, RateRow};
 use crate::host::{HostRoom, Shapes};
 use crate::live::{
@@ -436,7 +436,7 @@ impl Scheduler {
     /// there is more to fitting than GPUs.
     fn looks_at_fronts(&self) -> bool {
         self.policy.first_come
-            && !self.policy.leaves_free
+            && self.policy.free_gpus == FreeGpus::GivenAway
             && !self.jobs.any_elastic()
             && self.cluster.modes().is_empty()
             && self.jobs.in_lines() > LONG_QUEUE
@@ -545,7 +545,8 @@ impl Scheduler {
     /// Whether the policy is asked although nothing has changed that it is told of. Where a policy leaves GPUs free the placer gives none
     /// away, so whoever waits (for a node that is back, or for its pause to end) waits for the policy.
     fn must_ask(&self) -> bool {
-        (self.policy.every_round && self.jobs.len() > 0) || (self.policy.leaves_free && self.jobs.any_queues())
+        (self.policy.every_round && self.jobs.len() > 0)
+            || (self.policy.free_gpus == FreeGpus::Kept && self.jobs.any_queues())
     }
 
     /// Repeats questions that have been open for long: they, or their answers, may be lost. The solver gets the
@@ -594,7 +595,7 @@ impl Scheduler {
         match answer {
             Ok(allocation) => {
                 self.unanswered = false;
-                self.placer.set_shares(&problem, &allocation);
+                self.placer.set_shares(&problem, &allocation, self.policy.free_gpus);
             }
             Err(error) => {
                 // The last shares stay in force, and the question is asked again next round.
@@ -672,7 +673,7 @@ impl Scheduler {
             now: self.now,
             round_seconds: self.settings.round_seconds,
             pairs: self.policy.pairs,
-            frugal: self.policy.leaves_free,
+            free_gpus: self.policy.free_gpus,
             whole: self.policy.promises(Promise::Whole),
             fronts_only: self.looks_at_fronts(),
             skipped_rounds: self.skipped_rounds,

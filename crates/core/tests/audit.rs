@@ -2,8 +2,8 @@
 //! of divisions whose fairness is known.
 
 use arles_core::allocate::{
-    AllocateError, Allocation, ClassId, Entitlement, Grant, Grouping, Members, PairRates, Policy, PolicyEntry, Problem,
-    Proposal, User, find_policy,
+    AllocateError, Allocation, ClassId, Entitlement, FreeGpus, Grant, Grouping, Members, PairRates, Policy,
+    PolicyEntry, Problem, Proposal, User, find_policy,
 };
 use arles_core::audit::{Audit, AuditError, Lie, Slant, best_lie, single_lies, utility_after};
 use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
@@ -252,7 +252,7 @@ fn entry(make: fn() -> Box<dyn Policy>) -> PolicyEntry {
         first_come: false,
         ignores_speeds: false,
         energy_aware: false,
-        leaves_free: false,
+        free_gpus: FreeGpus::GivenAway,
         modes: false,
         objective_degree: None,
         pairs: false,

@@ -14,7 +14,7 @@ use arles_core::{
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-const POLICIES: [&str; 6] = ["fifo", "max-min-fairness", "oef-coop", "max-min-packed", "gogh", "las"];
+const POLICIES: [&str; 7] = ["fifo", "max-min-fairness", "oef-coop", "fair-energy", "max-min-packed", "gogh", "las"];
 const KINDS: [&str; 3] = ["v100", "p100", "t4"];
 const ROUND: f64 = 60.0;
 

@@ -65,6 +65,22 @@ fn alike_jobs_take_turns() {
     check(&engine, waiting[3].0, "waits: time-sharing a100-40gb with 7 similar jobs; 3 ahead, starts in ~4 min");
 }
 
+/// One kind does twice as much at the same draw: what is given up is some of the time on the other.
+#[test]
+fn gpus_that_are_kept_free() {
+    let mut engine = Perfect::with_epsilon(cluster(&[4, 4], 4), "fair-energy", vec![vec![2.0, 1.0]], 0.2);
+    for id in 0..40 {
+        engine.tell(Input::Submit(job(id, 0, 1)));
+    }
+    engine.round();
+    let free = 8 - engine.held.values().flatten().collect::<std::collections::BTreeSet<_>>().len();
+    let waiting = engine.scheduler.waiting().next().expect("there are more jobs than GPUs");
+    assert!(free > 0, "some GPUs are kept free");
+    let said = engine.scheduler.explain(waiting).to_string();
+    let expected = format!("waits: needs 1 GPU; {free} free, kept so to save power (epsilon); starts in ~");
+    assert!(said.starts_with(&expected), "{said}");
+}
+
 #[test]
 fn a_glance_at_jobs_and_nodes() {
     let mut engine = fifo(4, vec![vec![2.5]]);

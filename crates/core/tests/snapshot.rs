@@ -16,7 +16,7 @@ use nouns::{cluster, job};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-const NAMES: [&str; 5] = ["oef-coop", "gogh", "max-min-packed", "fifo", "las"];
+const NAMES: [&str; 6] = ["oef-coop", "fair-energy", "gogh", "max-min-packed", "fifo", "las"];
 
 /// What happens next; numbers are taken modulo what there is.
 #[derive(Clone, Debug)]

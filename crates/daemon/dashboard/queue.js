@@ -13,7 +13,7 @@ const PAGES = 4; // read at most for one refresh
 const NAMES = {
   "no-estimate": "no estimate yet", "fits-no-kind": "fits no kind", "gang-too-large": "gang too large", "nodes-away": "nodes unavailable",
     pauses: "backing off after a failure",
-  "next-round": "next round", "place-not-vacated": "GPUs not yet released", turns: "time-sharing", queued: "GPUs busy",
+  "next-round": "next round", "place-not-vacated": "GPUs not yet released", turns: "time-sharing", "kept-free": "GPUs kept free to save power", queued: "GPUs busy",
 };
 
 export function mount(root, app) {

@@ -3,6 +3,9 @@
 //! `cargo test --release -p arles-sim --test watts -- --nocapture` prints the tables of docs/fair-energy.md. Divisible GPUs, unused ones off, twenty tenants with
 //! weights 1 to 3 that each run one of the measured workloads; five draws.
 
+#[path = "support/zeus.rs"]
+mod zeus;
+
 use arles_core::allocate::{
     Allocation, ClassId, Entitlement, Grant, Members, PairPower, PairRates, Power, Problem, User, UserPower,
     find_policy,
@@ -11,10 +14,10 @@ use arles_core::audit::Audit;
 use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
 use std::collections::BTreeMap;
 use std::path::Path;
+use zeus::{Cells, KINDS};
 
 const TENANTS: usize = 20;
 const DRAWS: u64 = 5;
-const KINDS: [&str; 4] = ["v100", "a40", "rtx6000", "p100"];
 
 /// Everything that is measured of one workload, by mode: rate and watts. Modes are (kind, limit), the kinds as sold first.
 struct Measured {
@@ -38,26 +41,9 @@ fn dice(seed: u64) -> impl FnMut(usize) -> usize {
 }
 
 /// Zeus' tables: what every variant that was run on all four kinds did under every limit that all were run under.
-fn zeus(folder: &Path) -> Measured {
-    type Cells = BTreeMap<u32, (f64, f64)>;
-    let mut variants: BTreeMap<String, Vec<Cells>> = BTreeMap::new();
-    for (j, kind) in KINDS.iter().enumerate() {
-        let text = std::fs::read_to_string(folder.join(format!("summary_power_{kind}.csv"))).expect("it is there");
-        for line in text.lines().skip(1) {
-            let fields: Vec<&str> = line.split(',').collect();
-            let [dataset, network, batch, optimizer, limit, seconds, watts] = fields[..] else { continue };
-            let number = |field: &str| field.parse::<f64>().expect("a number");
-            let key = format!("{dataset} {network} {batch} {optimizer}");
-            let cells = variants.entry(key).or_insert_with(|| vec![Cells::new(); KINDS.len()]);
-            cells[j].insert(number(limit) as u32, (1.0 / number(seconds), number(watts)));
-        }
-    }
-    variants.retain(|_, cells| cells.iter().all(|cells| !cells.is_empty()));
-    let common = |j: usize| -> Vec<u32> {
-        let first = variants.values().next().expect("some variant");
-        first[j].keys().copied().filter(|limit| variants.values().all(|v| v[j].contains_key(limit))).collect()
-    };
-    let limits: Vec<Vec<u32>> = (0..KINDS.len()).map(common).collect();
+fn zeus_measured(folder: &Path) -> Measured {
+    let variants = zeus::variants(folder);
+    let limits = zeus::limits(&variants);
     let full = (0..KINDS.len()).map(|j| (j, *limits[j].last().expect("some limit")));
     let lower = (0..KINDS.len()).flat_map(|j| limits[j][..limits[j].len() - 1].iter().map(move |&limit| (j, limit)));
     let modes: Vec<(usize, u32)> = full.chain(lower).collect();
@@ -519,7 +505,7 @@ fn switched_off(problem: &Problem, budget: f64) -> Vec<Grant> {
 #[test]
 fn zeus_savings_and_budgets() {
     let Some(folder) = arles_testing::shared("data/zeus") else { return };
-    let measured = zeus(&folder);
+    let measured = zeus_measured(&folder);
     let saved = savings("Zeus", &measured);
     assert!(saved.windows(2).all(|pair| pair[0] <= pair[1] + 1e-6), "{saved:?}");
     assert!(saved[3] > 0.15, "5 % of speed saves {:.3} of the watts", saved[3]);
@@ -675,7 +661,7 @@ const STUDY_KEPT: [(f64, [f64; 3]); 5] = [
 #[test]
 fn zeus_on_the_draws_of_the_study() {
     let Some(folder) = arles_testing::shared("data/zeus") else { return };
-    let measured = zeus(&folder).monotone();
+    let measured = zeus_measured(&folder).monotone();
     println!("Zeus, the study's draws, rates made monotone: speed kept by fair-power (study)");
     let mut missed = Vec::new();
     for (part, found) in STUDY_KEPT {

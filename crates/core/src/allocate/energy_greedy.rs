@@ -7,7 +7,8 @@
 
 use super::tariff::Tariff;
 use super::{
-    AllocateError, Allocation, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id, user_index,
+    AllocateError, Allocation, FreeGpus, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
+    user_index,
 };
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -15,7 +16,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "baseline for gogh: one job after another, each where it adds the least power among the places that best meet its floor",
     pairs: true,
     energy_aware: true,
-    leaves_free: true,
+    free_gpus: FreeGpus::Kept,
     modes: true,
     promises: &[Promise::Whole],
     make: || Box::new(EnergyGreedy),

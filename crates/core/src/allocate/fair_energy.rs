@@ -29,8 +29,8 @@ use super::fair_power;
 use super::modal::{Modal, beyond_idle};
 use super::oef_coop::Cooperative;
 use super::{
-    AllocateError, Allocation, Certificate, Grant, Members, PairRates, Policy, PolicyEntry, Problem, Promise, Proposal,
-    program, user_index,
+    AllocateError, Allocation, Certificate, FreeGpus, Grant, Members, PairRates, Policy, PolicyEntry, Problem, Promise,
+    Proposal, program, user_index,
 };
 use arles_lp::Budget;
 use arles_lp::ways::{self, Envious, NearWorkspace, Nearly, Together, Workspace};
@@ -41,6 +41,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "OEF's cooperative division, then least power for a part ε of everybody's speed: at most ε/(1-ε) envy, nobody below an equal share; two jobs may share a GPU",
     pairs: true,
     energy_aware: true,
+    free_gpus: FreeGpus::KeptOnAverage,
     modes: true,
     objective_degree: Some(0),
     promises: &[Promise::SharingIncentive, Promise::NearlyEnvyFree],

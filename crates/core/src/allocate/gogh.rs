@@ -34,8 +34,8 @@ mod queue;
 
 use super::tariff::Tariff;
 use super::{
-    AllocateError, Allocation, Certificate, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal, kind_id,
-    user_index,
+    AllocateError, Allocation, Certificate, FreeGpus, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal,
+    kind_id, user_index,
 };
 use arles_lp::cover::{self, Alone, Class, Cover, Effort, Pair, Solution, Stay};
 
@@ -44,7 +44,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "GOGH's integer program: weighs power against missed floors and waiting jobs; two jobs may share a GPU; tries out unmeasured kinds",
     pairs: true,
     energy_aware: true,
-    leaves_free: true,
+    free_gpus: FreeGpus::Kept,
     modes: true,
     objective_degree: None,
     promises: &[Promise::Whole],

@@ -81,6 +81,17 @@ impl Promise {
     }
 }
 
+/// What becomes of GPUs that a policy leaves free while somebody waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreeGpus {
+    /// The placer gives them to whoever waits.
+    GivenAway,
+    /// As many as its shares leave free stay free over the rounds; what is free only because whole gangs do not add up to shares is given away.
+    KeptOnAverage,
+    /// All stay free.
+    Kept,
+}
+
 /// One policy in [`POLICIES`].
 pub struct PolicyEntry {
     /// As given to `--policy`.
@@ -100,8 +111,8 @@ pub struct PolicyEntry {
     pub pairs: bool,
     /// Whether it weighs power: the problem then says what everything draws.
     pub energy_aware: bool,
-    /// Whether GPUs that it leaves free stay free. Of other policies the placer gives them to whoever waits.
-    pub leaves_free: bool,
+    /// What becomes of GPUs that it leaves free.
+    pub free_gpus: FreeGpus,
     /// Whether it may run GPUs under power limits: it is then told the rates and watts of the modes that the cluster has.
     pub modes: bool,
     /// What users are owed relative to each other, in its promises and in audits.
@@ -127,7 +138,7 @@ impl PolicyEntry {
         ignores_speeds: false,
         pairs: false,
         energy_aware: false,
-        leaves_free: false,
+        free_gpus: FreeGpus::GivenAway,
         modes: false,
         entitlement: Entitlement::Jobs,
         objective_degree: None,

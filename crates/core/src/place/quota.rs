@@ -10,8 +10,8 @@
 //!      that no GPU stays free while a job could use it.
 //!   3. *upgrades*: gangs move from slower to faster kinds that would stay free, where that pays.
 //!
-//! A frugal policy has a reason for every GPU that it leaves free: only what is due is served. Where it grants whole gangs its grants are
-//! served as they are and nothing is owed afterwards.
+//! A frugal policy has a reason for every GPU that it leaves free. Where it grants whole gangs its grants are served as they are, nothing is given away, and nothing is
+//! owed afterwards; where it grants shares, as many GPUs stay free as the shares leave free (`kept.rs`).
 //!
 //! A gang is served whole or not at all; what a class could not be served stays in its credit.
 //!
@@ -24,9 +24,10 @@
 //! together when some class has shares of both. What a class at its limit receives in spare GPUs counts as received.
 
 use super::View;
+use super::kept::Kept;
 use super::thrift::Thrift;
 use crate::KindId;
-use crate::allocate::{Allocation, ClassId, Grant, Members, Problem};
+use crate::allocate::{Allocation, ClassId, FreeGpus, Grant, Members, Problem};
 use crate::live::{Class, Slot};
 use serde::{Deserialize, Serialize};
 
@@ -223,25 +224,26 @@ pub(super) struct Quota<'a> {
     /// Usable GPUs of each kind, and of these the ones in no quota yet.
     gpus: Vec<u32>,
     free_gpus: Vec<u32>,
+    /// GPUs of each kind that stay free although somebody could use them.
+    pub(super) withheld: Vec<u32>,
 }
 
 impl<'a> Quota<'a> {
     /// This round's quotas. Charges the claims for what they are served, and drops those of classes that are gone.
-    pub(super) fn new(view: &View<'a>, thrift: &Thrift, claims: &mut Vec<Claim>) -> Self {
+    pub(super) fn new(view: &View<'a>, (thrift, kept): (&Thrift, &mut Kept), claims: &mut Vec<Claim>) -> Self {
         let mut quota = Self::empty(view, claims);
         quota.locate(view, claims);
-        if view.frugal && view.whole {
+        if view.free_gpus == FreeGpus::Kept && view.whole {
             quota.serve_exactly(claims);
         } else {
             quota.serve_due(claims, view.skipped_rounds);
             if view.fronts_only {
                 quota.join_fronts(view, claims);
             }
-            if !view.frugal {
-                quota.give_spare(thrift);
-                if quota.upgrade(view, thrift) {
-                    quota.give_spare(thrift);
-                }
+            match view.free_gpus {
+                FreeGpus::GivenAway => quota.give_away(view, thrift),
+                FreeGpus::KeptOnAverage => quota.give_the_rest_away(view, thrift, kept),
+                FreeGpus::Kept => {}
             }
             quota.settle(claims, view.skipped_rounds + 1);
         }
@@ -360,8 +362,8 @@ impl<'a> Quota<'a> {
             gpus[node.kind.index()] += usable.iter().map(|&u| u32::from(u)).sum::<u32>();
         }
         let gangs = vec![0; candidates.len() * kinds];
-        let (sold_as, pairs, free_gpus) = (view.sold_as(), Vec::new(), gpus.clone());
-        Self { candidates, gangs, held, holders, holders_of, pairs, kinds, sold_as, free_gpus, gpus }
+        let (sold_as, pairs, free_gpus, withheld) = (view.sold_as(), Vec::new(), gpus.clone(), vec![0; kinds]);
+        Self { candidates, gangs, held, holders, holders_of, pairs, kinds, sold_as, free_gpus, withheld, gpus }
     }
 
     /// Lets those take part who wait at the front of their lines, as many as there are free GPUs for.
@@ -559,6 +561,25 @@ impl<'a> Quota<'a> {
         self.candidates[first].idle -= 1;
         self.free_gpus[base] -= class.gang;
         true
+    }
+
+    /// Gives away what is not kept free.
+    fn give_the_rest_away(&mut self, view: &View<'_>, thrift: &Thrift, kept: &mut Kept) {
+        // What is over because of a gang is over for its turn, and turns of several may coincide.
+        let over = |candidate: &Candidate<'_>| f64::from(candidate.class.gang) * (MAX_CREDIT + candidate.turn_rounds);
+        let limit = self.candidates.iter().map(over).sum();
+        self.withheld = kept.due(&self.free_gpus, view.skipped_rounds, limit);
+        self.free_gpus.iter_mut().zip(&self.withheld).for_each(|(free, withheld)| *free -= withheld);
+        self.give_away(view, thrift);
+        self.free_gpus.iter_mut().zip(&self.withheld).for_each(|(free, withheld)| *free += withheld);
+        kept.charge(&self.free_gpus);
+    }
+
+    fn give_away(&mut self, view: &View<'_>, thrift: &Thrift) {
+        self.give_spare(thrift);
+        if self.upgrade(view, thrift) {
+            self.give_spare(thrift);
+        }
     }
 
     /// Gives free GPUs to classes with idle jobs: largest credit first, each its fastest kind with room.

@@ -4,13 +4,14 @@
 //! and gets the fastest kind. A running job is preferred to a waiting one by the service of one turn, which is long
 //! enough that restarts cost no more than a twentieth of the time.
 
+use super::kept::Kept;
 use super::matching::Matching;
 use super::quota::{Claim, Quota, give_back, refund, renew};
 use super::seating::Seating;
 use super::thrift::Thrift;
 use super::{Plan, Standing, View};
 use crate::KindId;
-use crate::allocate::{Allocation, ClassId, Problem};
+use crate::allocate::{Allocation, ClassId, FreeGpus, Problem};
 use crate::live::{Class, Gang, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub(crate) struct Placer {
     /// In which modes GPUs are given away.
     #[serde(default, skip_serializing_if = "Thrift::is_empty")]
     thrift: Thrift,
+    /// Which GPUs are not given away.
+    #[serde(default, skip_serializing_if = "Kept::is_empty")]
+    kept: Kept,
     #[serde(skip)]
     seating: Seating,
     /// Jobs of the class at hand: (service received, slot).
@@ -36,15 +40,19 @@ pub(crate) struct Placer {
 }
 
 impl Placer {
-    /// Takes over a new allocation; `problem` is the one that it answers.
-    pub(crate) fn set_shares(&mut self, problem: &Problem, allocation: &Allocation) {
+    /// Takes over a new allocation; `problem` is the one that it answers, and `free_gpus` what its policy wants done with GPUs that it leaves free.
+    pub(crate) fn set_shares(&mut self, problem: &Problem, allocation: &Allocation, free_gpus: FreeGpus) {
         self.claims = renew(&self.claims, problem, allocation);
         self.thrift = Thrift::new(problem, allocation);
+        match free_gpus {
+            FreeGpus::KeptOnAverage => self.kept.renew(problem, allocation),
+            FreeGpus::GivenAway | FreeGpus::Kept => self.kept = Kept::default(),
+        }
     }
 
     /// Plans one round.
     pub(crate) fn place(&mut self, view: &View<'_>) -> Plan {
-        let quota = Quota::new(view, &self.thrift, &mut self.claims);
+        let quota = Quota::new(view, (&self.thrift, &mut self.kept), &mut self.claims);
         self.choose(view, &quota);
         let mut plan = self.seating.seat(view, &self.chosen, &self.pairs);
         if self.seating.host.counts() {
@@ -52,7 +60,7 @@ impl Placer {
             let unseated = self.seating.unseated.iter();
             refund(&mut self.claims, unseated.map(|&(a, b, kind)| (class(a), b.map(class), kind)));
             if !self.seating.unseated.is_empty() {
-                self.seating.fill(view, &self.thrift, &mut plan);
+                self.seating.fill(view, &self.thrift, &quota.withheld, &mut plan);
             }
         }
         plan
@@ -89,6 +97,11 @@ impl Placer {
             self.pairs.extend(matching.next_pair(first, second, kind).map(|(a, b)| (a, b, kind)));
         }
         matching.into_paired()
+    }
+
+    /// Whether GPUs of a kind are kept free although somebody could use them.
+    pub(crate) fn keeps_free(&self, kind: KindId) -> bool {
+        self.kept.keeps(kind.index())
     }
 
     /// Gangs at once, on average, of every class that is owed any: what [`Placer::standing`] adds up to.

@@ -10,6 +10,7 @@ mod gather;
 use super::rounding::service;
 use super::thrift::Thrift;
 use super::{Plan, Seat, View};
+use crate::allocate::FreeGpus;
 use crate::host::HostRoom;
 use crate::live::{Class, Gang, Slot};
 use crate::{GpuId, KindId, Needs, NodeId, Spread};
@@ -247,24 +248,30 @@ impl Seating {
         Some(gpus)
     }
 
-    /// Gives GPUs that are still free to whoever fits on them, least service first: those whose quota they were do not. A frugal policy
-    /// leaves GPUs free on purpose, so there only those without a seat are given another.
-    pub(super) fn fill(&mut self, view: &View<'_>, thrift: &Thrift, plan: &mut Plan) {
+    /// Gives GPUs that are still free to whoever fits on them, least service first: those whose quota they were do not. So many of each kind as are `withheld` stay
+    /// free; a policy that keeps all free that it leaves free has only those without a seat given another.
+    pub(super) fn fill(&mut self, view: &View<'_>, thrift: &Thrift, withheld: &[u32], plan: &mut Plan) {
         let had_quota = |slot: Slot| self.unseated.iter().any(|&(a, b, _)| a == slot || b == Some(slot));
         let mut planned = vec![false; view.jobs.slots()];
         let slots = plan.keep.iter().copied().chain(plan.seats.iter().map(|seat| seat.job));
         slots.for_each(|slot| planned[slot as usize] = true);
         let idle =
             view.jobs.iter().map(|(slot, _)| slot).filter(|&slot| !planned[slot as usize] && view.plannable(slot));
-        let idle = idle.filter(|&slot| !view.frugal || had_quota(slot));
+        let idle = idle.filter(|&slot| view.free_gpus != FreeGpus::Kept || had_quota(slot));
         let mut idle: Vec<(f64, Slot)> = idle.map(|slot| (service(view, slot, None), slot)).collect();
         idle.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let sold_as = view.sold_as();
+        // Free GPUs of each kind that may be given away.
+        let mut spare = vec![0; sold_as.len()];
+        self.room.iter().zip(view.cluster.nodes()).for_each(|(room, node)| spare[node.kind.index()] += room);
+        spare.iter_mut().zip(withheld).for_each(|(spare, withheld)| *spare = spare.saturating_sub(*withheld));
         for (_, job) in idle {
             if let Some(gang) = view.jobs.get(job).held_whole()
                 && gang.gpus.iter().all(|g| self.free[g.index()])
+                && spare[sold_as[gang.kind.index()]] as usize >= gang.gpus.len()
                 && self.take_host(view, job, &gang.gpus)
             {
+                spare[sold_as[gang.kind.index()]] -= gang.gpus.len() as u32;
                 gang.gpus.iter().for_each(|&gpu| self.take(view, gpu));
                 plan.keep.push(job);
                 continue;
@@ -276,8 +283,11 @@ impl Seating {
                 .copied()
                 .filter(|&kind| class.rates[kind.index()] > 0.0 && !view.cluster.kind(kind).is_mode());
             for kind in fits {
-                if let Some(fit) = self.fit(view, kind, class.gang, needs) {
+                if spare[kind.index()] >= class.gang
+                    && let Some(fit) = self.fit(view, kind, class.gang, needs)
+                {
                     let gpus = self.take_fit(view, &fit, needs);
+                    spare[kind.index()] -= class.gang;
                     let mode = thrift.mode(view.jobs.get(job).class, kind.index(), &sold_as, &class.rates);
                     plan.seats.push(Seat { job, kind: KindId(mode as u16), gpus, spread: fit.spread });
                     break;

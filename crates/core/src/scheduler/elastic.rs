@@ -11,7 +11,7 @@
 //! every job has the size with which it keeps its promise, or half of its best rate if nothing was promised, at the least energy for a step (GOGH's `D_j` is the most that it may have).
 
 use super::*;
-use crate::allocate::Entitlement;
+use crate::allocate::{Entitlement, FreeGpus};
 use crate::place::turn_seconds;
 use crate::sizing::{self, Sizable, Supply};
 
@@ -36,7 +36,7 @@ impl Scheduler {
             return;
         }
         let usable = self.usable();
-        if self.policy.leaves_free {
+        if self.policy.free_gpus == FreeGpus::Kept {
             return self.choose_frugal_sizes(&usable, out);
         }
         let mut wishes = self.wishes(&usable);

@@ -182,6 +182,15 @@ pub enum Reason {
         /// About how long until its turn.
         seconds: f64,
     },
+    /// GPUs that fit are free and stay so, since the policy saves power with them.
+    KeptFree {
+        /// GPUs that it needs at once.
+        gang: u32,
+        /// GPUs free now of the kinds that fit.
+        free: u32,
+        /// About how long until its turn, if that can be said.
+        seconds: Option<f64>,
+    },
     /// All GPUs that fit are given to others.
     Queued {
         /// Waiting jobs that came earlier.
@@ -225,6 +234,7 @@ impl Reason {
             Self::NextRound { .. } => "next-round",
             Self::PlaceNotVacated { .. } => "place-not-vacated",
             Self::Turns { .. } => "turns",
+            Self::KeptFree { .. } => "kept-free",
             Self::Queued { .. } => "queued",
         }
     }
@@ -238,7 +248,7 @@ impl Reason {
             | Self::Turns { seconds, .. }
             | Self::CheaperHour { seconds, .. }
             | Self::TenantBudget { seconds, .. } => Some(seconds),
-            Self::Queued { seconds, .. } => seconds,
+            Self::Queued { seconds, .. } | Self::KeptFree { seconds, .. } => seconds,
             _ => None,
         }
     }
@@ -368,6 +378,10 @@ impl fmt::Display for Reason {
                     0 => write!(f, "time-sharing {kinds} with {others}; next in line, starts in ~{}", span(*seconds)),
                     n => write!(f, "time-sharing {kinds} with {others}; {n} ahead, starts in ~{}", span(*seconds)),
                 }
+            }
+            Self::KeptFree { gang, free, seconds } => {
+                write!(f, "needs {}; {free} free, kept so to save power (epsilon)", gpus(*gang))?;
+                seconds.map_or(Ok(()), |seconds| write!(f, "; starts in ~{}", span(seconds)))
             }
             Self::Queued { ahead, gang, free, seconds } => {
                 match ahead {

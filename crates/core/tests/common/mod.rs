@@ -1,6 +1,6 @@
 //! A perfect engine for tests: it does at once what it is ordered, and keeps its own account of who holds what.
 
-use arles_core::allocate::{PolicyEntry, Problem, find_policy};
+use arles_core::allocate::{EPSILON, PolicyEntry, Problem, find_policy};
 use arles_core::drive::{self, Site, Solution, Solver};
 use arles_core::engine::OrderReply;
 use arles_core::estimate::{Estimate, RateQuery, RateRow, Source};
@@ -31,11 +31,17 @@ pub(crate) struct Perfect {
 }
 
 impl Perfect {
+    #[allow(dead_code, reason = "one file of tests says what may be given up")]
     pub(crate) fn new(cluster: Cluster, policy: &str, rates: Vec<Rates>) -> Self {
+        Self::with_epsilon(cluster, policy, rates, EPSILON)
+    }
+
+    /// Everybody may be asked for this part of its speed.
+    pub(crate) fn with_epsilon(cluster: Cluster, policy: &str, rates: Vec<Rates>, epsilon: f64) -> Self {
         let entry = find_policy(policy).expect("in the table");
         let tenants = vec![Tenant { name: "default".into(), weight: 1.0 }];
         // Nobody looks again, so that nobody must be missed.
-        let settings = Settings { survey_seconds: 1e9, lease_seconds: 1e9, ..Settings::with_round(60.0) };
+        let settings = Settings { survey_seconds: 1e9, lease_seconds: 1e9, epsilon, ..Settings::with_round(60.0) };
         let mut engine = Self {
             scheduler: Scheduler::new(cluster, tenants, entry, settings),
             solver: Solver::default(),

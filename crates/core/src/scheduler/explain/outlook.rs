@@ -130,6 +130,12 @@ impl<'s> Outlook<'s> {
         if free && !s.changed && !self.host_fits(&job.spec, gang, &fitting) {
             return Reason::HostsFull { needs: job.spec.needs, gang };
         }
+        let kept = |&j: &usize| self.free[j] >= gang && s.placer.keeps_free(KindId(j as u16));
+        if !s.changed && s.policy.free_gpus == FreeGpus::KeptOnAverage && fitting.iter().any(kept) {
+            let free = fitting.iter().map(|&j| self.free[j]).sum();
+            let seconds = self.standing_reason(slot, fitting).seconds();
+            return Reason::KeptFree { gang, free, seconds };
+        }
         if s.changed || free {
             let elapsed = s.now.since(s.last_tick);
             return Reason::NextRound { seconds: (s.settings.round_seconds - elapsed).max(0.0) };
