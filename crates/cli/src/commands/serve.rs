@@ -8,7 +8,7 @@ mod standby;
 use crate::engines::{self, EngineSetup};
 use crate::fault::{EXIT_CODES, Failed, Hinted};
 use crate::notify::Notifier;
-use crate::settings::{SERVE, ServeSettings, SettingFlags, Settings};
+use crate::settings::{self, SERVE, ServeSettings, SettingFlags, Settings};
 use crate::setup::Setup;
 use crate::{cluster, files, logging};
 use anyhow::{Context, Result, anyhow};
@@ -35,6 +35,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
+/// The policy of a new journal where power limits are offered and nobody named a policy.
+const FRUGAL: &str = "fair-energy";
+
 /// Run the scheduler as a service, with an API and a dashboard
 #[derive(Args)]
 #[command(after_help = format!("{}\n\n{EXIT_CODES}", engines::help()))]
@@ -46,6 +49,10 @@ pub(crate) struct Serve {
 impl Serve {
     fn settings(&self) -> Result<Settings> {
         let mut settings = self.flags.settings()?;
+        // Whoever offers power limits wants them chosen, and the general default knows none.
+        if !settings.names("serve.policy") && !settings.power_limits.is_empty() {
+            settings.serve.policy = settings::policy(FRUGAL).map_err(|e| anyhow!("{e}"))?;
+        }
         // Whoever allows more in the long run allows it at once too.
         settings.serve.burst = settings.serve.burst.max(settings.serve.requests_per_second);
         if settings.serve.tls_certificate.is_some() != settings.serve.tls_key.is_some() {
@@ -347,5 +354,28 @@ impl Announcement<'_> {
             (false, None) => {}
         }
         tracing::info!("ready: dashboard and API at {url}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    #[test]
+    fn who_offers_power_limits_has_a_policy_that_chooses_them() {
+        let policy = |flags: &[&str]| {
+            let line = Line::try_parse_from(std::iter::once(&"serve").chain(flags)).expect("sound flags");
+            line.serve.settings().expect("sound settings").serve.policy.name
+        };
+        assert_eq!(policy(&[]), "oef-coop");
+        assert_eq!(policy(&["--power-limits", "v100@200W"]), "fair-energy");
+        assert_eq!(policy(&["--power-limits", "v100@200W", "--policy", "oef-coop"]), "oef-coop", "unless it is named");
     }
 }

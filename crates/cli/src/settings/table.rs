@@ -271,7 +271,7 @@ settings! {
     /// Socket of an 'arles world' to drive, instead of a simulated cluster in this process
     "serve.world" = "", flag("world", "SOCKET", "Cluster", SERVE)
         => world: Option<PathBuf> = path;
-    /// Policy of a new journal; 'arles policy NAME' switches later
+    /// Policy of a new journal; 'arles policy NAME' switches later. With --power-limits and no policy named: fair-energy
     "serve.policy" = "oef-coop", flag("policy", "NAME", "Scheduling", SERVE | SHADOWS)
         => policy: &'static PolicyEntry = policy;
     /// Part of its fair speed that everybody may be asked to give up to save power, of a new journal
