@@ -456,3 +456,30 @@ fn doubt_is_worth_a_trial() {
     assert!(!trial(1e5, 0.01), "nothing to learn");
     assert!(!trial(3e3, 0.5), "no time to profit");
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Beside a partner nobody finds out how fast it is alone: two that share a GPU best on the kind that is known are not drawn to the one that is not,
+    /// where they would be credited round after round for a trial that tells nothing.
+    #[test]
+    fn nobody_is_paid_for_finding_out_in_company(standard_error in 0.05f64..0.4, held in prop::option::of(0usize..2)) {
+        let job = Draft { rates: vec![10.0, 9.0], watts: vec![100.0, 100.0], floor: None, clock: false, held };
+        let scene = Scene {
+            gpus: vec![1, 1],
+            sold_as: vec![0, 1],
+            jobs: vec![job.clone(), job],
+            kept: [(0.9, 0.9, 110.0), (0.9, 0.9, 110.0)].repeat(4),
+            unused_off: true,
+        };
+        let problem = scene.problem();
+        let mut power = problem.power.clone().expect("set");
+        power.users.iter_mut().for_each(|user| user.standard_errors[1] = standard_error);
+        let known = allocate("gogh", &problem);
+        let doubted = allocate("gogh", &problem.with_power(power).expect("sound"));
+        let shared = |answer: &Allocation| -> Vec<KindId> {
+            answer.grants().iter().filter(|g| matches!(g.members, Members::Two(..))).map(|g| g.kind).collect()
+        };
+        prop_assert_eq!(shared(&known), shared(&doubted));
+    }
+}

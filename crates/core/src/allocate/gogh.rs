@@ -27,8 +27,9 @@
 //! t·E C + (T − t)·E min(C, c₀)  =  T·E C − (T − t)·E max(0, C − c₀)       and perhaps a second restart
 //! ```
 //!
-//! so one gang of the user on a kind that it does not hold is credited with the last term, over T. The trial runs for real and
-//! is charged like everything else.
+//! so one gang of the user on a kind where it was not measured alone is credited with the last term, over T. The trial runs for real and
+//! is charged like everything else. Beside a partner nobody finds out how fast it is alone, and a credit for pairs would be paid round after round: only a gang that
+//! runs alone has it.
 
 mod queue;
 
@@ -78,12 +79,12 @@ impl Policy for Gogh {
         }
         let tariff = Tariff::new(problem);
         let mut program = Program::new(problem, &tariff);
-        let mut answer = cover::solve(&program.question, &EFFORT)?;
+        let mut answer = cover::solve(&program.with_trials(), &EFFORT)?;
         if answer.unserved.iter().any(|&jobs| jobs > 0)
             && !(program.question.pairs.is_empty() && problem.sold_as.is_empty())
         {
             program = queue::in_turn(problem, &tariff.with_queue())?;
-            answer = cover::solve(&program.question, &EFFORT)?;
+            answer = cover::solve(&program.with_trials(), &EFFORT)?;
         }
         // The program minimises; an objective here is maximised.
         let certificate = Certificate { lower: -answer.cost, upper: -answer.bound };
@@ -105,6 +106,15 @@ struct Program {
     /// The mode of every bundle, alone and in pairs, in the order of the question's.
     alone_modes: Vec<usize>,
     pair_modes: Vec<usize>,
+    /// By user and kind: what stays credit each of so many gangs with for finding out.
+    trials: Vec<Trial>,
+}
+
+/// A part of the credit of a [`Stay`].
+#[derive(Clone, Copy)]
+struct Trial {
+    credit: f64,
+    gangs: u32,
 }
 
 impl Program {
@@ -113,7 +123,8 @@ impl Program {
         let promise = PROMISE * tariff.largest_cost();
         let capacity = problem.capacity.iter().map(|m| m.floor() as u32).collect();
         let question = Cover { capacity, ..Cover::default() };
-        let mut program = Self { question, promise, alone_modes: Vec::new(), pair_modes: Vec::new() };
+        let (alone_modes, pair_modes, trials) = (Vec::new(), Vec::new(), Vec::new());
+        let mut program = Self { question, promise, alone_modes, pair_modes, trials };
         for (u, user) in problem.users.iter().enumerate() {
             let promised = user.floor.is_some_and(|floor| floor > 0.0);
             let waited = problem.now.since(user.arrived) / IMPATIENT_AFTER_SECONDS;
@@ -132,8 +143,15 @@ impl Program {
                 let mode = cheapest(problem, j, bill);
                 let offer = mode.and_then(|mode| tariff.alone(u, mode));
                 program.question.alone.push(offer.map(|offer| Alone { cost: offer.cost(), part: offer.kept[0] }));
-                program.question.stays.extend(mode.and_then(|mode| stay(problem, tariff, u, j, mode)));
+                let held = tariff.held(u, j);
+                let worth = mode.map_or(0.0, |mode| worth_knowing(problem, tariff, u, mode));
+                let trial = Trial { credit: worth / f64::from(held.max(1)), gangs: held.max(1) };
+                let saving = trial.credit + if held > 0 && mode.is_some() { tariff.saving(u, j) } else { 0.0 };
+                if saving > 0.0 {
+                    program.question.stays.push(Stay { class: u, resource: j, held: trial.gangs, saving });
+                }
                 program.alone_modes.push(mode.unwrap_or(j));
+                program.trials.push(trial);
             }
         }
         program.add_pairs(problem, tariff);
@@ -164,6 +182,19 @@ impl Program {
         }
     }
 
+    /// The question as it is solved. Stays count everybody who is there, so a pair costs more by what a trial is credited with: in one nobody finds out
+    /// what it is alone.
+    fn with_trials(&self) -> Cover {
+        let mut question = self.question.clone();
+        let k = question.capacity.len();
+        for pair in &mut question.pairs {
+            let [one, two] = [pair.a, pair.b].map(|user| self.trials[user * k + pair.resource]);
+            let twice = one.credit * f64::from(one.gangs.min(2));
+            pair.cost += if pair.a == pair.b { twice } else { one.credit + two.credit };
+        }
+        question
+    }
+
     fn grants(&self, answer: &Solution) -> Vec<Grant> {
         let k = self.question.capacity.len();
         let alone = answer.alone.iter().enumerate().filter(|(_, gangs)| **gangs > 0).map(|(i, &gangs)| Grant {
@@ -189,15 +220,6 @@ fn cheapest(problem: &Problem, j: usize, bill: impl Fn(&usize) -> f64) -> Option
     let modes = (0..problem.kinds()).filter(|&mode| problem.sold_as(mode) == j);
     let billed = modes.map(|mode| (bill(&mode), mode)).filter(|(bill, _)| bill.is_finite());
     billed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, mode)| mode)
-}
-
-/// What user `u` saves by staying on the GPUs of kind `j`, in whatever mode, and what finding out about a mode is worth, to one gang: also to one
-/// that is there already and not measured yet.
-fn stay(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize, mode: usize) -> Option<Stay> {
-    let held = tariff.held(u, j);
-    let stays = if held > 0 { tariff.saving(u, j) } else { 0.0 };
-    let saving = stays + worth_knowing(problem, tariff, u, mode) / f64::from(held.max(1));
-    (saving > 0.0).then_some(Stay { class: u, resource: j, held: held.max(1), saving })
 }
 
 /// What finding out about kind `j` is worth to user `u`, if anything.
