@@ -48,6 +48,22 @@ impl Process {
         Self { alone: Alone::new(evidence, seed), pairs: Pairs::new(evidence, seed, NOBODY, LooksAt::Everything) }
     }
 
+    /// Something was measured. Of a workload that was measured beside others only, `alone` is ln of its rate alone and the variance of that, where somebody knows.
+    pub(crate) fn learn_as(&mut self, evidence: &Evidence, seen: &CellIndex, alone: Option<(f64, f64)>) {
+        match seen.partner {
+            Some(other) => {
+                self.pairs.learn(evidence, (seen.workload, other, seen.kind), NOBODY);
+                if evidence.alone(seen.workload, seen.kind).is_nan() {
+                    self.alone.learn_as(evidence, seen.workload, seen.kind, alone);
+                }
+            }
+            None => {
+                self.alone.learn(evidence, seen.workload, seen.kind);
+                self.pairs.learn_row(evidence, seen.workload, seen.kind, NOBODY);
+            }
+        }
+    }
+
     /// What rates alone of hidden workloads would have been wrong by.
     pub(crate) fn left_out(&self) -> &[crate::stacked::LeftOut] {
         self.alone.left_out()
@@ -75,18 +91,7 @@ impl Method for Process {
     }
 
     fn learn(&mut self, evidence: &Evidence, seen: &CellIndex) {
-        match seen.partner {
-            Some(other) => {
-                self.pairs.learn(evidence, (seen.workload, other, seen.kind), NOBODY);
-                if evidence.alone(seen.workload, seen.kind).is_nan() {
-                    self.alone.learn(evidence, seen.workload, seen.kind);
-                }
-            }
-            None => {
-                self.alone.learn(evidence, seen.workload, seen.kind);
-                self.pairs.learn_row(evidence, seen.workload, seen.kind, NOBODY);
-            }
-        }
+        self.learn_as(evidence, seen, None);
     }
 
     fn add_kind(&mut self, evidence: &Evidence, measured: bool) {

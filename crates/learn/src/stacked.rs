@@ -16,7 +16,8 @@
 //!
 //! Both say what they would have got wrong of every workload had it been hidden (`LeftOut`), with and without its family, before and after one of its rates was seen.
 //! Each of these four places has the weight under which the mean of both errs least, drawn towards a half; it is 0 where too few were hidden
-//! from both, of workloads without features, and on kinds that nobody measured.
+//! from both, of workloads without features, and on kinds that nobody measured. Of a workload that was measured on a kind beside others only, P1 says what these left of its rate
+//! alone.
 
 use crate::evidence::{CellIndex, Evidence, KnownWorkload};
 use crate::learned::{self, Learned, Parameters};
@@ -85,6 +86,23 @@ fn first(attention: &Learned, evidence: &Evidence, i: usize, j: usize, kind: usi
         return None;
     }
     attention.first_estimate(evidence, i, j, kind).map(|said| (said.ln, said.standard_error))
+}
+
+/// What rates beside others say of a rate alone, by what P1 says that each leaves: ln and its variance, half of which is about them all. P1 is as it was at the beginning,
+/// so it does not matter what was measured first.
+fn alone_by_pairs(attention: &Learned, evidence: &Evidence, seen: &CellIndex) -> Option<(f64, f64)> {
+    // A gang says more, whenever it was measured.
+    if !evidence.gangs(seen.workload, seen.kind).is_empty() {
+        return None;
+    }
+    let (mut sum, mut squares, mut n) = (0.0, 0.0, 0.0);
+    for (other, ln) in evidence.beside_row(seen.workload, seen.kind).iter().filter(|(_, ln)| ln.is_finite()) {
+        let (left, standard_error) = first(attention, evidence, seen.workload, other, seen.kind)?;
+        sum += f64::from(ln) - left;
+        squares += standard_error * standard_error;
+        n += 1.0;
+    }
+    (n > 0.0).then(|| (sum / n, squares / n * (0.5 + 0.5 / n)))
 }
 
 #[derive(Clone)]
@@ -175,7 +193,8 @@ impl Method for Stacked {
             Some(other) => left.learn(evidence, (seen.workload, other, seen.kind), &prior),
             None => left.learn_row(evidence, seen.workload, seen.kind, &prior),
         }
-        self.process.learn(evidence, seen);
+        let alone = alone_by_pairs(&self.attention, evidence, seen);
+        self.process.learn_as(evidence, seen, alone);
         self.enter(evidence, seen.workload);
     }
 

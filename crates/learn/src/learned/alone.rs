@@ -239,7 +239,7 @@ impl Alone {
         let rho = (-apart).exp();
         let level = c + l_psi * psi + l_family * family + l_batch * batch;
         let profile = c_kind + p_psi * psi + p_family * family + p_batch * batch;
-        let cell = if one.kind == two.kind { noise + one.noise.max(two.noise) } else { 0.0 };
+        let cell = if one.kind == two.kind { noise } else { 0.0 };
         let same = if one.workload == two.workload { own + cell } else { 0.0 };
         level + rho * profile + same + tilt * one.tilt * two.tilt
     }
@@ -251,6 +251,8 @@ impl Alone {
             for j in 0..=i {
                 all[i * n + j] = self.kernel(evidence, &known[i], &known[j]);
             }
+            // What a measurement may be wrong by is its own, and none of the cell's.
+            all[i * n + i] += known[i].noise;
         }
         all
     }

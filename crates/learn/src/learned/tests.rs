@@ -190,4 +190,5 @@ fn a_pair_tells_about_the_rate_alone_where_that_was_not_measured() {
     });
     let after = made.estimate(&ask(4, None)).cells[2].unwrap();
     assert!(after.rate < before.rate / 2.0 && after.standard_error < before.standard_error, "{before:?} {after:?}");
+    assert!(after.standard_error > 0.1, "what a partner leaves is known to a third: {after:?}");
 }

@@ -409,11 +409,27 @@ impl Alone {
 
     /// Something was measured of a workload on a kind.
     pub(super) fn learn(&mut self, evidence: &Evidence, workload: usize, kind: usize) {
+        self.learn_as(evidence, workload, kind, None);
+    }
+
+    /// The same where somebody knows better than [`Evidence::own_rate`] what rates beside others say of the rate alone: ln and its variance.
+    pub(super) fn learn_as(&mut self, evidence: &Evidence, workload: usize, kind: usize, better: Option<(f64, f64)>) {
         Arc::make_mut(&mut self.expected).learn(evidence, workload);
         let seen = self.expected.cells_of(evidence, workload).find(|(c, _)| c.kind == kind);
-        let Some((cell, y)) = seen else { return };
+        let Some((mut cell, mut y)) = seen else { return };
+        if let Some((ln, variance)) = better {
+            cell.noise = variance;
+            y = ln - self.expected.ln_rate(evidence, workload, kind);
+        }
         match self.places.get(&(workload, kind)) {
-            Some(&at) => self.beliefs().for_each(|belief| belief.posterior.correct(at, y)),
+            Some(&at) => {
+                // What was seen beside others first is seen alone now.
+                let by = cell.noise - self.strangers.posterior.cells()[at].noise;
+                for belief in self.beliefs() {
+                    let known = AloneCell { noise: cell.noise, ..belief.posterior.cells()[at] };
+                    belief.posterior.correct_noise(at, known, y, by);
+                }
+            }
             None if self.strangers.posterior.len() < MOST_LATER => {
                 self.places.insert((workload, kind), self.strangers.posterior.len());
                 self.beliefs().for_each(|belief| belief.append(evidence, cell, y));

@@ -168,6 +168,30 @@ impl<Cell: Copy + PartialEq> Posterior<Cell> {
         }
     }
 
+    /// A measurement that says something else now, the variance of which has changed by `by`: L is turned row by row into the factor of K + by·e·eᵀ.
+    pub(super) fn correct_noise(&mut self, at: usize, cell: Cell, y: f64, by: f64) {
+        if by == 0.0 {
+            return self.correct(at, y);
+        }
+        let sign = by.signum();
+        let mut turns: Vec<(f64, f64)> = Vec::with_capacity(self.len() - at);
+        for i in at..self.len() {
+            let mut row = self.rows[i].to_vec();
+            let mut rest = if i == at { by.abs().sqrt() } else { 0.0 };
+            for (l, &(cosine, sine)) in row[at..].iter_mut().zip(&turns) {
+                *l = (*l + sign * sine * rest) / cosine;
+                rest = cosine * rest - sine * *l;
+            }
+            let before = row[i];
+            let root = (before * before + sign * rest * rest).max(JITTER).sqrt();
+            turns.push((root / before, rest / before));
+            row[i] = root;
+            self.rows[i] = row.into();
+        }
+        self.cells[at] = cell;
+        self.correct(at, y);
+    }
+
     /// Carries v = L⁻¹k* of a question on to all that is measured.
     pub(super) fn solve<C: Covariance<Cell = Cell>>(&self, kernel: &mut Kernel<'_, C>, asked: &Cell, v: &mut Vec<f64>) {
         for i in v.len()..self.len() {

@@ -153,6 +153,69 @@ fn the_order_of_observations_does_not_matter_and_each_makes_surer() {
     }
 }
 
+/// A rate beside somebody says something of the rate alone, and nothing is left of that once it was measured alone.
+#[test]
+fn seen_beside_somebody_and_then_alone_is_as_if_alone_at_once() {
+    let (catalog, kinds) = table(true);
+    for name in ["process", "stacked"] {
+        let pair = [seen(0, Some(1), 0, 2.5), seen(1, Some(0), 0, 5.0)];
+        let after = |told: &[Observation]| {
+            let mut estimator = made(name, &catalog, &kinds, &["w30", "w1", "w2"]);
+            told.iter().for_each(|o| drop(estimator.observe(o)));
+            alone(estimator.as_ref(), 0).iter().flat_map(|e| [e.rate.ln(), e.standard_error]).collect::<Vec<f64>>()
+        };
+        let late = after(&[pair[0], pair[1], seen(0, None, 0, 4.0)]);
+        let soon = after(&[seen(0, None, 0, 4.0), pair[0], pair[1]]);
+        for (a, b) in late.iter().zip(&soon) {
+            // Nothing but its pace, which is what was seen first.
+            assert!((a - b).abs() < 1e-3, "{name}: {late:?} {soon:?}");
+        }
+        let (never, company) = (after(&[]), after(&pair));
+        assert!(company[1] < 0.8 * never[1] && company[1] > 0.05, "{name}: {never:?} {company:?}");
+    }
+}
+
+#[test]
+fn a_measurement_that_is_surer_now_is_as_if_it_had_been_so_at_once() {
+    use super::gaussian::{Covariance, Kernel, Posterior, Variances};
+    use crate::evidence::Evidence;
+    #[derive(Clone, Copy, PartialEq)]
+    struct At(f64, f64);
+    struct Line;
+    impl Covariance for Line {
+        type Cell = At;
+        fn terms(&self, _: &Evidence, one: &At, two: &At, out: &mut [f64]) {
+            out[0] = (-(one.0 - two.0).powi(2)).exp();
+        }
+        fn group(&self, _: &At) -> usize {
+            0
+        }
+        fn noise(&self, cell: &At) -> f64 {
+            cell.1
+        }
+    }
+    let (catalog, kinds) = table(false);
+    let evidence =
+        Evidence::new(&Setting { kinds: &kinds, workloads: &[], catalog: &catalog, seed: 1, progress: &|_| {} });
+    let variances = Variances::new(&[1.0], 0.01, 1, false);
+    let mut kernel = Kernel::new(&Line, &evidence, &variances);
+    let cells =
+        |noise: f64| (0..9).map(|i| At(0.4 * f64::from(i), if i == 3 { noise } else { 0.02 })).collect::<Vec<_>>();
+    let y = |third: f64| (0..9).map(|i| if i == 3 { third } else { f64::from(i).cos() }).collect::<Vec<f64>>();
+    for (before, after) in [(0.3, 0.0), (0.0, 0.3), (0.1, 0.1)] {
+        let mut changed = Posterior::new(&mut kernel, &cells(before), &y(1.0));
+        changed.correct_noise(3, cells(after)[3], -0.5, after - before);
+        let anew = Posterior::new(&mut kernel, &cells(after), &y(-0.5));
+        let mut answer = |posterior: &Posterior<At>| {
+            let mut v = Vec::new();
+            posterior.solve(&mut kernel, &At(1.5, 0.0), &mut v);
+            posterior.answer(&v)
+        };
+        let (one, two) = (answer(&changed), answer(&anew));
+        assert!((one.0 - two.0).abs() < 1e-9 && (one.1 - two.1).abs() < 1e-9, "{one:?} {two:?}");
+    }
+}
+
 #[test]
 fn features_with_holes_always_give_a_covariance() {
     use super::gaussian::Inverse;
