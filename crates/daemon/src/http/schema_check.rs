@@ -95,8 +95,14 @@ fn kind(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
         Value::Array(some) => some.iter().filter_map(Value::as_str).map(word).collect::<Vec<_>>().join(" or "),
         one => word(one.as_str().unwrap_or_default()).to_owned(),
     };
-    Err(format!("{} is {}; expected {wanted}", name(path), quoted(value)))
+    // Whoever writes a date has to hear that a moment is a number here.
+    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let moment = if about.contains(MOMENT) { format!(" of {MOMENT}") } else { String::new() };
+    Err(format!("{} is {}; expected {wanted}{moment}", name(path), quoted(value)))
 }
+
+/// How descriptions of fields say that they are moments.
+const MOMENT: &str = "seconds since 1970";
 
 /// A type of JSON Schema, as one says it.
 fn word(kind: &str) -> &str {
@@ -127,6 +133,7 @@ fn within(schema: &Value, size: Option<f64>, keys: (&str, &str), path: &str, uni
         (None, None) => String::new(),
     };
     match units {
+        "" if size.abs() >= 1e16 => Err(format!("{} is {size:e}; expected {range}", name(path))),
         "" => Err(format!("{} is {size}; expected {range}", name(path))),
         units => Err(format!("{} has {size} {units}; expected {range}", name(path))),
     }
@@ -270,6 +277,10 @@ mod tests {
         let prices = |price: Value| check(limits("/v1/prices"), &json!({"prices": [price]}));
         let wrong = prices(json!({"from": 0, "per_kwh": "cheap"})).unwrap_err();
         assert_eq!(wrong, "prices[0].per_kwh is \"cheap\"; expected a number");
+        let wrong = prices(json!({"from": "2026-01-01", "per_kwh": 1})).unwrap_err();
+        assert_eq!(wrong, "prices[0].from is \"2026-01-01\"; expected a number of seconds since 1970");
+        let wrong = prices(json!({"from": 1e300, "per_kwh": 1})).unwrap_err();
+        assert_eq!(wrong, "prices[0].from is 1e300; expected a number from 0 to 253402300799");
         assert!(check(limits("/v1/tokens"), &json!({"name": "ci", "scope": {"admin": null}})).is_err());
         assert!(check(limits("/v1/tokens"), &json!({"name": "ci", "scope": "admin"})).is_ok());
     }
