@@ -604,6 +604,29 @@ proptest! {
             prop_assert!(near.bound.upper >= fe.draw * (1.0 - 1e-7), "{:?} against {}", near.bound, fe.draw);
             prop_assert!(worst_envy(&problem, &near.x) * (1.0 - epsilon) <= 1.0 + 1e-7);
             prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
+            let mut used = vec![0.0; problem.capacity.len()];
+            near.x.iter().enumerate().for_each(|(at, x)| used[problem.resource[at % problem.resource.len()]] += x);
+            prop_assert!(used.iter().zip(&problem.capacity).all(|(used, m)| *used <= m * (1.0 + 1e-9)));
+        }
+    }
+
+    /// What was answered when everything drew something else is no worse a place to go on from than none: bounds and rows hold.
+    #[test]
+    fn near_with_other_draws_has_the_least_between_its_bounds(mut problem in problems(), epsilon in 0.02..0.3f64) {
+        let floors: Vec<f64> = equal_division(&problem).iter().map(|f| f * (1.0 - epsilon)).collect();
+        let units = equal_units(&problem);
+        let mut workspace = NearWorkspace::default();
+        for turn in 0..3 {
+            let asked = Nearly { floors: &floors, part: 1.0 - epsilon, units: &units, gap: 0.0 };
+            let near = workspace.solve(&problem.ways(), &asked, Budget::iterations(8)).expect("sound");
+            let (known, _) = problem.thrifty(&units, &floors);
+            let asked = Envious { floors: &floors, part: 1.0 - epsilon, rents: &[], together: &[], known: &known };
+            let fe = least_draw_without_envy(&problem.ways(), &asked, PIVOTS).expect("an answer");
+            prop_assert!(near.bound.lower <= fe.draw * (1.0 + 1e-7), "{:?} against {}", near.bound, fe.draw);
+            prop_assert!(near.bound.upper >= fe.draw * (1.0 - 1e-7), "{:?} against {}", near.bound, fe.draw);
+            prop_assert!(worst_envy(&problem, &near.x) * (1.0 - epsilon) <= 1.0 + 1e-7);
+            prop_assert!(problem.utilities(&near.x).iter().zip(&floors).all(|(u, f)| *u >= f * (1.0 - 1e-9)));
+            problem.draw.iter_mut().enumerate().for_each(|(at, p)| *p *= 1.0 + ((at * 7 + turn) % 3) as f64);
         }
     }
 

@@ -300,11 +300,20 @@ fn keeps_rows(modal: &Modal<'_>, answer: &Use) -> bool {
             speeds[l] += rate * gpus;
         }
     }
-    let part = (1.0 - modal.power.epsilon) * EQUAL;
+    // Kind by kind, so that what everybody's GPUs are worth to somebody is a few long sums.
+    let anybody = |j: &usize| (0..n).any(|i| units[i * k + j] > 0.0);
+    let of = |j: usize| (j, (0..n).map(|i| units[i * k + j] / modal.weight[i]).collect());
+    let held: Vec<(usize, Vec<f64>)> = (0..k).filter(anybody).map(of).collect();
+    let (part, mut worth) = ((1.0 - modal.power.epsilon) * EQUAL, vec![0.0; n]);
     (0..n).all(|l| {
-        let (best, own) = (ways.best_rates(l), speeds[l] / modal.weight[l]);
-        let worth = |i: usize| best.iter().zip(&units[i * k..]).map(|(a, x)| a * x).sum::<f64>() / modal.weight[i];
-        (0..n).filter(|&i| i != l).all(|i| part * worth(i) <= own)
+        let best = ways.best_rates(l);
+        worth.fill(0.0);
+        for (j, of) in held.iter().filter(|(j, _)| best[*j] > 0.0) {
+            worth.iter_mut().zip(of).for_each(|(worth, x)| *worth += best[*j] * x);
+        }
+        worth[l] = 0.0;
+        // Nothing that is not a number passes.
+        worth.iter().all(|worth| part * worth <= speeds[l] / modal.weight[l])
     })
 }
 

@@ -1,42 +1,36 @@
 //! Floors without envy for more users than the simplex of `ways/envy.rs` can serve: near the least draw, with a bound that says how near.
 //!
-//! The program is that of `ways/envy.rs` without pairs and caps. Two steps: a division that keeps every row (`ways/near/incomes.rs`), which
-//! comes within half a per cent of the least draw on the instances of the bench, and then duals that prove it.
+//! The program is that of `ways/envy.rs` without pairs and caps. Prices make it one of each user alone, from both sides:
 //!
-//! # Duals, user by user
+//! | | |
+//! | --- | --- |
+//! | `near/turns.rs` | duals, user by user, and the prices at which what users ask for is what there is |
+//! | `near/rounds.rs` | a division, user by user: everybody in turn takes what costs least while others have what they have |
+//! | `near/own.rs`, `near/small.rs` | one user's program: some tens of columns, a few rows, microseconds |
+//! | `near/incomes.rs` | the first prices: of the least draw under budgets |
+//! | `near/proof.rs` | a bound out of any duals, and a division that keeps every row out of any units. Neither asks where they come from |
 //!
-//! Nobody has much reason to be above its floor: `u_i = f_i (1 + g_i)` with `g_i` mostly 0. At given prices `r` and given `g`, all that is left
-//! between users are limits of what each may hold,
+//! Turns and rounds follow each other until the gap will do or the turns are spent.
 //!
-//! ```text
-//! minimise Σ_a (p_la + r_j) x_la      w_l·x_l ≥ f_l (y_l)        κ (π_i/π_l) a_i·X_l/f_i ≤ 1 + g_i  (δ_il)       every i ≠ l
-//! ```
-//!
-//! a program of one user, with as many rows as there are others, of which as many bind as it has resources: the dual simplex solves it in
-//! microseconds ([`crate::simplex`]). Together the duals are feasible for the whole program if `load_i = Σ_l δ_il ≤ f_i θ_i = room_i` for everybody: what others would
-//! save if `i` had more is no more than what that would cost. Those at the edge of many others' sight would be asked for far too much. So
-//! `g_i` is a steep power of `load_i/room_i`, users are asked one after the other, each at the loads that the others have left, and what a user says moves its duals
-//! by a part only, less from turn to turn (Frank and Wolfe's method, user by user). Any mean of duals of one user is as good as they are.
-//! Prices are those of the first answer.
-//!
-//! *Improved.* The same program of one user, with what the others have in the place of their floors, says what it would take if all others stayed: one round over all users after a
-//! few turns keeps every row and draws less.
-//!
-//! *Again.* Any duals prove something of any problem of this size, so where floors and κ have changed the last ones are where the next search begins.
-//!
-//! `ways/near/proof.rs` makes a bound out of any duals, and a division that keeps every row out of any units. Neither asks where they come from.
+//! *Again.* Any duals prove something of any problem of this size, and any units become a division. Where answers to the same problem at κ on either side are known, the
+//! mean of their duals and of their prices is where turns begin, and the mean of their units is where rounds do; mostly two rounds are all that is needed then.
 
-mod groups;
+mod crowd;
 mod incomes;
+mod own;
 mod proof;
+mod rounds;
+mod small;
 mod table;
+mod turns;
 
 use super::Ways;
-use crate::simplex::Simplex;
-use crate::{Budget, Certificate, InputError, Status};
-use incomes::{Bought, Memory};
-use proof::{Duals, Envy};
-use table::Table;
+use crate::{Budget, Certificate, InputError};
+use incomes::Memory;
+use own::Own;
+use proof::Envy;
+use rounds::Standing;
+use turns::{Found, Turns};
 
 /// What is asked besides the problem, whose caps are not looked at.
 #[derive(Clone, Copy, Debug)]
@@ -64,40 +58,31 @@ pub struct Near {
 
 /// Turns until a gap that has not closed is left as it is.
 pub const TURNS: Budget = Budget::iterations(24);
-/// The turn after which the division itself is improved, if that is not enough yet; by so many rounds at most, and by a round that improves it by less for the last time.
-const IMPROVED: u32 = 3;
-const ROUNDS: u32 = 4;
-const ENOUGH: f64 = 1e-4;
-/// Sweeps over groups of users, after that and once all turns are spent.
-const SWEEPS: usize = 4;
-/// Turns that what the last search has found is worth.
-const WORTH: u32 = 4;
-/// Where answers at other κ are known a search takes this part of the turns, and so many times the gap will do.
-const AGAIN: u32 = 4;
-const AGAIN_NEAR: f64 = 1.5;
-/// A mean of two answers will do if its gap is at most so many times what was asked for, or so many times theirs.
-const BETWEEN: f64 = 1.7;
-const NO_WORSE: f64 = 1.1;
-/// Another κ than this is too far away to go on from.
+/// Turns before the first rounds where no duals are known, and between rounds.
+const FIRST: u32 = 10;
+const MORE: u32 = 5;
+/// What prices are multiplied by, round after round, from no division that is near on, and from one that is: dear at first, so that something of everything stays free
+/// for those to whom it is worth most.
+const ANNEALED: [f64; 6] = [2.4, 1.8, 1.4, 1.2, 1.05, 0.0];
+const TOUCHED: [f64; 2] = [1.0, 0.0];
+/// A mean of two answers will do if its gap is at most so many times what was asked for.
+const BETWEEN: f64 = 1.4;
+/// Answers on either side whose mean is further off than so many times what was asked for say too little.
+const ANEW: f64 = 3.0;
+/// Turns and rounds that do not take this part off the gap were the last.
+const ENOUGH: f64 = 0.02;
+/// Another κ than this is too far away for its duals to say anything.
 const FAR: f64 = 0.04;
+/// Answers on either side are asked if no more than this lies between them.
+const APART: f64 = 0.2;
 /// Answers at other κ that are kept.
 const MOST_KNOWN: usize = 16;
-/// Pivots of one user's program.
-const PIVOTS: u32 = 400;
-/// A limit is broken if it is exceeded by this part.
-const BROKEN: f64 = 1e-7;
-/// Limits that are added at a time.
-const AT_A_TIME: usize = 2;
-/// g where load and room are the same, and the power of their ratio with which it grows.
-const FULL: f64 = 0.05;
-const STEEP: i32 = 6;
 
-/// What a search leaves for the next: where only floors, κ and the gap differ, that one starts from its prices and its duals.
+/// What a search leaves for the next: where only floors, κ and the gap differ, that one starts from its answers.
 #[derive(Clone, Debug, Default)]
 pub struct NearWorkspace {
     memory: Memory,
-    last: Option<Found>,
-    /// Answers that were searched for, in order of κ.
+    /// Answers, in order of κ.
     known: Vec<Known>,
 }
 
@@ -107,21 +92,7 @@ struct Known {
     part: f64,
     /// Users × resources.
     units: Vec<f64>,
-    duals: Duals,
-    gap: f64,
-}
-
-/// What turns have found.
-#[derive(Clone, Debug, Default)]
-struct Found {
-    /// κ of the search.
-    part: f64,
-    prices: Vec<f64>,
-    /// Of everybody, those who limited it when it was last asked.
-    limited_by: Vec<Vec<u32>>,
-    /// `(i, δ_il)` of every `l`.
-    limits: Vec<Vec<(u32, f64)>>,
-    turns: u32,
+    found: Found,
 }
 
 /// Looks for a division near the least draw; stops when its gap will do, or after as many turns as `budget` has iterations.
@@ -160,55 +131,36 @@ impl NearWorkspace {
 
     fn search(&mut self, problem: &Ways<'_>, asked: &Nearly<'_>, budget: Budget) -> Result<Near, InputError> {
         let best: Vec<f64> = (0..problem.users()).flat_map(|l| problem.best_rates(l)).collect();
-        let envy = Envy { problem, floors: asked.floors, part: asked.part, best: &best };
-        let mut near = Near { x: Vec::new(), bound: Certificate { lower: 0.0, upper: f64::INFINITY }, turns: 0 };
-        near.offer(&envy, asked.units, asked);
-        let last = self.last.take().filter(|_| self.memory.knows(problem, &best));
-        if last.is_none() {
+        if !self.memory.knows(problem, &best) {
             self.known.clear();
         }
-        if let (Some(between), Some(_)) = (self.between(asked.part), &last) {
-            let (units, mean) = between.means();
-            near.offer(&envy, &units, asked);
-            let all = [&mean, &between.low.duals, &between.high.duals];
-            all.into_iter().for_each(|duals| _ = near.prove(&envy, duals));
-            if near.bound.gap() <= between.gap(asked) {
-                self.last = last;
-                return Ok(near);
+        let prices = self.memory.prices(problem, &best)?;
+        let envy = Envy { problem, floors: asked.floors, part: asked.part, best: &best, prices: &prices };
+        let mut search = Search::new(&envy, asked, budget.iterations);
+        let between = self.between(asked.part);
+        let near = if between.is_none() { self.nearest(asked.part) } else { None }.map(|known| known.found.clone());
+        let found = match between.and_then(|between| search.go_on(&between)) {
+            Some(found) => found,
+            None => {
+                let (from, bought) = match near {
+                    Some(found) => (found, None),
+                    None => {
+                        let (prices, bought) = self.memory.first(problem, asked, &best)?;
+                        (Found::at(prices), bought)
+                    }
+                };
+                search.begin(from, bought)
             }
-        }
-        let (most, enough) = match self.known.is_empty() {
-            true => (budget.iterations, asked.gap),
-            false => (budget.iterations / AGAIN, AGAIN_NEAR * asked.gap),
         };
-        // Far away nobody is limited by the same others.
-        let last = last.filter(|last| (last.part - asked.part).abs() <= FAR);
-        let bought = Bought::new(problem, asked, &best, &mut self.memory)?;
-        near.offer(&envy, &bought.units, asked);
-        near.bound.lower = near.bound.lower.max(bought.least).min(near.bound.upper);
-        let found = Found { prices: bought.prices, part: asked.part, ..last.unwrap_or_default() };
-        let mut turns = Turns::new(problem, asked, &best, found);
-        let mut duals = turns.duals();
-        near.prove(&envy, &duals);
-        while near.bound.gap() > enough && near.turns < most {
-            let units = turns.turn();
-            near.turns += 1;
-            let now = turns.duals();
-            if near.prove(&envy, &now) {
-                duals = now;
-            }
-            near.offer(&envy, &units, asked);
-            if near.turns == IMPROVED && near.bound.gap() > enough {
-                near.improve(&envy, &turns);
-                near.exchange(&envy, &turns, enough);
-            }
-        }
-        near.exchange(&envy, &turns, enough);
-        let units = units_of(problem, &near.x);
-        let known = Known { part: asked.part, units, duals, gap: near.bound.gap() };
-        self.last = Some(turns.found);
-        self.keep(known);
-        Ok(near)
+        self.keep(Known { part: asked.part, units: units_of(problem, &search.near.x), found });
+        Ok(search.near)
+    }
+
+    /// The answer at the nearest κ, if it is near.
+    fn nearest(&self, part: f64) -> Option<&Known> {
+        let apart = |known: &Known| (known.part - part).abs();
+        let near = self.known.iter().filter(|known| apart(known) <= FAR);
+        near.min_by(|a, b| apart(a).total_cmp(&apart(b)))
     }
 
     /// The answers next to κ on either side.
@@ -218,7 +170,8 @@ impl NearWorkspace {
             return Some(Between { low: same, high: same, part: 0.0 });
         }
         let [low, high] = [self.known.get(above.checked_sub(1)?)?, self.known.get(above)?];
-        Some(Between { low, high, part: (part - low.part) / (high.part - low.part) })
+        let between = Between { low, high, part: (part - low.part) / (high.part - low.part) };
+        (high.part - low.part <= APART).then_some(between)
     }
 
     fn keep(&mut self, known: Known) {
@@ -241,76 +194,14 @@ struct Between<'a> {
 }
 
 impl Between<'_> {
-    /// The gap that will do: not much more than what was asked for, or than theirs where they came no nearer.
-    fn gap(&self, asked: &Nearly<'_>) -> f64 {
-        f64::max(BETWEEN * asked.gap, NO_WORSE * f64::max(self.low.gap, self.high.gap))
+    /// The mean of both.
+    fn units(&self) -> Vec<f64> {
+        let all = self.low.units.iter().zip(&self.high.units);
+        all.map(|(low, high)| low + self.part * (high - low)).collect()
     }
 
-    fn mean(&self, low: f64, high: f64) -> f64 {
-        low + self.part * (high - low)
-    }
-
-    /// The mean of both, of units and of duals.
-    fn means(&self) -> (Vec<f64>, Duals) {
-        let Self { low, high, part } = *self;
-        let mean = |low: &[f64], high: &[f64]| low.iter().zip(high).map(|(low, high)| self.mean(*low, *high)).collect();
-        let scaled = |duals: &Duals, by: f64| {
-            duals.envy.iter().map(|&(l, i, mu)| (l, i, by * mu)).collect::<Vec<(u32, u32, f64)>>()
-        };
-        let mut envy = scaled(&low.duals, 1.0 - part);
-        envy.extend(scaled(&high.duals, part));
-        (mean(&low.units, &high.units), Duals { prices: mean(&low.duals.prices, &high.duals.prices), envy })
-    }
-}
-
-/// Where a use leaves everybody, and what is left over.
-struct Standing<'a> {
-    turns: &'a Turns<'a>,
-    x: Vec<f64>,
-    units: Vec<f64>,
-    held: Table,
-    free: Vec<f64>,
-    /// Everybody's speed, in floors.
-    has: Vec<f64>,
-}
-
-impl<'a> Standing<'a> {
-    fn new(turns: &'a Turns<'a>, x: &[f64], envy: &Envy<'_>) -> Self {
-        let (problem, k) = (turns.problem, turns.k);
-        let units = units_of(problem, x);
-        let mut free = problem.capacity.to_vec();
-        units.iter().enumerate().for_each(|(at, units)| free[at % k] -= units);
-        let held = envy.held(&units);
-        let mut standing = Self { turns, x: x.to_vec(), units, held, free, has: Vec::new() };
-        standing.has = (0..problem.users()).map(|l| standing.speed(l)).collect();
-        standing
-    }
-
-    /// Of a user, in floors.
-    fn speed(&self, l: usize) -> f64 {
-        let (problem, ways) = (self.turns.problem, self.turns.problem.ways());
-        problem.useful(l).map(|(a, _, w, _)| w * self.x[l * ways + a]).sum::<f64>() / self.turns.asked.floors[l]
-    }
-
-    fn draw_of(&self, l: usize, x: &[f64]) -> f64 {
-        let problem = self.turns.problem;
-        x.iter().zip(&problem.draw[l * problem.ways()..]).map(|(x, p)| x * p).sum()
-    }
-
-    /// What some users could have between them while all others have what they have.
-    fn room(&self, of: &[usize]) -> Vec<f64> {
-        let k = self.turns.k;
-        (0..k).map(|j| (self.free[j] + of.iter().map(|l| self.units[l * k + j]).sum::<f64>()).max(0.0)).collect()
-    }
-
-    /// A user has this from now on, out of what is free.
-    fn give(&mut self, l: usize, x: &[f64], units: &[f64]) {
-        let (problem, k) = (self.turns.problem, self.turns.k);
-        self.free.iter_mut().zip(units).for_each(|(free, units)| *free -= units);
-        self.units[l * k..][..k].copy_from_slice(units);
-        self.held.set(l, units, problem.weight[l].recip());
-        self.x[l * problem.ways()..][..problem.ways()].copy_from_slice(x);
-        self.has[l] = self.speed(l);
+    fn found(&self) -> Found {
+        Found::mean(&self.low.found, &self.high.found, self.part)
     }
 }
 
@@ -322,269 +213,106 @@ fn units_of(problem: &Ways<'_>, x: &[f64]) -> Vec<f64> {
     units
 }
 
-impl Near {
-    /// Takes the bound that duals prove, if it is higher; says whether it is.
-    fn prove(&mut self, envy: &Envy<'_>, duals: &Duals) -> bool {
-        let proved = envy.prove(duals.clone()).min(self.bound.upper);
-        let better = proved > self.bound.lower;
-        self.bound.lower = self.bound.lower.max(proved);
-        better
+/// One search.
+struct Search<'a> {
+    envy: &'a Envy<'a>,
+    asked: &'a Nearly<'a>,
+    own: Own<'a>,
+    near: Near,
+    /// Turns at most.
+    most: u32,
+}
+
+impl<'a> Search<'a> {
+    fn new(envy: &'a Envy<'a>, asked: &'a Nearly<'a>, most: u32) -> Self {
+        let near = Near { x: Vec::new(), bound: Certificate { lower: 0.0, upper: f64::INFINITY }, turns: 0 };
+        Self { envy, asked, own: Own::new(envy.problem, asked.floors, asked.part, envy.best), near, most }
     }
 
-    /// One user after the other takes what draws least while the others have what they have: it needs what its rows ask, and nobody may come to envy it.
-    fn improve(&mut self, envy: &Envy<'_>, turns: &Turns<'_>) {
-        for _ in 0..ROUNDS {
-            let x = turns.round(&self.x, envy);
-            let draw = envy.draw(&x);
-            let gain = 1.0 - draw / self.bound.upper;
-            if gain <= 0.0 {
+    /// From the answers on either side; none if they say too little.
+    fn go_on(&mut self, between: &Between<'_>) -> Option<Found> {
+        let mut turns = Turns::new(&self.own, self.asked, between.found());
+        self.offer(&between.units());
+        self.prove(&turns);
+        let mut standing = Standing::new(&self.own, &self.near.x, self.asked.floors);
+        self.rounds(&mut standing, &turns, &TOUCHED);
+        if self.near.bound.gap() > ANEW * self.asked.gap {
+            return None;
+        }
+        self.take_turns(&mut turns, &mut standing, BETWEEN * self.asked.gap, &ANNEALED);
+        Some(turns.found)
+    }
+
+    /// From prices, and perhaps duals, and what was bought at those prices.
+    fn begin(&mut self, from: Found, bought: Option<Vec<f64>>) -> Found {
+        let mut turns = Turns::new(&self.own, self.asked, from);
+        let x = self.envy.settle(self.asked.units, self.asked.units);
+        let mut standing = Standing::new(&self.own, &x, self.asked.floors);
+        self.take(x);
+        self.turns(&mut turns, FIRST);
+        self.rounds(&mut standing, &turns, &ANNEALED);
+        let mut schedule: &[f64] = &ANNEALED;
+        if let Some(units) = bought.filter(|_| self.near.bound.gap() > self.asked.gap) {
+            let before = self.near.bound.upper;
+            let x = self.envy.settle(&units, self.asked.units);
+            let mut other = Standing::new(&self.own, &x, self.asked.floors);
+            self.take(x);
+            self.rounds(&mut other, &turns, &TOUCHED);
+            if self.near.bound.upper < before {
+                (standing, schedule) = (other, &TOUCHED);
+            }
+        }
+        self.take_turns(&mut turns, &mut standing, self.asked.gap, schedule);
+        turns.found
+    }
+
+    /// Turns and rounds until the gap will do, the turns are spent or nothing is gained.
+    fn take_turns(&mut self, turns: &mut Turns<'_>, standing: &mut Standing, enough: f64, schedule: &[f64]) {
+        let mut before = f64::INFINITY;
+        loop {
+            let gap = self.near.bound.gap();
+            if gap <= enough || self.near.turns >= self.most || gap > (1.0 - ENOUGH) * before {
                 return;
             }
-            (self.x, self.bound.upper) = (x, draw);
-            if gain < ENOUGH {
-                return;
-            }
+            before = gap;
+            self.turns(turns, MORE);
+            self.rounds(standing, turns, schedule);
         }
     }
 
-    /// Group after group takes what draws least while the others have what they have, until that is near enough or gains no more.
-    fn exchange(&mut self, envy: &Envy<'_>, turns: &Turns<'_>, enough: f64) {
-        for sweep in 0..SWEEPS {
-            if self.bound.gap() <= enough {
-                return;
-            }
-            let x = turns.by_groups(&self.x, envy, sweep);
-            let draw = envy.draw(&x);
-            let gain = 1.0 - draw / self.bound.upper;
-            if gain > 0.0 {
-                (self.x, self.bound.upper) = (x, draw);
-            }
-            if gain < ENOUGH {
-                return;
-            }
+    fn turns(&mut self, turns: &mut Turns<'_>, count: u32) {
+        for _ in 0..count.min(self.most - self.near.turns) {
+            turns.turn(&mut self.own);
+            self.near.turns += 1;
+            self.prove(turns);
         }
+    }
+
+    fn rounds(&mut self, standing: &mut Standing, turns: &Turns<'_>, parts: &[f64]) {
+        for part in parts {
+            let prices: Vec<f64> = turns.found.prices.iter().map(|r| part * r).collect();
+            standing.round(&mut self.own, self.envy, &prices);
+        }
+        self.take(standing.x.clone());
+    }
+
+    /// Takes the bound that the duals found so far prove, if it is higher.
+    fn prove(&mut self, turns: &Turns<'_>) {
+        let Near { bound, .. } = &mut self.near;
+        bound.lower = bound.lower.max(self.envy.prove(turns.duals(&self.own)).min(bound.upper));
     }
 
     /// Takes what these units become when every row is kept, if that draws less.
-    fn offer(&mut self, envy: &Envy<'_>, units: &[f64], asked: &Nearly<'_>) {
-        let x = envy.settle(units, asked.units);
-        let draw = envy.draw(&x);
-        if draw < self.bound.upper {
-            (self.x, self.bound.upper) = (x, draw);
-        }
-    }
-}
-
-/// The state of the search.
-struct Turns<'a> {
-    problem: &'a Ways<'a>,
-    asked: &'a Nearly<'a>,
-    k: usize,
-    /// `κ π_i a_i/f_i`, users × resources: what a unit per weight is to `i`, in floors; and the same by resource.
-    sight: Vec<f64>,
-    sights: Table,
-    /// g.
-    above: Vec<f64>,
-    load: Vec<f64>,
-    room: Vec<f64>,
-    found: Found,
-}
-
-/// What is asked of one user.
-struct Alone<'a> {
-    prices: &'a [f64],
-    floor: f64,
-    /// What others may see of its units, in their floors.
-    most: &'a dyn Fn(usize) -> f64,
-    /// What there is of each resource, where it is asked not to take more.
-    room: Option<&'a [f64]>,
-}
-
-/// One user's answer.
-struct Own {
-    /// By way, and by resource.
-    x: Vec<f64>,
-    units: Vec<f64>,
-    /// `(i, δ)`.
-    limits: Vec<(u32, f64)>,
-}
-
-impl<'a> Turns<'a> {
-    fn new(problem: &'a Ways<'a>, asked: &'a Nearly<'a>, best: &[f64], mut found: Found) -> Self {
-        let (n, k) = (problem.users(), problem.capacity.len());
-        let sight = |(at, a): (usize, &f64)| asked.part * problem.weight[at / k] * a / asked.floors[at / k];
-        let sight: Vec<f64> = best.iter().enumerate().map(sight).collect();
-        let sights = Table::new(&sight, k, |_| 1.0);
-        found.limited_by.resize(n, Vec::new());
-        found.limits.resize(n, Vec::new());
-        // What others have found counts for as much as a few turns.
-        found.turns = found.turns.min(WORTH);
-        let (above, load) = (vec![0.0; n], vec![0.0; n]);
-        let mut turns = Self { problem, asked, k, sight, sights, above, load, room: Vec::new(), found };
-        turns.weigh();
-        turns
+    fn offer(&mut self, units: &[f64]) {
+        self.take(self.envy.settle(units, self.asked.units));
     }
 
-    /// Sets load, room and g from prices and limits.
-    fn weigh(&mut self) {
-        self.load.fill(0.0);
-        for &(i, delta) in self.found.limits.iter().flatten() {
-            self.load[i as usize] += delta;
+    /// Takes a use that keeps every row, if it draws less.
+    fn take(&mut self, x: Vec<f64>) {
+        let (draw, Near { bound, .. }) = (self.envy.draw(&x), &mut self.near);
+        if draw < bound.upper {
+            *bound = Certificate { lower: bound.lower.min(draw), upper: draw };
+            self.near.x = x;
         }
-        self.room = (0..self.found.limits.len()).map(|l| self.room_of(l, &self.found.limits[l])).collect();
-        for (above, (load, room)) in self.above.iter_mut().zip(self.load.iter().zip(&self.room)) {
-            *above = FULL * (load / room).powi(STEEP);
-        }
-    }
-
-    /// Asks everybody; returns the units that they would have, users × resources.
-    fn turn(&mut self) -> Vec<f64> {
-        let n = self.problem.users();
-        let part = 2.0 / (f64::from(self.found.turns) + 2.0);
-        let mut units = Vec::with_capacity(n * self.k);
-        for l in 0..n {
-            let mut limits = std::mem::take(&mut self.found.limits[l]);
-            for (i, delta) in &mut limits {
-                self.add_load(*i, -part * *delta);
-                *delta *= 1.0 - part;
-            }
-            // Where somebody has no answer, by rounding, it has what it had.
-            let own = self.own(l).unwrap_or_else(|| Own {
-                x: Vec::new(),
-                units: self.asked.units[l * self.k..][..self.k].to_vec(),
-                limits: Vec::new(),
-            });
-            self.found.limited_by[l] = own.limits.iter().map(|t| t.0).collect();
-            for (i, delta) in own.limits {
-                self.add_load(i, part * delta);
-                match limits.iter_mut().find(|t| t.0 == i) {
-                    Some(known) => known.1 += part * delta,
-                    None => limits.push((i, part * delta)),
-                }
-            }
-            self.room[l] = self.room_of(l, &limits);
-            self.found.limits[l] = limits;
-            units.extend(own.units);
-        }
-        self.found.turns += 1;
-        units
-    }
-
-    fn add_load(&mut self, i: u32, more: f64) {
-        let i = i as usize;
-        self.load[i] = f64::max(self.load[i] + more, 0.0);
-        self.above[i] = FULL * (self.load[i] / self.room[i]).powi(STEEP);
-    }
-
-    fn duals(&self) -> Duals {
-        let mut envy = Vec::new();
-        for (l, limits) in self.found.limits.iter().enumerate() {
-            let dual = |&(i, delta): &(u32, f64)| {
-                (i, l as u32, delta * self.problem.weight[i as usize] / self.asked.floors[i as usize])
-            };
-            envy.extend(limits.iter().map(dual).filter(|t| t.2 > 0.0));
-        }
-        Duals { prices: self.found.prices.clone(), envy }
-    }
-
-    /// One user's program, at the present prices and `g`.
-    fn own(&self, l: usize) -> Option<Own> {
-        let most: &dyn Fn(usize) -> f64 = &|i| 1.0 + self.above[i];
-        self.alone(l, &Alone { prices: &self.found.prices, floor: self.asked.floors[l], most, room: None })
-    }
-
-    /// A use that draws no more than `x`, which keeps every row: everybody in turn takes what draws least for it.
-    fn round(&self, x: &[f64], envy: &Envy<'_>) -> Vec<f64> {
-        let (problem, k, ways) = (self.problem, self.k, self.problem.ways());
-        let mut now = Standing::new(self, x, envy);
-        let (nothing, mut worth) = (vec![0.0; k], vec![0.0; problem.users()]);
-        for l in 0..problem.users() {
-            let room = now.room(&[l]);
-            let floor = envy.asked_of(l, &now.held, &mut worth).min(now.has[l] * self.asked.floors[l]);
-            let most: &dyn Fn(usize) -> f64 = &|i| now.has[i];
-            let Some(own) = self.alone(l, &Alone { prices: &nothing, floor, most, room: Some(&room) }) else {
-                continue;
-            };
-            if now.draw_of(l, &own.x) < now.draw_of(l, &now.x[l * ways..][..ways]) {
-                now.free = room;
-                now.give(l, &own.x, &own.units);
-            }
-        }
-        now.x
-    }
-
-    /// The least draw of one user, and who keeps it from less.
-    fn alone(&self, l: usize, asked: &Alone<'_>) -> Option<Own> {
-        let weight = self.problem.weight[l];
-        let ways: Vec<(usize, usize, f64, f64)> =
-            self.problem.useful(l).map(|(a, j, w, p)| (a, j, w, p + asked.prices[j])).collect();
-        let costs: Vec<f64> = ways.iter().map(|way| -way.3).collect();
-        let mut simplex = Simplex::new(&costs);
-        let column = |c: usize| c as u32;
-        let floor: Vec<(u32, f64)> = ways.iter().enumerate().map(|(c, way)| (column(c), -way.2)).collect();
-        simplex.add_row(&floor, -asked.floor);
-        for (j, room) in asked.room.into_iter().flatten().enumerate() {
-            let of: Vec<_> = (0..ways.len()).filter(|&c| ways[c].1 == j).map(|c| (column(c), 1.0)).collect();
-            if !of.is_empty() {
-                simplex.add_row(&of, *room);
-            }
-        }
-        let first = simplex.rows();
-        let mut known: Vec<u32> = Vec::new();
-        let mut news = self.found.limited_by[l].clone();
-        loop {
-            for i in news {
-                let sight = &self.sight[i as usize * self.k..][..self.k];
-                let terms: Vec<(u32, f64)> =
-                    ways.iter().enumerate().map(|(c, way)| (column(c), sight[way.1] / weight)).collect();
-                simplex.add_row(&terms, (asked.most)(i as usize));
-                known.push(i);
-            }
-            if simplex.solve(PIVOTS) != Status::Optimal {
-                return None;
-            }
-            let (mut units, mut x) = (vec![0.0; self.k], vec![0.0; self.problem.ways()]);
-            for (way, v) in ways.iter().zip(simplex.values()) {
-                units[way.1] += v.max(0.0);
-                x[way.0] = v.max(0.0);
-            }
-            news = self.broken(l, &units, asked.most, &known);
-            if news.is_empty() {
-                let limits = known.iter().enumerate().map(|(row, &i)| (i, simplex.dual(first + row)));
-                let limits = limits.filter(|t| t.1 > 0.0).collect();
-                return Some(Own { x, units, limits });
-            }
-        }
-    }
-
-    /// Who would envy `l` its units most.
-    fn broken(&self, l: usize, units: &[f64], most: &dyn Fn(usize) -> f64, known: &[u32]) -> Vec<u32> {
-        let held: Vec<f64> = units.iter().map(|x| x / self.problem.weight[l]).collect();
-        let mut worst = [(BROKEN, u32::MAX); AT_A_TIME];
-        let mut seen = vec![0.0; self.problem.users()];
-        self.sights.worth(&held, &mut seen);
-        for (i, seen) in seen.into_iter().enumerate() {
-            let most = most(i);
-            if seen <= (1.0 + worst[AT_A_TIME - 1].0) * most {
-                continue;
-            }
-            let seen = seen / most - 1.0;
-            if seen > worst[AT_A_TIME - 1].0 && i != l && !known.contains(&(i as u32)) {
-                worst[AT_A_TIME - 1] = (seen, i as u32);
-                worst.sort_by(|a, b| b.0.total_cmp(&a.0));
-            }
-        }
-        worst.iter().map(|t| t.1).filter(|&i| i != u32::MAX).collect()
-    }
-
-    /// `f_l θ_l`: what its floor costs `l`, others' envy included.
-    fn room_of(&self, l: usize, limits: &[(u32, f64)]) -> f64 {
-        let mut cost = self.found.prices.clone();
-        for &(i, delta) in limits {
-            let sight = &self.sight[i as usize * self.k..][..self.k];
-            cost.iter_mut().zip(sight).for_each(|(cost, a)| *cost += delta * a / self.problem.weight[l]);
-        }
-        let dear = self.problem.useful(l).map(|(_, j, w, p)| (p + cost[j]) / w).fold(f64::INFINITY, f64::min);
-        f64::max(self.asked.floors[l] * dear, f64::MIN_POSITIVE)
     }
 }

@@ -19,7 +19,7 @@
 //! Where `Y_l` is larger, the `μ` of that user are scaled down, over and over as that lowers others' `η`.
 
 use super::super::{Ways, thrift};
-use super::table::Table;
+use super::crowd::Crowd;
 
 /// Prices, and `μ` as `(l, i, μ)`.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub(super) struct Envy<'a> {
     pub(super) part: f64,
     /// `a_l`, users × resources.
     pub(super) best: &'a [f64],
+    /// Any positive numbers by resource; the nearer to prices in a market, the sooner it is found what is worth most to whom.
+    pub(super) prices: &'a [f64],
 }
 
 /// Turns of scaling duals down, by more each time, before there is no bound.
@@ -56,22 +58,20 @@ impl Envy<'_> {
         x.iter().zip(self.problem.draw).map(|(x, p)| x * p).sum()
     }
 
+    /// Everybody's units, to be looked at by everybody.
+    pub(super) fn crowd(&self, units: &[f64]) -> Crowd {
+        Crowd::new(units, self.problem.weight, self.prices)
+    }
+
     /// What everybody's rows ask of it when these are the units in use.
     fn asked(&self, units: &[f64]) -> Vec<f64> {
-        let (held, mut worth) = (self.held(units), vec![0.0; self.floors.len()]);
-        (0..self.floors.len()).map(|l| self.asked_of(l, &held, &mut worth)).collect()
+        let crowd = self.crowd(units);
+        (0..self.floors.len()).map(|l| self.asked_of(l, &crowd)).collect()
     }
 
-    /// Units per weight.
-    pub(super) fn held(&self, units: &[f64]) -> Table {
-        Table::new(units, self.k(), |i| self.problem.weight[i].recip())
-    }
-
-    /// What one user's rows ask of it when these are the units in use, per weight; `worth` is room to work in.
-    pub(super) fn asked_of(&self, l: usize, held: &Table, worth: &mut [f64]) -> f64 {
-        held.worth(&self.best[l * self.k()..][..self.k()], worth);
-        worth[l] = 0.0;
-        let most = worth.iter().copied().fold(0.0, |most, worth| if worth > most { worth } else { most });
+    /// What one user's rows ask of it.
+    pub(super) fn asked_of(&self, l: usize, crowd: &Crowd) -> f64 {
+        let most = crowd.most(l, &self.best[l * self.k()..][..self.k()]);
         f64::max(self.floors[l], self.part * self.problem.weight[l] * most)
     }
 
@@ -100,7 +100,7 @@ impl Envy<'_> {
             used.iter().zip(self.problem.capacity).map(|(used, m)| if used > m { m / used } else { 1.0 }).collect();
         let mut units: Vec<f64> = units.iter().enumerate().map(|(at, x)| x * fit[at % k]).collect();
         let mut part = 0.0f64;
-        let (held, mut worth) = (self.held(&units), vec![0.0; n]);
+        let crowd = self.crowd(&units);
         for l in 0..n {
             let own = [&units, fair].map(|units| self.worth(l, &units[l * k..][..k]));
             let mut need = |here: f64, there: f64| {
@@ -109,15 +109,11 @@ impl Envy<'_> {
                 }
             };
             need(own[0] - self.floors[l], own[1] - self.floors[l]);
-            held.worth(&self.best[l * k..][..k], &mut worth);
             let factor = self.part * self.problem.weight[l];
-            for (i, worth) in worth.iter().enumerate().filter(|(i, _)| *i != l) {
-                let here = own[0] - factor * worth;
-                if here < 0.0 {
-                    let there = self.worth(l, &fair[i * k..][..k]) / self.problem.weight[i];
-                    need(here, own[1] - factor * there);
-                }
-            }
+            crowd.above(l, &self.best[l * k..][..k], own[0] / factor, |i, worth| {
+                let there = self.worth(l, &fair[i * k..][..k]) / self.problem.weight[i];
+                need(own[0] - factor * worth, own[1] - factor * there);
+            });
         }
         units.iter_mut().zip(fair).for_each(|(x, fair)| *x += part * (fair - *x));
         units
