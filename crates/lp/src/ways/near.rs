@@ -213,7 +213,7 @@ fn units_of(problem: &Ways<'_>, x: &[f64]) -> Vec<f64> {
     units
 }
 
-/// One search.
+/// A problem, and the best that is known of it so far: its bound only ever narrows.
 struct Search<'a> {
     envy: &'a Envy<'a>,
     asked: &'a Nearly<'a>,
