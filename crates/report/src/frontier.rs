@@ -15,6 +15,8 @@ pub struct FrontierPoint {
     pub kept_ratio: f64,
     /// The part of its own speed that is kept by whoever keeps least.
     pub worst_off_kept_ratio: f64,
+    /// By how much more than its own somebody would have of another's GPUs, at worst; 0 where nobody envies anybody.
+    pub envy_ratio: f64,
     /// Tenant and workload, as the trace calls them.
     pub worst_off: String,
 }

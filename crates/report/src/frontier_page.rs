@@ -96,7 +96,7 @@ fn tip(frontier: &FrontierRecord, x: f64, y: f64, name: &str) -> String {
 
 fn points(frontier: &FrontierRecord) -> String {
     let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>");
-    let titles = [frontier.swept, "power", "saved", "speed", "worst off keeps", "worst off"];
+    let titles = [frontier.swept, "power", "saved", "speed", "worst off keeps", "envy", "worst off"];
     titles.iter().for_each(|title| {
         let _ = write!(out, "<th scope=\"col\">{title}</th>");
     });
@@ -105,12 +105,13 @@ fn points(frontier: &FrontierRecord) -> String {
         let class = if frontier.knee == Some(i) { " class=\"knee\"" } else { "" };
         let _ = writeln!(
             out,
-            "<tr{class}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr{class}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&p.asked),
             text::power(p.watts),
             text::percent(p.saved_ratio),
             text::percent(p.kept_ratio),
             text::percent(p.worst_off_kept_ratio),
+            text::percent(p.envy_ratio),
             escape(&p.worst_off)
         );
     }

@@ -212,6 +212,7 @@ fn record(lines: &[Line], knee: Option<usize>, sweep: Sweep, words: &str) -> Fro
         saved_ratio: line.saved_ratio,
         kept_ratio: line.kept_ratio,
         worst_off_kept_ratio: line.worst_off_kept_ratio,
+        envy_ratio: (line.worst_envy - 1.0).max(0.0),
         worst_off: line.worst_off.clone(),
     };
     let swept = match sweep {
