@@ -248,6 +248,9 @@ fn is_worth_it(world: &World, pairs: bool) {
         runs.push(("fair-power".to_owned(), Run { entry: entry("fair-power"), epsilon: 0.0 }));
     }
     for ((name, asked), cells) in runs.iter().zip(table(world, &runs)) {
+        if asked.entry.name == "fair-energy" {
+            assert!(cells.iter().all(|cell| cell.energy.mean <= 2.0), "{name}: frugality saves energy or costs none");
+        }
         for Beside { jct, energy, promised } in cells.iter().filter(|_| !asked.entry.pairs) {
             if asked.epsilon == 0.0 {
                 assert!(jct.mean <= 1.0 && energy.mean <= 1.0, "{name}: {:+.1}, {:+.1}", jct.mean, energy.mean);
