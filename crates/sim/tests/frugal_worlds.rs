@@ -4,6 +4,8 @@
 //! `ARLES_SEEDS=5 cargo test --release -p arles-sim --test frugal_worlds -- --nocapture --test-threads 1` prints the tables of docs/fair-energy.md; a measured world is
 //! skipped, and says so, where its data is not beside the checkout. Without `ARLES_SEEDS` only two sacrifices, two seeds and the middle load are run.
 
+#[path = "support/full_power.rs"]
+mod full_power;
 #[path = "support/promise.rs"]
 mod promise;
 #[path = "support/zeus.rs"]

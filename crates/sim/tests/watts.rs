@@ -3,6 +3,8 @@
 //! `cargo test --release -p arles-sim --test watts -- --nocapture` prints the tables of docs/fair-energy.md. Divisible GPUs, unused ones off, twenty tenants with
 //! weights 1 to 3 that each run one of the measured workloads; five draws.
 
+#[path = "support/full_power.rs"]
+mod full_power;
 #[path = "support/zeus.rs"]
 mod zeus;
 
@@ -12,6 +14,7 @@ use arles_core::allocate::{
 };
 use arles_core::audit::Audit;
 use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
+use full_power::at_full_power;
 use std::collections::BTreeMap;
 use std::path::Path;
 use zeus::{Cells, KINDS};
@@ -194,28 +197,6 @@ fn watts(problem: &Problem, grants: &[Grant]) -> f64 {
         Members::Two(..) => unreachable!("nobody shares here"),
     };
     grants.iter().map(of).sum()
-}
-
-/// `oef-coop` with every GPU in its fastest mode, as grants in those modes.
-fn at_full_power(problem: &Problem) -> Vec<Grant> {
-    let k = problem.kinds();
-    let best = |u: usize, base: usize| {
-        let modes = (0..k).filter(|&j| problem.sold_as(j) == base);
-        modes.max_by(|&a, &b| problem.rates(u)[a].total_cmp(&problem.rates(u)[b])).expect("itself at least")
-    };
-    let mut plain = problem.clone();
-    for (u, row) in plain.rates.chunks_exact_mut(k).enumerate() {
-        let told: Vec<f64> =
-            (0..k).map(|j| if problem.sold_as(j) == j { problem.rates(u)[best(u, j)] } else { 0.0 }).collect();
-        row.copy_from_slice(&told);
-    }
-    plain.power = None;
-    let answer = (find_policy("oef-coop").expect("in the table").make)().allocate(&plain).expect("an answer");
-    let in_mode = |grant: &Grant| {
-        let Members::One(u) = grant.members else { unreachable!("nobody shares here") };
-        Grant { kind: KindId(best(u as usize, grant.kind.index()) as u16), ..*grant }
-    };
-    answer.grants().iter().map(in_mode).collect()
 }
 
 fn audit(problem: &Problem, grants: &[Grant]) -> Audit {
