@@ -25,7 +25,7 @@ pub use kubernetes::{Kubernetes, KubernetesOptions};
 pub use local::{
     Card, CardLimits, CardUser, DeviceUser, GpuMeter, GpuReading, GpuTrouble, Inventory, Local, LocalOptions,
     MigLayout, Nominal, Nvidia, OutputLimits, PartOf, PowerLimit, PowerLimiter, Recorded, RecordedReading,
-    SHIM_VARIABLE, Sharing, Slices, put_back_left_over, shim, unmake_left_over,
+    SHIM_VARIABLE, Sharing, Slices, THREADS_VARIABLE, put_back_left_over, shim, threads_each, unmake_left_over,
 };
 pub use log::{LogEvent, LogLine};
 pub use metrics::{EnergySource, MetricsMeter};

@@ -24,6 +24,7 @@ mod nvidia;
 mod output;
 mod power_limit;
 mod process;
+mod processors;
 mod shim;
 mod tree;
 mod tuning;
@@ -34,6 +35,7 @@ pub use mps::Sharing;
 pub use nvidia::{Card, CardUser, Inventory, Nvidia, PartOf};
 pub use output::OutputLimits;
 pub use power_limit::{PowerLimit, put_back_left_over};
+pub use processors::{THREADS_VARIABLE, threads_each};
 pub use shim::{SHIM_VARIABLE, shim};
 pub use tuning::{CardLimits, PowerLimiter};
 

@@ -151,6 +151,30 @@ fn a_program_sees_its_gpus_and_its_job() {
 }
 
 #[test]
+fn a_program_is_told_its_part_of_the_processors() {
+    if std::env::var_os("OMP_NUM_THREADS").is_some() {
+        return println!("not checked: OMP_NUM_THREADS is set here, and programs keep that");
+    }
+    let folder = folder();
+    let mut engine = open(&folder);
+    let now = Time::from_seconds(1.0);
+    let told_threads = || shell("echo $OMP_NUM_THREADS");
+    let said = Program { environment: BTreeMap::from([("OMP_NUM_THREADS".into(), "5".into())]), ..told_threads() };
+    let mut asked = job_of(2, 1, told_threads());
+    asked.spec.needs.cpus_per_gpu = 1.5;
+    for job in [job_of(1, 1, told_threads()), asked, job_of(3, 1, said)] {
+        let id = job.spec.id.0;
+        engine.add_job(now, &job).expect("it answers");
+        engine.apply(now, &start(id, 1, &[0], 60.0)).expect("it answers");
+        assert_eq!(told(&mut engine, [id])[0].event, GangEvent::Finished);
+    }
+    let log = |id: u64| std::fs::read_to_string(folder.join(format!("logs/job-{id}.log"))).expect("it printed");
+    let part = arles_engine::threads_each(1, cluster().gpus(), 2);
+    assert_eq!([log(1), log(2), log(3)], [format!("{part}\n"), "2\n".into(), "5\n".into()]);
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
 fn a_program_may_run_in_any_folder() {
     let relative = PathBuf::from(format!("../../target/tmp/arles-local-{}", std::process::id()));
     let mut engine = open(&relative);

@@ -15,7 +15,7 @@ use crate::fault::{Ended, Failed, Hinted, remark};
 use crate::output::{self, OutputFlag};
 use crate::quantity;
 use anyhow::Result;
-use arles_engine::{Card, Nvidia, PowerLimit, put_back_left_over};
+use arles_engine::{Card, Nvidia, PowerLimit, put_back_left_over, threads_each};
 use clap::Args;
 use program::{Program, Workload};
 use scene::{Measured, Scene, Stage};
@@ -123,8 +123,11 @@ impl Profile {
 
     fn play(&self, stage: &mut Stage, workloads: &[Workload], scenes: &[Scene]) -> Result<Vec<Measured>> {
         let gpu = stage.card.as_ref().map(|(_, card)| card.uuid.clone());
+        let gpus = stage.card.as_ref().map_or(1, |(nvidia, _)| nvidia.cards().len());
+        // Alone as it will be when another may come: who has all processors alone loses some of them with the first partner.
+        let threads = threads_each(1, gpus, 2);
         for workload in workloads {
-            stage.programs.push(Program::start(workload, self.pattern.as_deref(), gpu.as_deref())?);
+            stage.programs.push(Program::start(workload, self.pattern.as_deref(), gpu.as_deref(), threads)?);
         }
         remark(format_args!(
             "warming up: {}",

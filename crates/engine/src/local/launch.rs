@@ -4,6 +4,7 @@ use super::cgroup::HostLimits;
 use super::mps::{Mps, Sharing};
 use super::output::{self, Stream};
 use super::process::{self, Process, Record};
+use super::processors::{THREADS_VARIABLE, threads_each};
 use super::shim::Task;
 use super::{Local, tree};
 use arles_core::engine::OutputStream;
@@ -27,6 +28,9 @@ impl Local {
         let (stdout, stderr) = self.outputs(start.job, program);
         let mut environment = program.environment.clone();
         environment.extend(self.environment(start));
+        if std::env::var_os(THREADS_VARIABLE).is_none() {
+            environment.entry(THREADS_VARIABLE.into()).or_insert_with(|| self.threads(start).to_string());
+        }
         if let ([gpu], Sharing::Mps) = (start.gpus.as_slice(), self.options.sharing)
             && self.cluster.kind(start.kind).max_jobs >= 2
         {
@@ -60,6 +64,13 @@ impl Local {
             cgroup: group,
         };
         Process::start(folder.clone(), record, &self.options.shim, &task).map_err(cannot)
+    }
+
+    /// Threads of a program that computes on processors, too: as many as it asked for, or its GPUs' part of the machine.
+    fn threads(&self, start: &Start) -> usize {
+        let asked = self.jobs[&start.job].live.spec.needs.cpus_per_gpu * start.gpus.len() as f64;
+        let sharing = if self.cluster.kind(start.kind).max_jobs >= 2 { 2 } else { 1 };
+        if asked > 0.0 { asked.ceil() as usize } else { threads_each(start.gpus.len(), self.cluster.gpus(), sharing) }
     }
 
     /// The name of a gang's control group. Several engines may have theirs in one place.

@@ -3,6 +3,7 @@
 use super::super::run::find::{Finder, Lines};
 use crate::fault::Failed;
 use anyhow::Result;
+use arles_engine::THREADS_VARIABLE;
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -36,12 +37,15 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it, in a process group of its own, with one GPU to see.
-    pub(super) fn start(workload: &Workload, pattern: Option<&str>, gpu: Option<&str>) -> Result<Self> {
+    /// Starts it, in a process group of its own, with one GPU to see, and as many threads as the local engine would give it.
+    pub(super) fn start(workload: &Workload, pattern: Option<&str>, gpu: Option<&str>, threads: usize) -> Result<Self> {
         let mut command = Command::new(&workload.command[0]);
         command.args(&workload.command[1..]).process_group(0).stdin(Stdio::null());
         // Python keeps what it prints to a pipe until there are 8 KiB of it; counts would come late.
         command.env("PYTHONUNBUFFERED", "1");
+        if std::env::var_os(THREADS_VARIABLE).is_none() {
+            command.env(THREADS_VARIABLE, threads.to_string());
+        }
         if let Some(gpu) = gpu {
             command.env("CUDA_VISIBLE_DEVICES", gpu);
         }
