@@ -298,7 +298,17 @@ fn a_queue_is_paired_as_well_as_by_the_best_matching() {
     let (least, its_time) = measured.best_matching();
     println!("gogh {run}; best matching {least:.3}, {its_time:.3}");
     let Run { energy, time, .. } = run;
-    assert!(energy <= 1.05 * least && time <= 1.05 * its_time, "{energy} and {time}; {least} and {its_time}");
+    assert!(energy <= 1.02 * least && time <= 1.06 * its_time, "{energy} and {time}; {least} and {its_time}");
+}
+
+/// A pair was dearer to keep than to bring together, so two pairs took turns, and each turn cost a restart: of 400 s each, jobs made room 41 times.
+#[test]
+fn long_jobs_do_not_take_turns() {
+    let measured = measured();
+    let short = measured.run(JOBS);
+    let long = measured.run(Jobs { seconds: 600.0, ..JOBS });
+    println!("jobs of 600 s {long}; of 100 s {short}");
+    assert!(long.evicted <= 2 && long.energy <= short.energy && long.time <= short.time, "{long}; {short}");
 }
 
 #[test]

@@ -25,8 +25,9 @@
 //! T = min(L_l/s_l, L_m/s_m)      c(l)/c({l}) = c(m)/c({m}) = (T·P_a,lm + Σ (L − s·T)·c({·})) / Σ L·c({·})
 //! ```
 //!
-//! and slowness is in that bill, where nothing was promised. By halves a partner that is slowed to a twentieth would count as if it stayed for
-//! twenty times its work, and the other, which loses nothing and is done soon, would be stopped for it.
+//! where that is less than by halves, and slowness is in that bill, where nothing was promised. By halves a partner that is slowed to a twentieth would count as
+//! if it stayed for twenty times its work, and the other, which loses nothing and is done soon, would be stopped for it. Where it is more, halves are right: whoever
+//! is left alone gets the next partner. A pair that is dearer to keep than to bring together would be parted for another one, and that for the first, and so on.
 //!
 //! **Moving** costs the energy of a restart; spread over the time that the gang will stay (an hour, or until its end) that is a
 //! power too, and whoever stays saves it. A gain of less than a hundredth is no reason to move: measurements are no better than that.
@@ -120,8 +121,12 @@ impl<'p> Tariff<'p> {
         let PairPower { watts, standard_error } = self.power.pairs[pair];
         let draw = self.draw(watts, j);
         let stretches = [self.stretch(u, first), self.stretch(v, second)];
-        let here = self.bill_of_those_here([u, v], j, draw, stretches);
-        let costs = here.unwrap_or(stretches.map(|stretch| draw / 2.0 * stretch));
+        let halves = stretches.map(|stretch| draw / 2.0 * stretch);
+        // Nobody is billed more for being here than for coming: whoever is left alone gets the next partner as newcomers do.
+        let here = self
+            .bill_of_those_here([u, v], j, draw, stretches)
+            .filter(|bill| bill[0] + bill[1] < halves[0] + halves[1]);
+        let costs = here.unwrap_or(halves);
         let cost = costs[0] + costs[1];
         let gains = first / self.problem.rates(u)[j] + second / self.problem.rates(v)[j] > 1.0;
         if !gains && cost >= apart_u.cost() + apart_v.cost() {
