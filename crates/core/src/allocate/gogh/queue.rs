@@ -14,8 +14,8 @@
 //! Then the program of the round chooses whose turn it is: pairs are those of the plan, and a job that waits costs later what it costs in the
 //! plan. So all bundles of the plan are equally good now, and promises, the time that jobs have waited and who is there already decide.
 //! Nobody is stopped whose end is nearer than two starts, of whoever comes in its place and of itself when it is back.
-//! On what was measured on an H200 for twelve jobs this takes 0.91 of the energy and 0.66 of the time of one job at a time, where the cheapest
-//! pair first takes 0.96 and 0.85 (`core/tests/queue.rs`).
+//! On what was measured on an H200 for twelve jobs this takes 0.88 of the energy and 0.65 of the time of one job at a time; the cheapest pair first
+//! took 0.96 and 0.85 on an earlier table, where this took 0.91 and 0.66 (`core/tests/queue.rs`).
 
 use super::super::{AllocateError, Problem};
 use super::{PROMISE, Program, Tariff};
