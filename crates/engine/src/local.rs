@@ -309,11 +309,13 @@ impl Local {
     fn look_after(&mut self, now: Time, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(gang) = job.gang.as_mut().filter(|gang| gang.ended.is_none()) else { return };
+        // Its end first: what it said last may have come between two looks.
+        let end = gang.process.end();
         if let Some((steps, at)) = gang.process.steps() {
             job.steps = job.steps.max(steps);
             gang.counted.get_or_insert((steps, at, now));
         }
-        let Some(end) = gang.process.end() else {
+        let Some(end) = end else {
             if gang.kill_at.is_some_and(|at| now >= at) {
                 gang.process.kill();
             }
