@@ -466,7 +466,14 @@ pub struct Proposal {
     /// The same of one more watt, where power is limited and the solver says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watt_price: Option<f64>,
+    /// Packings: whole gangs that can run beside each other, where somebody found out of which the grants are a mixture.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packings: Vec<Vec<AtOnce>>,
 }
+
+/// A user's index, a kind, and how many gangs of this user run on this kind at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AtOnce(pub u32, pub KindId, pub u32);
 
 /// Shares over bundles that keep every rule of the problem they were made for. Made by [`Allocation::check`] alone; one that is
 /// read back from a journal is checked as far as that goes without its problem, and by [`Allocation::check_again`] against the problem
@@ -591,6 +598,7 @@ impl Allocation {
             let (prices, kinds) = (proposal.prices.len(), problem.kinds());
             return nonsense(format!("{prices} prices for {kinds} kinds"));
         }
+        proposal.packings.iter().try_for_each(|packing| check_packing(problem, packing))?;
         Ok(Self { round: problem.round, proposal })
     }
 
@@ -633,6 +641,12 @@ impl Allocation {
     #[must_use]
     pub fn watt_price(&self) -> Option<f64> {
         self.proposal.watt_price
+    }
+
+    /// Whole gangs that can run beside each other and of which the grants are a mixture; empty where nobody looked.
+    #[must_use]
+    pub fn packings(&self) -> &[Vec<AtOnce>] {
+        &self.proposal.packings
     }
 
     /// Bounds on the objective, where the solver gave them.
@@ -692,6 +706,13 @@ fn check_grant(problem: &Problem, grant: &Grant) -> Result<(), AllocateError> {
             }
         }
     }
+}
+
+/// Gangs that run beside each other keep the rules that grants keep.
+fn check_packing(problem: &Problem, packing: &[AtOnce]) -> Result<(), AllocateError> {
+    let grant = |&AtOnce(user, kind, gangs): &AtOnce| Grant { kind, members: Members::One(user), gangs: gangs.into() };
+    let grants = packing.iter().map(grant).collect();
+    Allocation::check(problem, Proposal { grants, ..Proposal::default() }).map(|_| ())
 }
 
 /// Turns a problem into shares. A policy may keep its last answer to start the next from, but nothing else: the same

@@ -14,6 +14,7 @@ use std::fmt;
 
 mod kept;
 mod matching;
+mod packings;
 mod quota;
 mod rounding;
 mod seating;

@@ -20,7 +20,7 @@ mod reference;
 mod suite;
 
 use arles_core::allocate::{
-    AllocateError, Allocation, Grant, Members, POLICIES, Problem, Promise, Proposal, find_policy,
+    AllocateError, Allocation, AtOnce, Grant, Members, POLICIES, Problem, Promise, Proposal, find_policy,
 };
 use arles_core::{KindId, Round};
 use draws::{Draft, any_problem, build, plain_problem};
@@ -118,6 +118,15 @@ fn nonsense_is_refused_with_a_sentence() {
     check(0, Members::Two(0, 1), 1.0, "cannot share a GPU");
     check(0, Members::Two(0, 0), 1.0, "do not fit together");
     check(0, Members::One(1), 1.5, "gangs for its 1 jobs");
+    let check = |packing: &[AtOnce], expect: &str| {
+        let proposal = Proposal { packings: vec![Vec::new(), packing.to_vec()], ..Proposal::default() };
+        let error = Allocation::check(&problem, proposal).expect_err(expect);
+        assert!(error.to_string().contains(expect), "'{error}' does not say '{expect}'");
+    };
+    check(&[AtOnce(0, KindId(9), 1)], "which is not in the problem");
+    check(&[AtOnce(5, KindId(0), 1)], "does not fit");
+    check(&[AtOnce(0, KindId(0), 2)], "gangs for its 1 jobs");
+    check(&[AtOnce(0, KindId(0), 5)], "GPUs of kind-0 were granted where 4 are usable");
 }
 
 #[test]

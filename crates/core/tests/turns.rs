@@ -15,11 +15,9 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 const ROUNDS: u32 = 1200;
 /// Rounds that a job may still be owed at the end: the credit that a gang of four may save up, and a turn.
 const SLACK_ROUNDS: f64 = 20.0;
-/// The part of what is possible on the granted kinds that everybody gets at least. Of 4,800 random cases two got less than 0.95 of it: 0.947, and 0.915 in
-/// [`the_least_that_is_known`].
-const OF_GRANTS: f64 = 0.9;
-/// The part of what is possible on any kind that everybody gets at least.
-const OF_RATES: f64 = 0.9;
+/// The part of what is possible, on the granted kinds and on any, that everybody gets at least. None of 5,000 random cases got less than 0.96.
+const OF_GRANTS: f64 = 0.95;
+const OF_RATES: f64 = 0.95;
 /// The part of what it is owed that everybody gets at least, whatever is possible.
 const FLOOR: f64 = 0.5;
 
@@ -181,7 +179,7 @@ fn nearly_all(case: &Case, of_grants: f64, of_rates: f64) -> Result<(), TestCase
 fn in_almost_all_cases_every_gang_gets_more() {
     let config = ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    runner.run(&case(&[1, 1, 1, 1, 2, 4]), |case| nearly_all(&case, 0.95, 0.93)).expect("nearly all");
+    runner.run(&case(&[1, 1, 1, 1, 2, 4]), |case| nearly_all(&case, 0.97, 0.97)).expect("nearly all");
 }
 
 /// The bound of the smallest case whose shares cannot be had, and that the placer gives both just that.
@@ -203,12 +201,12 @@ fn a_single_job_and_a_gang_of_all_gpus_both_get_four_sevenths() {
 }
 
 /// Three single jobs and two gangs of two on four GPUs, that are owed 0.8 GPUs each. Everybody could have 15/16 of that, if the gangs never ran at once and
-/// one GPU stood empty whenever neither did.
+/// one GPU stood empty whenever neither did. Where whoever is owed most goes first they get 0.915 of that.
 #[test]
-fn the_least_that_is_known() {
+fn the_right_gangs_run_beside_each_other() {
     let jobs = vec![(1, 1), (2, 1), (0, 2), (1, 2), (0, 1)];
     let case = Case { counts: vec![4], rates: vec![vec![0.2]; 4], jobs };
-    nobody_below(&case, |granted| 0.9 * on_granted_kinds(&case, granted)).expect("what is known");
+    nobody_below(&case, |granted| 0.97 * on_granted_kinds(&case, granted)).expect("nearly all");
 }
 
 fn no_gpu_wasted(case: &Case) -> Result<(), TestCaseError> {
@@ -339,12 +337,12 @@ fn shares_by_gang_size_beside_the_bound() {
         String::from("largest gang  least part  possible on granted kinds  of that  possible on any kind  of that\n");
     // Gang sizes, and the part of what is possible on any kind that everybody gets at least.
     let rows: [(&[u32], f64); 6] = [
-        (&[1, 2], 0.98),
-        (&[1, 4], 0.97),
-        (&[1, 1, 1, 8], 0.94),
-        (&[2, 3, 4], 0.94),
-        (&[1, 3, 6], 0.95),
-        (&[1, 2, 4, 8], 0.95),
+        (&[1, 2], 0.99),
+        (&[1, 4], 0.99),
+        (&[1, 1, 1, 8], 0.98),
+        (&[2, 3, 4], 0.98),
+        (&[1, 3, 6], 0.99),
+        (&[1, 2, 4, 8], 0.98),
     ];
     for (gangs, floor) in rows {
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! How long a restart takes: `cargo bench -p arles-daemon --bench restart`.
+//! How long a restart takes: `cargo bench -p arles-daemon --bench restart [-- PAST:LIVE ...]`, jobs that are over and jobs that are live.
 //!
 //! A journal is filled with past jobs and a number of live ones, as if they had been there; the time is from opening the file until the
 //! service is ready to take requests. The rival is the same journal without its snapshots: everything is replayed.
@@ -16,9 +16,9 @@ use std::time::Instant;
 
 fn main() {
     println!("{:>12} {:>10} {:>14} {:>14} {:>12}", "past jobs", "live jobs", "journal MiB", "snapshot, s", "replay, s");
-    for (past, live) in
-        [(10_000_u64, 1_000), (100_000, 1_000), (1_000_000, 1_000), (1_000_000, 10_000), (1_000_000, 50_000)]
-    {
+    let asked: Vec<(u64, u64)> = std::env::args().filter_map(|text| sizes(&text)).collect();
+    let usual = [(10_000, 1_000), (100_000, 1_000), (1_000_000, 1_000), (1_000_000, 10_000), (1_000_000, 50_000)];
+    for &(past, live) in if asked.is_empty() { &usual[..] } else { &asked } {
         let folder = Folder::new();
         let header = header(cluster(&[("v100", 400), ("k80", 400)]), &["a", "b"], "max-min-fairness");
         let who = Caller::loopback();
@@ -52,6 +52,12 @@ fn main() {
         let without = restart(&folder, &header, &options, live);
         println!("{past:>12} {live:>10} {:>14.0} {with:>14.3} {without:>12.3}", bytes as f64 / 1_048_576.0);
     }
+}
+
+/// Jobs that are over, and live ones.
+fn sizes(text: &str) -> Option<(u64, u64)> {
+    let (past, live) = text.split_once(':')?;
+    Some((past.parse().ok()?, live.parse().ok()?))
 }
 
 /// A plausible line of history: what a job of this size is written as.

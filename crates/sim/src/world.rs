@@ -79,7 +79,8 @@ pub struct SimJob {
     part: Result<Part, String>,
     paces: PaceRow,
     last_gpus: Vec<GpuId>,
-    gang: Option<Running>,
+    /// Few jobs of a long queue have one.
+    gang: Option<Box<Running>>,
     /// The latest gang that was started, stopped or refused: none up to it can be started any more.
     fence: Fence,
     /// How the last gang that ended by itself ended, once a stop has taken its record away: the answer to that stop may have been
@@ -126,7 +127,7 @@ const AGENDA_PER_GANG: usize = 3;
 const LEAST_AGENDA: usize = 64;
 
 /// Whether an entry of the agenda is about the gang that a job has, as it runs now.
-fn is_current(jobs: &BTreeMap<JobId, SimJob>, job: JobId, version: u64) -> bool {
+fn is_current(jobs: &BTreeMap<JobId, Box<SimJob>>, job: JobId, version: u64) -> bool {
     jobs.get(&job).and_then(|sim_job| sim_job.gang.as_ref()).is_some_and(|gang| gang.version == version)
 }
 
@@ -168,7 +169,8 @@ pub struct World {
     cluster: Cluster,
     truth: Arc<Truth>,
     world_options: WorldOptions,
-    jobs: BTreeMap<JobId, SimJob>,
+    /// Each for itself: nodes of a tree that is filled in order stay half empty.
+    jobs: BTreeMap<JobId, Box<SimJob>>,
     /// Jobs with a gang, or with the record of one that ended: few, where `jobs` may be very many.
     seated: BTreeSet<JobId>,
     /// Up to two jobs on each GPU.
@@ -414,7 +416,7 @@ impl World {
         sim_job.migrations += u32::from(again && sim_job.last_gpus != start.gpus);
         let restart_seconds = if again { sim_job.spec.restart_seconds } else { 0.0 };
         let productive_from = now.after(self.world_options.start_seconds + restart_seconds);
-        sim_job.gang = Some(Running {
+        sim_job.gang = Some(Box::new(Running {
             fence: start.fence,
             kind: start.kind,
             gpus: start.gpus.clone(),
@@ -432,7 +434,7 @@ impl World {
             stopping: false,
             ended: None,
             exit_code: None,
-        });
+        }));
         self.running += 1;
         self.seated.insert(start.job);
         if let Some(host) = partner {

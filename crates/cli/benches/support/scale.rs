@@ -2,7 +2,7 @@
 //! pace for some rounds, and at the end the daemon is killed and started again.
 
 use super::client::{self, Line, tell};
-use super::plain::{self, Daemon, Folder, memory_mib};
+use super::plain::{self, Daemon, Folder, memory_mib, processor_seconds};
 use super::{What, ask};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -28,6 +28,12 @@ fn fill(to: SocketAddr, jobs: u64) {
     (0..arrays).for_each(|n| submit(&mut line, n));
 }
 
+/// What a daemon has used so far.
+fn used(daemon: &Daemon) -> String {
+    let id = daemon.id();
+    format!("{:.1} s of processor, {:.0} MiB", processor_seconds(id), memory_mib(id))
+}
+
 /// `scale [JOBS [GPUS [SECONDS]]]`.
 pub(crate) fn run() {
     let mut numbers = std::env::args().filter_map(|text| text.parse::<f64>().ok());
@@ -43,7 +49,7 @@ pub(crate) fn run() {
     println!("{gpus} GPUs ({cluster}), {jobs} jobs, rounds of 60 s at 1×");
     let began = Instant::now();
     fill(to, jobs);
-    println!("filled in {:.0} s; memory {:.0} MiB", began.elapsed().as_secs_f64(), memory_mib(daemon.id()));
+    println!("filled in {:.0} s; {}", began.elapsed().as_secs_f64(), used(&daemon));
     let submits = std::thread::spawn(move || {
         client::drive(to, |line, n| ask(line, What::Submit, n), 16, SUBMITS_PER_SECOND, seconds)
     });
@@ -53,22 +59,20 @@ pub(crate) fn run() {
     tell("200 submits/s", &took, elapsed);
     let (_, server) = plain::patiently(|| plain::call(to, "GET", "/v1/jobs?limit=1", None, None));
     println!("live jobs by state: {}", server.split_once("\"live\":").map_or("", |(_, live)| live));
-    println!("memory of the daemon: {:.0} MiB", memory_mib(daemon.id()));
+    println!("the daemon: {}", used(&daemon));
     super::hostile::tell_long_passes(&folder.0);
     daemon.kill();
     let began = Instant::now();
     daemon = Daemon::start_with(&folder.0, &cluster, 1, &flags);
     daemon.address();
-    println!(
-        "killed and ready again in {:.1} s; memory {:.0} MiB",
-        began.elapsed().as_secs_f64(),
-        memory_mib(daemon.id())
-    );
+    println!("killed, and ready again in {:.1} s; {}", began.elapsed().as_secs_f64(), used(&daemon));
     let began = Instant::now();
     daemon.stop();
     let stopped = began.elapsed().as_secs_f64();
     let began = Instant::now();
     daemon = Daemon::start_with(&folder.0, &cluster, 1, &flags);
     daemon.address();
-    println!("stopped in {stopped:.1} s, and ready again in {:.1} s", began.elapsed().as_secs_f64());
+    println!("stopped in {stopped:.1} s, and ready again in {:.1} s; {}", began.elapsed().as_secs_f64(), used(&daemon));
+    let log = std::fs::read_to_string(folder.0.join("daemon.log")).unwrap_or_default();
+    log.lines().filter(|line| line.contains("entries replayed")).for_each(|line| println!("  {line}"));
 }

@@ -271,6 +271,14 @@ pub(crate) fn memory_mib(process: u32) -> f64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }
 
+/// Processor time that a process has used, all its threads together, in seconds: what a machine with other work on it does not change much.
+pub(crate) fn processor_seconds(process: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name, in brackets, may hold spaces; user and system time are the 12th and 13th words behind it, in hundredths of a second.
+    let words = text.rsplit_once(')').map_or("", |(_, words)| words).split_whitespace();
+    words.skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
 /// Tries until it works, for at most a minute.
 pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> T {
     let mut last = None;

@@ -58,6 +58,7 @@ impl Policy for FairPower {
             certificate: Some(Certificate { lower: welfare.lower.exp(), upper: welfare.upper.exp() }),
             prices: incomes.prices.iter().map(|price| price * unit).collect(),
             watt_price: limited.then(|| incomes.draw_prices[0] * unit),
+            packings: Vec::new(),
         };
         Allocation::check(problem, proposal)
     }

@@ -3,7 +3,8 @@
 //! Every grant is a *claim*: a share x and a credit c, in gangs. A round looks at what is due, t = x + c:
 //!
 //!   1. *due*: gang after gang, always of the claim that has most of its t left, while GPUs of the kind and jobs of
-//!      the class last: whole gangs, then the largest remainder. Whatever is served is charged, c = t − served,
+//!      the class last: whole gangs, then the largest remainder; before all others those of one packing, where it is known which gangs
+//!      should run beside each other (`packings.rs`). Whatever is served is charged, c = t − served,
 //!      so in the long run the gangs served equal the share. A gang that runs already counts for h rounds more
 //!      than one that does not, so that turns are h rounds long: as many as its restart is worth.
 //!   2. *spare GPUs*: GPUs that no claim is due go to classes with idle jobs, largest credit first, uncharged, so
@@ -25,6 +26,7 @@
 
 use super::View;
 use super::kept::Kept;
+use super::packings::{self, Packings};
 use super::thrift::Thrift;
 use crate::KindId;
 use crate::allocate::{Allocation, ClassId, FreeGpus, Grant, Members, Problem};
@@ -54,7 +56,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    fn key(&self) -> (ClassId, Option<ClassId>, KindId) {
+    pub(super) fn key(&self) -> (ClassId, Option<ClassId>, KindId) {
         (self.first, self.second, self.kind)
     }
 
@@ -230,13 +232,17 @@ pub(super) struct Quota<'a> {
 
 impl<'a> Quota<'a> {
     /// This round's quotas. Charges the claims for what they are served, and drops those of classes that are gone.
-    pub(super) fn new(view: &View<'a>, (thrift, kept): (&Thrift, &mut Kept), claims: &mut Vec<Claim>) -> Self {
+    pub(super) fn new(
+        view: &View<'a>,
+        (thrift, kept, packings): (&Thrift, &mut Kept, &Packings),
+        claims: &mut Vec<Claim>,
+    ) -> Self {
         let mut quota = Self::empty(view, claims);
         quota.locate(view, claims);
         if view.free_gpus == FreeGpus::Kept && view.whole {
             quota.serve_exactly(claims);
         } else {
-            quota.serve_due(claims, view.skipped_rounds);
+            quota.serve_due(claims, packings, view.skipped_rounds);
             if view.fronts_only {
                 quota.join_fronts(view, claims);
             }
@@ -422,26 +428,21 @@ impl<'a> Quota<'a> {
         }
     }
 
-    /// Serves claims gang by gang, always the one with most still due; charges them for it.
-    fn serve_due(&mut self, claims: &mut [Claim], skipped: u32) {
-        let mut gangs: Vec<u64> = Vec::with_capacity(2 * claims.len());
-        for (claim, index) in claims.iter_mut().zip(0..) {
+    /// Serves claims gang by gang, those of one packing first and then always the one with most still due; charges them for it.
+    fn serve_due(&mut self, claims: &mut [Claim], packings: &Packings, skipped: u32) {
+        for claim in claims.iter_mut() {
             claim.credit = claim.due(skipped);
             claim.served = 0.0;
-            let candidate = &self.candidates[claim.first_at as usize];
-            let runs = self.held[claim.first_at as usize * self.kinds + claim.kind.index()];
-            for gang in 0..candidate.jobs {
-                let advantage = if gang < runs { candidate.turn_rounds } else { 0.0 };
-                let due = claim.credit - f64::from(gang) + advantage;
-                if due <= NOISE {
-                    break;
-                }
-                gangs.push(rank(due, index));
-            }
         }
-        gangs.sort_unstable();
-        for gang in gangs {
-            let claim = &mut claims[gang as u32 as usize];
+        let due = |claim: &Claim, gang: u32| self.due(claim, gang);
+        let mut order = self.order(claims, &[]);
+        if let Some((most, first)) = packings.best(claims, due)
+            && most > packings::worth(claims, &self.would_serve(claims, &order), due)
+        {
+            order = self.order(claims, &first);
+        }
+        for index in order {
+            let claim = &mut claims[index as usize];
             if self.serve_one(claim) {
                 claim.credit -= 1.0;
                 claim.served += 1.0;
@@ -453,6 +454,47 @@ impl<'a> Quota<'a> {
             candidate.share += claim.share;
             candidate.credit += claim.credit.clamp(-limit, limit);
         }
+    }
+
+    /// Claims in the order in which their gangs are served, those of `first` (so many gangs of each claim) before all others.
+    fn order(&self, claims: &[Claim], first: &[u32]) -> Vec<u32> {
+        let (mut together, mut gangs) = (Vec::new(), Vec::with_capacity(2 * claims.len()));
+        for (claim, index) in claims.iter().zip(0..) {
+            let first = first.get(index as usize).copied().unwrap_or(0);
+            for gang in 0.. {
+                let Some(due) = self.due(claim, gang).filter(|due| *due > NOISE) else { break };
+                let list = if gang < first { &mut together } else { &mut gangs };
+                list.push(rank(due, index));
+            }
+        }
+        together.sort_unstable();
+        gangs.sort_unstable();
+        together.into_iter().chain(gangs).map(|rank| rank as u32).collect()
+    }
+
+    /// How many gangs of every claim would be served in this order. (Of gangs alone: there are no packings where GPUs are shared.)
+    fn would_serve(&self, claims: &[Claim], order: &[u32]) -> Vec<u32> {
+        let mut idle: Vec<u32> = self.candidates.iter().map(|candidate| candidate.idle).collect();
+        let (mut free_gpus, mut served) = (self.free_gpus.clone(), vec![0; claims.len()]);
+        for &index in order {
+            let claim = &claims[index as usize];
+            let (class, base) = (self.candidates[claim.first_at as usize].class, self.sold_as[claim.kind.index()]);
+            let idle = &mut idle[claim.first_at as usize];
+            if *idle > 0 && free_gpus[base] >= class.gang && class.rates[claim.kind.index()] > 0.0 {
+                *idle -= 1;
+                free_gpus[base] -= class.gang;
+                served[index as usize] += 1;
+            }
+        }
+        served
+    }
+
+    /// What is due to a claim when `gang` of its gangs have been served this round, with the advantage of one that runs; `None` if its class has no more jobs.
+    fn due(&self, claim: &Claim, gang: u32) -> Option<f64> {
+        let candidate = &self.candidates[claim.first_at as usize];
+        let runs = self.held[claim.first_at as usize * self.kinds + claim.kind.index()];
+        let advantage = if gang < runs { candidate.turn_rounds } else { 0.0 };
+        (gang < candidate.jobs).then(|| claim.credit - f64::from(gang) + advantage)
     }
 
     /// The largest credit that a claim may keep.

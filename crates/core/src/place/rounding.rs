@@ -6,6 +6,7 @@
 
 use super::kept::Kept;
 use super::matching::Matching;
+use super::packings::Packings;
 use super::quota::{Claim, Quota, give_back, refund, renew};
 use super::seating::Seating;
 use super::thrift::Thrift;
@@ -27,6 +28,9 @@ pub(crate) struct Placer {
     /// Which GPUs are not given away.
     #[serde(default, skip_serializing_if = "Kept::is_empty")]
     kept: Kept,
+    /// Which gangs run beside each other.
+    #[serde(default, skip_serializing_if = "Packings::is_empty")]
+    packings: Packings,
     #[serde(skip)]
     seating: Seating,
     /// Jobs of the class at hand: (service received, slot).
@@ -44,6 +48,7 @@ impl Placer {
     pub(crate) fn set_shares(&mut self, problem: &Problem, allocation: &Allocation, free_gpus: FreeGpus) {
         self.claims = renew(&self.claims, problem, allocation);
         self.thrift = Thrift::new(problem, allocation);
+        self.packings = Packings::new(problem, allocation);
         match free_gpus {
             FreeGpus::KeptOnAverage => self.kept.renew(problem, allocation),
             FreeGpus::GivenAway | FreeGpus::Kept => self.kept = Kept::default(),
@@ -52,7 +57,7 @@ impl Placer {
 
     /// Plans one round.
     pub(crate) fn place(&mut self, view: &View<'_>) -> Plan {
-        let quota = Quota::new(view, (&self.thrift, &mut self.kept), &mut self.claims);
+        let quota = Quota::new(view, (&self.thrift, &mut self.kept, &self.packings), &mut self.claims);
         self.choose(view, &quota);
         let mut plan = self.seating.seat(view, &self.chosen, &self.pairs);
         if self.seating.host.counts() {

@@ -221,7 +221,7 @@ impl World {
 
     /// Jobs with a gang or the record of one, in order.
     fn seated_jobs(&self) -> impl Iterator<Item = &SimJob> {
-        self.seated.iter().map(|id| &self.jobs[id])
+        self.seated.iter().map(|id| &*self.jobs[id])
     }
 
     /// A job's gang and its GPUs, if it runs.
@@ -234,12 +234,12 @@ impl World {
     /// A job that is not over.
     #[must_use]
     pub fn life(&self, job: JobId) -> Option<&SimJob> {
-        self.jobs.get(&job)
+        self.jobs.get(&job).map(Box::as_ref)
     }
 
     /// All jobs that are not over.
     pub fn lives(&self) -> impl Iterator<Item = &SimJob> {
-        self.jobs.values()
+        self.jobs.values().map(Box::as_ref)
     }
 
     /// GPUs in use, by kind.

@@ -30,7 +30,7 @@ impl World {
             outcome: None,
             spec,
         };
-        self.jobs.insert(sim_job.spec.id, sim_job);
+        self.jobs.insert(sim_job.spec.id, Box::new(sim_job));
     }
 
     /// A job that was forgotten is known again, with everything that was known of it.
@@ -38,13 +38,13 @@ impl World {
         sim_job.gang = None;
         // There may be kinds now that there were not when it left.
         sim_job.paces = sim_job.paces_by(&self.truth);
-        self.jobs.insert(sim_job.spec.id, sim_job);
+        self.jobs.insert(sim_job.spec.id, Box::new(sim_job));
     }
 
     /// Forgets a job that is over and holds nothing.
     pub fn dismiss(&mut self, job: JobId) -> Option<SimJob> {
         self.seated.remove(&job);
-        self.jobs.remove(&job)
+        self.jobs.remove(&job).map(|sim_job| *sim_job)
     }
 
     /// Forgets a job, and takes it off its GPUs first if it holds any. No gang of it up to the latest may start again.

@@ -8,8 +8,10 @@ use crate::allocate::Problem;
 /// Most GPUs of a kind for which odd sizes are solved exactly: some milliseconds.
 const MOST_EXACT: u32 = 1024;
 
-/// Most steps of the dynamic program over all kinds at once.
-const MOST_STEPS: usize = 100_000;
+/// Most steps of the dynamic program over all kinds at once: about a millisecond.
+const MOST_STEPS: usize = 1_000_000;
+/// Of a job that runs nowhere.
+const NOWHERE: u8 = u8::MAX;
 
 /// Gangs of every user on every kind (row-major) whose values add up to most, all kinds at once and no user with more gangs than jobs;
 /// `None` where that takes too long.
@@ -24,29 +26,37 @@ pub(super) fn best_on_all(problem: &Problem, values: &[f64]) -> Option<Vec<u32>>
         room.min(user.jobs as usize)
     };
     let jobs: Vec<usize> = (0..problem.users.len()).flat_map(|u| std::iter::repeat_n(u, most(u))).collect();
-    if states.checked_mul(kinds)?.checked_mul(jobs.len())? > MOST_STEPS {
+    if states.checked_mul(kinds)?.checked_mul(jobs.len())? > MOST_STEPS || kinds > usize::from(NOWHERE) {
         return None;
     }
     let strides: Vec<usize> = counts.iter().scan(1, |next, n| Some(std::mem::replace(next, *next * (n + 1)))).collect();
-    let used = |state: usize, kind: usize| state / strides[kind] % (counts[kind] + 1);
-    let mut best = vec![0.0f64; states];
-    let mut choice = vec![None; jobs.len() * states];
-    for (i, &u) in jobs.iter().enumerate() {
-        let gang = problem.users[u].gang as usize;
-        // From full to empty, so that what is read is still without this job.
-        for state in (0..states).rev() {
-            for kind in (0..kinds).filter(|&kind| used(state, kind) >= gang) {
-                let with = best[state - gang * strides[kind]] + values[u * kinds + kind];
-                if with > best[state] {
-                    best[state] = with;
-                    choice[i * states + state] = Some(kind);
+    let (mut best, mut choice) = (vec![0.0f64; states], vec![NOWHERE; jobs.len() * states]);
+    let mut without = best.clone();
+    for (choice, &u) in choice.chunks_exact_mut(states).zip(&jobs) {
+        // What is read is still without this job.
+        without.copy_from_slice(&best);
+        for (kind, name) in (0..kinds).zip(0..NOWHERE) {
+            let (value, shift) = (values[u * kinds + kind], problem.users[u].gang as usize * strides[kind]);
+            let span = strides[kind] * (counts[kind] + 1);
+            if shift >= span {
+                continue;
+            }
+            // States that differ in this kind and those before it; the first of them have too little room taken for this gang to be part of it.
+            let spans = best.chunks_exact_mut(span).zip(choice.chunks_exact_mut(span)).zip(without.chunks_exact(span));
+            for ((best, choice), without) in spans {
+                for ((best, choice), without) in best[shift..].iter_mut().zip(&mut choice[shift..]).zip(without) {
+                    let with = without + value;
+                    let better = with > *best;
+                    *best = if better { with } else { *best };
+                    *choice = if better { name } else { *choice };
                 }
             }
         }
     }
     let (mut gangs, mut state) = (vec![0; values.len()], states - 1);
-    for (i, &u) in jobs.iter().enumerate().rev() {
-        if let Some(kind) = choice[i * states + state] {
+    for (choice, &u) in choice.chunks_exact(states).zip(&jobs).rev() {
+        if choice[state] != NOWHERE {
+            let kind = usize::from(choice[state]);
             gangs[u * kinds + kind] += 1;
             state -= problem.users[u].gang as usize * strides[kind];
         }
