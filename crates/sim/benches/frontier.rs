@@ -6,7 +6,6 @@
 use arles_core::allocate::{ClassId, Power, Problem, User, UserPower, find_policy};
 use arles_core::frontier::{Frontier, Point};
 use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
-use std::time::Instant;
 
 const SIZES: [(usize, usize); 4] = [(20, 4), (100, 5), (1_000, 3), (1_000, 10)];
 /// Ways to run a GPU: what is left of the draw.
@@ -85,10 +84,18 @@ fn problem(n: usize, k: usize) -> Problem {
     problem.with_power(power).expect("sound power")
 }
 
+/// The processor's seconds of this thread, which do not depend on what else the machine does; the clock's where nobody counts them.
+fn seconds() -> f64 {
+    let own = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = own.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let clock = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64());
+    nanoseconds.map_or_else(clock, |nanoseconds| 1e-9 * nanoseconds)
+}
+
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let from = Instant::now();
+    let from = seconds();
     let done = work();
-    (done, from.elapsed().as_secs_f64())
+    (done, seconds() - from)
 }
 
 /// Seconds of one question to a policy that has seen nothing.
