@@ -34,7 +34,7 @@ fn main() {
             .for_each(|(n, k)| sweep(n, k));
     }
     if std::env::args().any(|a| a == "near") {
-        return SIZES.into_iter().filter(|size| size.0 <= GENERAL.min(most)).for_each(|(n, k)| near(n, k));
+        return SIZES.into_iter().filter(|size| size.0 <= most).for_each(|(n, k)| near(n, k));
     }
     println!(
         "     n   k  modes | market, 70 %  its      gap | floors, 5 %  its      gap  saves | Clarabel  ratio | thrift  saves | near    turns   gap  saves | no envy  saves"

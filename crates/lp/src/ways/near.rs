@@ -58,8 +58,9 @@ pub struct Near {
 
 /// Turns until a gap that has not closed is left as it is.
 pub const TURNS: Budget = Budget::iterations(64);
-/// The gap at which a division with nobody above its floor will do, as a part of what was asked for, and turns for it at most.
+/// The gap at which a division with nobody above its floor will do, as a part of what was asked for, alone and between other answers; and turns for it at most.
 const LEVEL: f64 = 0.1;
+const BETWEEN: f64 = 0.25;
 const LEVELING: u32 = 30;
 /// Duals are looked for until the gap is this part of what was asked for; or until so many turns have not taken so large a part off it, where it will do and where not.
 const WELL: f64 = 0.6;
@@ -223,23 +224,23 @@ impl<'a> Search<'a> {
         if self.near.bound.gap() <= self.asked.gap {
             return found;
         }
-        let level = self.level(&found);
+        let level = self.level(&found, BETWEEN);
         self.turns(Found::at(level.prices, level.limited_by))
     }
 
     /// From prices, and perhaps duals.
     fn begin(&mut self, from: &Found) -> Found {
         self.offer(self.asked.units);
-        let level = self.level(from);
+        let level = self.level(from, LEVEL);
         self.turns(Found::at(level.prices, level.limited_by))
     }
 
     /// A division in which nobody has more than its floor.
-    fn level(&mut self, from: &Found) -> Level {
+    fn level(&mut self, from: &Found, gap: f64) -> Level {
         let most = LEVELING.min(self.most - self.near.turns);
         let limited_by = from.limited_by.clone();
         let leveling = Leveling::new(&mut self.own, self.asked.floors, &self.near.x, &from.prices, limited_by);
-        let level = leveling.solve(LEVEL * self.asked.gap, most);
+        let level = leveling.solve(gap * self.asked.gap, most);
         self.near.turns += level.turns;
         self.offer(&level.units);
         level
