@@ -298,8 +298,13 @@ impl Audit {
     /// out of it: its rate together over its rate alone.
     #[must_use]
     pub fn of(problem: &Problem, entitlement: Entitlement, allocation: &Allocation) -> Self {
+        Self::of_claims(Claims::of(problem, entitlement), problem, allocation)
+    }
+
+    /// As [`Self::of`], of claims that are known already: those of the same users on the same kinds.
+    pub(crate) fn of_claims(claims: Claims, problem: &Problem, allocation: &Allocation) -> Self {
         let (x, shared) = holdings(problem, allocation.grants());
-        let mut audit = Self::new(problem, entitlement, x, shared);
+        let mut audit = Self::new(claims, x, shared);
         if !problem.sold_as.is_empty() {
             audit.u = utilities(problem, allocation.grants());
         }
@@ -318,11 +323,11 @@ impl Audit {
         }
         match x.iter().position(|gpus| !(gpus.is_finite() && *gpus >= 0.0)) {
             Some(at) => Err(AuditError::Holding { user: at / k, kind: at % k, gpus: x[at] }),
-            None if problem.sold_as.is_empty() => Ok(Self::new(problem, entitlement, x, Vec::new())),
+            None if problem.sold_as.is_empty() => Ok(Self::new(Claims::of(problem, entitlement), x, Vec::new())),
             None => {
                 let (w, mut folded) = (problem.mode_speedups(), vec![0.0; expected]);
                 x.iter().enumerate().for_each(|(at, x)| folded[at / k * k + problem.sold_as(at % k)] += x);
-                let mut audit = Self::new(problem, entitlement, folded, Vec::new());
+                let mut audit = Self::new(Claims::of(problem, entitlement), folded, Vec::new());
                 let rows = w.chunks_exact(k).zip(x.chunks_exact(k));
                 audit.u = rows.map(|(w, x)| w.iter().zip(x).map(|(w, x)| w * x).sum()).collect();
                 Ok(audit)
@@ -330,8 +335,7 @@ impl Audit {
         }
     }
 
-    fn new(problem: &Problem, entitlement: Entitlement, x: Vec<f64>, shared: Vec<Shared>) -> Self {
-        let claims = Claims::of(problem, entitlement);
+    fn new(claims: Claims, x: Vec<f64>, shared: Vec<Shared>) -> Self {
         let dot = |l: usize| claims.speedups(l).iter().zip(&x[l * claims.k..]).map(|(w, x)| w * x).sum();
         let u = (0..claims.users()).map(dot).collect();
         Self { claims, x, shared, u }

@@ -2,7 +2,7 @@
 
 use crate::KindId;
 use crate::allocate::{AllocateError, Allocation, Entitlement, Members, Power, Problem, ProblemError, find_policy};
-use crate::audit::Audit;
+use crate::audit::{Audit, Claims};
 use std::fmt;
 
 /// One ε, or one budget.
@@ -76,10 +76,12 @@ impl Frontier {
         let policy = (entry.make)();
         let idle: f64 = power.idle_watts.iter().zip(&problem.capacity).map(|(idle, m)| idle * m).sum();
         let idle = if power.unused_off { 0.0 } else { idle };
+        // What everybody is owed and can use is the same at every point.
+        let claims = Claims::of(problem, Entitlement::Tenants);
         let point = |epsilon: f64| -> Result<Point, FrontierError> {
             let asked = problem.clone().with_power(Power { epsilon, budget_watts: None, ..power.clone() })?;
             let answer = policy.allocate(&asked)?;
-            let audit = Audit::of(&asked, Entitlement::Tenants, &answer);
+            let audit = Audit::of_claims(claims.clone(), &asked, &answer);
             let drawn = -answer.objective().unwrap_or(0.0);
             let least = -answer.certificate().map_or(0.0, |certificate| certificate.upper);
             Ok(Point {
@@ -111,10 +113,11 @@ impl Frontier {
             ));
         };
         let policy = (find_policy("fair-power").expect("in the table").make)();
+        let claims = Claims::of(problem, Entitlement::Tenants);
         let point = |budget_watts: Option<f64>| -> Result<Point, FrontierError> {
             let asked = problem.clone().with_power(Power { epsilon: 0.0, budget_watts, ..power.clone() })?;
             let answer = policy.allocate(&asked)?;
-            let audit = Audit::of(&asked, Entitlement::Tenants, &answer);
+            let audit = Audit::of_claims(claims.clone(), &asked, &answer);
             Ok(Point {
                 epsilon: 0.0,
                 budget_watts,

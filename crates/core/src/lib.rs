@@ -32,6 +32,7 @@ pub mod scheduler;
 pub mod shared_map;
 pub mod sizing;
 pub mod spread;
+mod wanted;
 pub mod workload;
 
 pub use cluster::{Applied, Cluster, ClusterChange, ClusterError, Node, NodeSpec};

@@ -1,14 +1,16 @@
 //! The whole trade-off of power against speed: `fair-energy` at twenty ε and `fair-power` under twenty budgets, by size; beside the same points each asked of a policy
 //! that has seen nothing.
 //!
-//! `cargo bench -p arles-sim --bench frontier` for all of it, `-- 100` for up to 100 users, `-- fair-power` for one policy. Times are of one run each, one after the other.
+//! `cargo bench -p arles-sim --bench frontier` for all of it, `-- 100` for up to 100 users, `-- fair-power` for one policy; `-- default` for `fair-energy` at no sacrifice
+//! without limits, beside `oef-coop`. Times are the processor's, of one run each, one after the other.
 
 use arles_core::allocate::{ClassId, Power, Problem, User, UserPower, find_policy};
 use arles_core::frontier::{Frontier, Point};
 use arles_core::{KindId, Round, TenantId, Time, WorkloadId};
-use std::time::Instant;
 
 const SIZES: [(usize, usize); 4] = [(20, 4), (100, 5), (1_000, 3), (1_000, 10)];
+/// Sizes for decisions without limits.
+const PLAIN: [(usize, usize); 4] = [(1_000, 3), (1_000, 10), (10_000, 3), (10_000, 10)];
 /// Ways to run a GPU: what is left of the draw.
 const MODES: [f64; 4] = [1.0, 0.75, 0.6, 0.45];
 const POINTS: usize = 20;
@@ -17,8 +19,11 @@ const COLD: [usize; 3] = [1, 9, 18];
 
 fn main() {
     let most = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(usize::MAX);
+    if std::env::args().any(|a| a == "default") {
+        return PLAIN.into_iter().filter(|size| size.0 <= most).for_each(|(n, k)| beside_coop(n, k));
+    }
     println!(
-        "     n   k  modes | policy         first    {POINTS} warm  {POINTS} cold  ratio | saved at 5 %  bound of it"
+        "     n   k  modes | policy         first    {POINTS} warm  {POINTS} cold  ratio | saved at 5 %  bound of it  greatest gap"
     );
     for (n, k) in SIZES.into_iter().filter(|size| size.0 <= most) {
         row(n, k);
@@ -37,7 +42,7 @@ fn dice(seed: u64) -> impl FnMut() -> f64 {
 }
 
 /// Tenants with a workload each. Rates rise with draw to a power between 0.2 and 0.8, another for every user and kind.
-fn problem(n: usize, k: usize) -> Problem {
+fn problem(n: usize, k: usize, modes: &[f64]) -> Problem {
     let mut next = dice(7);
     let (mut users, mut rates, mut powers) = (Vec::new(), Vec::new(), Vec::new());
     for l in 0..n as u32 {
@@ -64,31 +69,63 @@ fn problem(n: usize, k: usize) -> Problem {
                 [speed, (150.0 + 60.0 * j as f64) * (0.6 + 0.4 * next()), 0.2 + 0.6 * next()]
             })
             .collect();
-        let lower = full.iter().flat_map(|one| MODES[1..].iter().map(move |part| (one, *part)));
+        let lower = full.iter().flat_map(|one| modes[1..].iter().map(move |part| (one, *part)));
         let all: Vec<(&[f64; 3], f64)> = full.iter().map(|one| (one, 1.0)).chain(lower).collect();
         rates.extend(all.iter().map(|([speed, _, bend], part)| speed * part.powf(*bend)));
         powers.push(UserPower {
             watts: all.iter().map(|([_, watts, _], part)| watts * part).collect(),
-            standard_errors: vec![0.0; k * MODES.len()],
-            held: vec![0; k * MODES.len()],
+            standard_errors: vec![0.0; k * modes.len()],
+            held: vec![0; k * modes.len()],
             restart_seconds: 0.0,
             by_the_clock: false,
         });
     }
     let mut capacity: Vec<f64> = (0..k).map(|j| (2 * n / k + 3 * j) as f64).collect();
-    capacity.resize(k * MODES.len(), 0.0);
-    let base = |j: usize| if j < k { j } else { (j - k) / (MODES.len() - 1) };
+    capacity.resize(k * modes.len(), 0.0);
+    let base = |j: usize| if j < k { j } else { (j - k) / (modes.len() - 1) };
     let sold_as = (0..capacity.len()).map(|j| KindId(base(j) as u16)).collect();
     let problem = Problem::new(Round(1), capacity, users, rates).expect("a sound problem");
-    let problem = problem.with_modes(sold_as).expect("sound modes");
+    let problem = if modes.len() > 1 { problem.with_modes(sold_as).expect("sound modes") } else { problem };
     let power = Power { users: powers, ..Power::uniform(&problem) };
     problem.with_power(power).expect("sound power")
 }
 
+/// The processor's seconds of this thread, which do not depend on what else the machine does; the clock's where nobody counts them.
+fn seconds() -> f64 {
+    let own = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = own.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let clock = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64());
+    nanoseconds.map_or_else(clock, |nanoseconds| 1e-9 * nanoseconds)
+}
+
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let from = Instant::now();
+    let from = seconds();
     let done = work();
-    (done, from.elapsed().as_secs_f64())
+    (done, seconds() - from)
+}
+
+/// Decisions without limits, one after the other, a hundredth of the users with other rates each time.
+fn beside_coop(n: usize, k: usize) {
+    for policy in ["oef-coop", "fair-energy"] {
+        let (mut asked, mut next) = (problem(n, k, &MODES[..1]), dice(11));
+        let policy = (find_policy(policy).expect("in the table").make, policy);
+        let (made, mut line) = ((policy.0)(), String::new());
+        for _ in 0..4 {
+            let power = asked.power.clone().expect("power is known");
+            let question = asked.clone().with_power(Power { epsilon: 0.0, ..power.clone() }).expect("sound power");
+            let (answer, seconds) = timed(|| made.allocate(&question).expect("an answer"));
+            drop(answer);
+            line += &format!(" {seconds:>7.3} s");
+            let rates = (0..n).flat_map(|u| asked.rates(u).to_vec()).collect::<Vec<f64>>();
+            let changed =
+                |(at, rate): (usize, &f64)| if at / k % 100 == 7 { rate * (0.9 + 0.2 * next()) } else { *rate };
+            let rates = rates.iter().enumerate().map(changed).collect();
+            let (round, capacity, users) = (Round(1), asked.capacity.clone(), asked.users.clone());
+            asked =
+                Problem::new(round, capacity, users, rates).expect("a sound problem").with_power(power).expect("power");
+        }
+        println!("{n:>6} {k:>3} {:<12} first and three more:{line}", policy.1);
+    }
 }
 
 /// Seconds of one question to a policy that has seen nothing.
@@ -102,7 +139,7 @@ fn alone(policy: &str, problem: &Problem, point: &Point) -> f64 {
 }
 
 fn row(n: usize, k: usize) {
-    let problem = problem(n, k);
+    let problem = problem(n, k, &MODES);
     let epsilons: Vec<f64> = (1..=POINTS).map(|i| 0.015 * i as f64).collect();
     let parts: Vec<f64> = (1..=POINTS).map(|i| 1.0 - 0.03 * i as f64).collect();
     type Sweep = fn(&Problem, &[f64]) -> Frontier;
@@ -124,7 +161,14 @@ fn row(n: usize, k: usize) {
         match all.points.iter().find(|point| point.epsilon >= 0.044) {
             Some(point) => {
                 let bound = 1.0 - point.least_watts.unwrap_or(0.0) / all.points[0].watts;
-                println!(" | {:>11.2} % {:>9.2} %", 100.0 * all.saved(point), 100.0 * bound);
+                let gap = |point: &Point| 1.0 - point.least_watts.unwrap_or(0.0) / point.watts;
+                let greatest = all.points[1..].iter().map(gap).fold(0.0, f64::max);
+                println!(
+                    " | {:>11.2} % {:>9.2} % {:>10.2} %",
+                    100.0 * all.saved(point),
+                    100.0 * bound,
+                    100.0 * greatest
+                );
             }
             None => println!(" |"),
         }

@@ -32,6 +32,7 @@ use super::{
     AllocateError, Allocation, Certificate, FreeGpus, Grant, Members, PairRates, Policy, PolicyEntry, Problem, Promise,
     Proposal, program, user_index,
 };
+use crate::wanted::Wanted;
 use arles_lp::Budget;
 use arles_lp::ways::{self, Envious, NearWorkspace, Nearly, Together, Workspace};
 use std::sync::{Mutex, PoisonError};
@@ -300,20 +301,21 @@ fn keeps_rows(modal: &Modal<'_>, answer: &Use) -> bool {
             speeds[l] += rate * gpus;
         }
     }
-    // Kind by kind, so that what everybody's GPUs are worth to somebody is a few long sums.
-    let anybody = |j: &usize| (0..n).any(|i| units[i * k + j] > 0.0);
-    let of = |j: usize| (j, (0..n).map(|i| units[i * k + j] / modal.weight[i]).collect());
-    let held: Vec<(usize, Vec<f64>)> = (0..k).filter(anybody).map(of).collect();
-    let (part, mut worth) = ((1.0 - modal.power.epsilon) * EQUAL, vec![0.0; n]);
+    // Nothing that is not a number passes.
+    if !units.iter().chain(&speeds).all(|x| x.is_finite()) {
+        return false;
+    }
+    let part = (1.0 - modal.power.epsilon) * EQUAL;
+    let best: Vec<Vec<f64>> = (0..n).map(|l| ways.best_rates(l)).collect();
+    let wanted = Wanted::new(&units, &modal.weight, |l, j| best[l][j] * modal.weight[l] / speeds[l]);
     (0..n).all(|l| {
-        let best = ways.best_rates(l);
-        worth.fill(0.0);
-        for (j, of) in held.iter().filter(|(j, _)| best[*j] > 0.0) {
-            worth.iter_mut().zip(of).for_each(|(worth, x)| *worth += best[*j] * x);
-        }
-        worth[l] = 0.0;
-        // Nothing that is not a number passes.
-        worth.iter().all(|worth| part * worth <= speeds[l] / modal.weight[l])
+        let most = speeds[l] / modal.weight[l];
+        let mut envied = false;
+        wanted.each(&best[l], most / part, |i, worth| {
+            envied |= i != l && part * worth > most;
+            most / part
+        });
+        !envied
     })
 }
 

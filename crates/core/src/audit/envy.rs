@@ -8,6 +8,7 @@
 //! so whom they would rather be is the same, and only what they have themselves (u_l/π_l) differs.
 
 use super::{Audit, over};
+use crate::wanted::{ROUNDING, Wanted};
 use std::collections::BTreeMap;
 
 /// One user's envy of another.
@@ -39,13 +40,13 @@ impl Audit {
         if self.u.len() < 2 {
             return Vec::new();
         }
-        let held = self.held_per_weight();
-        let mut worth = vec![0.0; self.u.len()];
+        let claims = &self.claims;
+        let wanted = Wanted::new(&self.x, &claims.pi, |l, j| claims.w[l * claims.k + j] * claims.pi[l] / self.u[l]);
         let mut alike: BTreeMap<Vec<u64>, [usize; 2]> = BTreeMap::new();
         let strongest = |l: usize| {
             let relative_cap = self.claims.d[l] / self.claims.pi[l];
             let key = self.claims.speedups(l).iter().chain([&relative_cap]).map(|x| x.to_bits()).collect();
-            let [first, second] = *alike.entry(key).or_insert_with(|| self.two_most_wanted(l, &held, &mut worth));
+            let [first, second] = *alike.entry(key).or_insert_with(|| self.two_most_wanted(l, &wanted));
             let envied = if first == l { second } else { first };
             Envy { envier: l, envied, ratio: self.envy(l, envied) }
         };
@@ -58,35 +59,31 @@ impl Audit {
         self.envies().into_iter().reduce(|worst, other| if other.ratio > worst.ratio { other } else { worst })
     }
 
-    /// Who holds how much per entitlement, kind by kind, of kinds that anybody holds.
-    fn held_per_weight(&self) -> Vec<(usize, Vec<f64>)> {
-        let (k, pi) = (self.claims.k, &self.claims.pi);
-        let anybody = |j: &usize| (0..pi.len()).any(|i| self.x[i * k + j] > 0.0);
-        let of = |j: usize| (j, pi.iter().enumerate().map(|(i, pi)| self.x[i * k + j] / pi).collect());
-        (0..k).filter(anybody).map(of).collect()
-    }
-
-    /// The two users whose GPUs, per entitlement, are worth most to `l`, the first ones on ties. `worth` is room for what everybody's are worth.
-    fn two_most_wanted(&self, l: usize, held: &[(usize, Vec<f64>)], worth: &mut [f64]) -> [usize; 2] {
+    /// The two users whose GPUs, per entitlement, are worth most to `l`, the first ones on ties.
+    fn two_most_wanted(&self, l: usize, wanted: &Wanted) -> [usize; 2] {
         let (w, pi) = (self.claims.speedups(l), &self.claims.pi);
-        // Uncapped, a bundle is worth no less; few need the exact value.
-        worth.fill(0.0);
-        for (j, of) in held.iter().filter(|(j, _)| w[*j] > 0.0) {
-            let each = pi[l] * w[*j];
-            worth.iter_mut().zip(of).for_each(|(worth, x)| *worth += each * x);
-        }
-        let mut best = [(0, f64::NEG_INFINITY); 2];
-        for (i, most) in worth.iter().enumerate() {
-            if most * (1.0 + 1e-12) < best[1].1 {
-                continue;
+        let mut best: [(f64, usize); 2] = [(f64::NEG_INFINITY, usize::MAX); 2];
+        let mut look = |i: usize, most: f64| {
+            // Uncapped, a bundle is worth no less; few need the exact value.
+            if most * pi[l] * ROUNDING >= best[1].0 && best.iter().all(|known| known.1 != i) {
+                let value = self.claims.value(l, self.held(i), pi[l] / pi[i]);
+                let is_more = |than: (f64, usize)| value > than.0 || (value == than.0 && i < than.1);
+                if is_more(best[0]) {
+                    best = [(value, i), best[0]];
+                } else if is_more(best[1]) {
+                    best[1] = (value, i);
+                }
             }
-            let value = self.claims.value(l, self.held(i), pi[l] / pi[i]);
-            if value > best[0].1 {
-                best = [(i, value), best[0]];
-            } else if value > best[1].1 {
-                best[1] = (i, value);
-            }
+            best[1].0 / pi[l] / ROUNDING
+        };
+        wanted.each(w, f64::NEG_INFINITY, &mut look);
+        let second = look(usize::MAX, f64::NEG_INFINITY);
+        if second <= 0.0 {
+            // Then who holds nothing is as much worth as others, and it goes by their order.
+            (0..pi.len()).for_each(|i| {
+                look(i, f64::INFINITY);
+            });
         }
-        best.map(|(i, _)| i)
+        best.map(|(_, i)| i)
     }
 }

@@ -4,22 +4,22 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `near/turns.rs` | duals, user by user, and the prices at which what users ask for is what there is |
-//! | `near/rounds.rs` | a division, user by user: everybody in turn takes what costs least while others have what they have |
+//! | `near/level.rs`, `near/master.rs` | a division, and its prices: the best in which nobody has more than its floor |
+//! | `near/turns.rs` | duals, user by user, at these prices |
 //! | `near/own.rs`, `near/small.rs` | one user's program: some tens of columns, a few rows, microseconds |
-//! | `near/incomes.rs` | the first prices: of the least draw under budgets |
+//! | `near/sample.rs` | the first prices: those of some of the users |
 //! | `near/proof.rs` | a bound out of any duals, and a division that keeps every row out of any units. Neither asks where they come from |
 //!
-//! Turns and rounds follow each other until the gap will do or the turns are spent.
-//!
 //! *Again.* Any duals prove something of any problem of this size, and any units become a division. Where answers to the same problem at κ on either side are known, the
-//! mean of their duals and of their prices is where turns begin, and the mean of their units is where rounds do; mostly two rounds are all that is needed then.
+//! mean of their units and the mean of their duals are mostly all that is needed; else they are where the search begins.
 
 mod crowd;
 mod incomes;
+mod level;
+mod master;
 mod own;
 mod proof;
-mod rounds;
+mod sample;
 mod small;
 mod table;
 mod turns;
@@ -27,9 +27,9 @@ mod turns;
 use super::Ways;
 use crate::{Budget, Certificate, InputError};
 use incomes::Memory;
+use level::{Level, Leveling};
 use own::Own;
 use proof::Envy;
-use rounds::Standing;
 use turns::{Found, Turns};
 
 /// What is asked besides the problem, whose caps are not looked at.
@@ -52,25 +52,21 @@ pub struct Near {
     pub x: Vec<f64>,
     /// Bounds of the least draw; the upper one is what `x` draws.
     pub bound: Certificate,
-    /// Turns over all users.
+    /// How often all users were asked.
     pub turns: u32,
 }
 
 /// Turns until a gap that has not closed is left as it is.
-pub const TURNS: Budget = Budget::iterations(24);
-/// Turns before the first rounds where no duals are known, and between rounds.
-const FIRST: u32 = 10;
-const MORE: u32 = 5;
-/// What prices are multiplied by, round after round, from no division that is near on, and from one that is: dear at first, so that something of everything stays free
-/// for those to whom it is worth most.
-const ANNEALED: [f64; 6] = [2.4, 1.8, 1.4, 1.2, 1.05, 0.0];
-const TOUCHED: [f64; 2] = [1.0, 0.0];
-/// A mean of two answers will do if its gap is at most so many times what was asked for.
-const BETWEEN: f64 = 1.4;
-/// Answers on either side whose mean is further off than so many times what was asked for say too little.
-const ANEW: f64 = 3.0;
-/// Turns and rounds that do not take this part off the gap were the last.
-const ENOUGH: f64 = 0.02;
+pub const TURNS: Budget = Budget::iterations(64);
+/// The gap at which a division with nobody above its floor will do, as a part of what was asked for, alone and between other answers; and turns for it at most.
+const LEVEL: f64 = 0.1;
+const BETWEEN: f64 = 0.25;
+const LEVELING: u32 = 30;
+/// Duals are looked for until the gap is this part of what was asked for; or until so many turns have not taken so large a part off it, where it will do and where not.
+const WELL: f64 = 0.6;
+const ENOUGH: f64 = 0.04;
+const WELL_ENOUGH: u32 = 2;
+const PATIENT: u32 = 12;
 /// Another κ than this is too far away for its duals to say anything.
 const FAR: f64 = 0.04;
 /// Answers on either side are asked if no more than this lies between them.
@@ -137,20 +133,10 @@ impl NearWorkspace {
         let prices = self.memory.prices(problem, &best)?;
         let envy = Envy { problem, floors: asked.floors, part: asked.part, best: &best, prices: &prices };
         let mut search = Search::new(&envy, asked, budget.iterations);
-        let between = self.between(asked.part);
-        let near = if between.is_none() { self.nearest(asked.part) } else { None }.map(|known| known.found.clone());
-        let found = match between.and_then(|between| search.go_on(&between)) {
-            Some(found) => found,
-            None => {
-                let (from, bought) = match near {
-                    Some(found) => (found, None),
-                    None => {
-                        let (prices, bought) = self.memory.first(problem, asked, &best)?;
-                        (Found::at(prices), bought)
-                    }
-                };
-                search.begin(from, bought)
-            }
+        let found = match (self.between(asked.part), self.nearest(asked.part)) {
+            (Some(between), _) => search.between(&between),
+            (None, Some(known)) => search.begin(&known.found),
+            (None, None) => search.begin(&Found::at(sample::prices(&envy, asked), Vec::new())),
         };
         self.keep(Known { part: asked.part, units: units_of(problem, &search.near.x), found });
         Ok(search.near)
@@ -229,71 +215,56 @@ impl<'a> Search<'a> {
         Self { envy, asked, own: Own::new(envy.problem, asked.floors, asked.part, envy.best), near, most }
     }
 
-    /// From the answers on either side; none if they say too little.
-    fn go_on(&mut self, between: &Between<'_>) -> Option<Found> {
-        let mut turns = Turns::new(&self.own, self.asked, between.found());
+    /// From the answers on either side.
+    fn between(&mut self, between: &Between<'_>) -> Found {
+        let found = between.found();
         self.offer(&between.units());
+        let turns = Turns::new(&self.own, self.asked, found.clone());
         self.prove(&turns);
-        let mut standing = Standing::new(&self.own, &self.near.x, self.asked.floors);
-        self.rounds(&mut standing, &turns, &TOUCHED);
-        if self.near.bound.gap() > ANEW * self.asked.gap {
-            return None;
+        if self.near.bound.gap() <= self.asked.gap {
+            return found;
         }
-        self.take_turns(&mut turns, &mut standing, BETWEEN * self.asked.gap, &ANNEALED);
-        Some(turns.found)
+        let level = self.level(&found, BETWEEN);
+        self.turns(Found::at(level.prices, level.limited_by))
     }
 
-    /// From prices, and perhaps duals, and what was bought at those prices.
-    fn begin(&mut self, from: Found, bought: Option<Vec<f64>>) -> Found {
+    /// From prices, and perhaps duals.
+    fn begin(&mut self, from: &Found) -> Found {
+        self.offer(self.asked.units);
+        let level = self.level(from, LEVEL);
+        self.turns(Found::at(level.prices, level.limited_by))
+    }
+
+    /// A division in which nobody has more than its floor.
+    fn level(&mut self, from: &Found, gap: f64) -> Level {
+        let most = LEVELING.min(self.most - self.near.turns);
+        let limited_by = from.limited_by.clone();
+        let leveling = Leveling::new(&mut self.own, self.asked.floors, &self.near.x, &from.prices, limited_by);
+        let level = leveling.solve(gap * self.asked.gap, most);
+        self.near.turns += level.turns;
+        self.offer(&level.units);
+        level
+    }
+
+    /// Turns until the gap will do, they are spent or nothing is gained.
+    fn turns(&mut self, from: Found) -> Found {
         let mut turns = Turns::new(&self.own, self.asked, from);
-        let x = self.envy.settle(self.asked.units, self.asked.units);
-        let mut standing = Standing::new(&self.own, &x, self.asked.floors);
-        self.take(x);
-        self.turns(&mut turns, FIRST);
-        self.rounds(&mut standing, &turns, &ANNEALED);
-        let mut schedule: &[f64] = &ANNEALED;
-        if let Some(units) = bought.filter(|_| self.near.bound.gap() > self.asked.gap) {
-            let before = self.near.bound.upper;
-            let x = self.envy.settle(&units, self.asked.units);
-            let mut other = Standing::new(&self.own, &x, self.asked.floors);
-            self.take(x);
-            self.rounds(&mut other, &turns, &TOUCHED);
-            if self.near.bound.upper < before {
-                (standing, schedule) = (other, &TOUCHED);
-            }
-        }
-        self.take_turns(&mut turns, &mut standing, self.asked.gap, schedule);
-        turns.found
-    }
-
-    /// Turns and rounds until the gap will do, the turns are spent or nothing is gained.
-    fn take_turns(&mut self, turns: &mut Turns<'_>, standing: &mut Standing, enough: f64, schedule: &[f64]) {
-        let mut before = f64::INFINITY;
-        loop {
-            let gap = self.near.bound.gap();
-            if gap <= enough || self.near.turns >= self.most || gap > (1.0 - ENOUGH) * before {
-                return;
-            }
-            before = gap;
-            self.turns(turns, MORE);
-            self.rounds(standing, turns, schedule);
-        }
-    }
-
-    fn turns(&mut self, turns: &mut Turns<'_>, count: u32) {
-        for _ in 0..count.min(self.most - self.near.turns) {
+        let (mut before, mut in_vain) = (f64::INFINITY, 0);
+        while self.near.turns < self.most {
             turns.turn(&mut self.own);
             self.near.turns += 1;
-            self.prove(turns);
+            self.prove(&turns);
+            let gap = self.near.bound.gap();
+            if gap <= (1.0 - ENOUGH) * before {
+                (before, in_vain) = (gap, 0);
+            } else {
+                in_vain += 1;
+            }
+            if gap <= WELL * self.asked.gap || in_vain >= if gap <= self.asked.gap { WELL_ENOUGH } else { PATIENT } {
+                break;
+            }
         }
-    }
-
-    fn rounds(&mut self, standing: &mut Standing, turns: &Turns<'_>, parts: &[f64]) {
-        for part in parts {
-            let prices: Vec<f64> = turns.found.prices.iter().map(|r| part * r).collect();
-            standing.round(&mut self.own, self.envy, &prices);
-        }
-        self.take(standing.x.clone());
+        turns.found
     }
 
     /// Takes the bound that the duals found so far prove, if it is higher.

@@ -106,8 +106,8 @@ impl Workspace {
         problem.check(limits)?;
         let (mut breadth, mut spent) = (self.first_breadth(problem, limits, true), 0);
         loop {
-            let iterations =
-                spent + self.search(problem, limits, Aim::Market, breadth, budget.iterations - spent, TOLERANCE);
+            let left = budget.iterations - spent;
+            let iterations = spent + self.search(problem, limits, Aim::Market, breadth, left);
             let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
             let x = self.iterate.x(problem.ways());
             let mut incomes = Incomes { x, prices, draw_prices, rents, welfare: Certificate::NONE, iterations };
@@ -128,25 +128,13 @@ impl Workspace {
         floors: &[f64],
         budget: Budget,
     ) -> Result<Floors, InputError> {
-        self.least_draw_to(problem, limits, floors, budget, TOLERANCE)
-    }
-
-    /// As [`Self::least_draw`], to another gap.
-    pub(super) fn least_draw_to(
-        &mut self,
-        problem: &Ways<'_>,
-        limits: &[Limit],
-        floors: &[f64],
-        budget: Budget,
-        tolerance: f64,
-    ) -> Result<Floors, InputError> {
         problem.check(limits)?;
         check_shape("floors", floors.len(), problem.users())?;
         check_numbers("floor", floors.iter().copied(), Domain::Moderate)?;
         let (mut breadth, mut spent) = (self.first_breadth(problem, limits, false), 0);
         loop {
             let left = budget.iterations - spent;
-            let iterations = spent + self.search(problem, limits, Aim::Floors(floors), breadth, left, tolerance);
+            let iterations = spent + self.search(problem, limits, Aim::Floors(floors), breadth, left);
             let (prices, draw_prices, rents) = self.iterate.prices(problem.capacity);
             let mut answer = Floors {
                 x: self.iterate.x(problem.ways()),
@@ -160,8 +148,7 @@ impl Workspace {
             };
             bound::certify_floors(problem, limits, floors, &mut answer);
             self.remember(&answer.prices, &answer.draw_prices, &answer.rents, false);
-            let gap = answer.bound.gap() * TOLERANCE / tolerance;
-            if self.is_settled(gap, iterations - spent, iterations, budget) {
+            if self.is_settled(answer.bound.gap(), iterations - spent, iterations, budget) {
                 return Ok(answer);
             }
             (spent, breadth) = (iterations, breadth.wider());
@@ -169,15 +156,7 @@ impl Workspace {
     }
 
     /// Starts anew; returns the iterations taken.
-    fn search(
-        &mut self,
-        problem: &Ways<'_>,
-        limits: &[Limit],
-        aim: Aim<'_>,
-        breadth: Breadth,
-        iterations: u32,
-        tolerance: f64,
-    ) -> u32 {
+    fn search(&mut self, problem: &Ways<'_>, limits: &[Limit], aim: Aim<'_>, breadth: Breadth, iterations: u32) -> u32 {
         let known = self.last.as_ref().filter(|_| matches!(breadth, Breadth::Known(_)));
         let near = known.map(|known| Near {
             draw: if matches!(aim, Aim::Market) { 0.0 } else { 1.0 },
@@ -186,7 +165,7 @@ impl Workspace {
             rents: &known.rents,
         });
         self.iterate.start(problem, limits, aim, near.as_ref());
-        self.iterate.run(iterations, tolerance, breadth == Breadth::Narrowing)
+        self.iterate.run(iterations, TOLERANCE, breadth == Breadth::Narrowing)
     }
 
     fn first_breadth(&self, problem: &Ways<'_>, limits: &[Limit], market: bool) -> Breadth {

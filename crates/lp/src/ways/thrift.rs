@@ -18,13 +18,13 @@ struct Edge {
     units: f64,
 }
 
+/// A way: its number, resource, rate and draw.
+type Way = (usize, usize, f64, f64);
+
 /// The use of `units` (by resource) with which user `l` reaches `floor` at least draw, by way; all that the units give if that is less.
 #[must_use]
 pub fn thrift(problem: &Ways<'_>, l: usize, units: &[f64], floor: f64) -> Vec<f64> {
-    let mut edges = Vec::with_capacity(problem.ways());
-    for (j, &units) in units.iter().enumerate().filter(|(_, units)| **units > 0.0) {
-        hull(problem, l, j, units, &mut edges);
-    }
+    let mut edges = edges(problem, l, units);
     // Steeper first; edges of one hull are in order already, so ties keep theirs.
     edges.sort_by(|a, b| (b.rate * a.draw).total_cmp(&(a.rate * b.draw)));
     let (mut use_of, mut reached) = (vec![0.0; problem.ways()], 0.0);
@@ -42,16 +42,27 @@ pub fn thrift(problem: &Ways<'_>, l: usize, units: &[f64], floor: f64) -> Vec<f6
     use_of
 }
 
+/// The edges of all hulls, resource by resource.
+fn edges(problem: &Ways<'_>, l: usize, units: &[f64]) -> Vec<Edge> {
+    // Most users hold one or two of many resources: all others' ways are looked at once only.
+    let ways: Vec<Way> = problem.useful(l).filter(|&(_, j, ..)| units[j] > 0.0).collect();
+    let mut edges = Vec::with_capacity(ways.len());
+    for (j, &units) in units.iter().enumerate().filter(|(_, units)| **units > 0.0) {
+        hull(&ways, j, units, &mut edges);
+    }
+    edges
+}
+
 /// The hull of one resource, from the origin to its fastest way.
-fn hull(problem: &Ways<'_>, l: usize, j: usize, units: f64, edges: &mut Vec<Edge>) {
-    let ways = problem.useful(l).filter(|&(_, of, ..)| of == j);
+fn hull(ways: &[Way], j: usize, units: f64, edges: &mut Vec<Edge>) {
+    let ways = ways.iter().filter(|way| way.1 == j);
     let (mut at_rate, mut at_draw, mut from) = (0.0, 0.0, None);
     loop {
         let steeper = |a: &(usize, f64, f64), b: &(usize, f64, f64)| {
             // (rate, draw) gained from here; where nothing is drawn the one that gains most is steepest.
             (a.1 * b.2).total_cmp(&(b.1 * a.2)).then(a.1.total_cmp(&b.1))
         };
-        let gains = ways.clone().map(|(a, _, w, p)| (a, w - at_rate, f64::max(p - at_draw, 0.0)));
+        let gains = ways.clone().map(|&(a, _, w, p)| (a, w - at_rate, f64::max(p - at_draw, 0.0)));
         let Some((to, rate, draw)) = gains.filter(|gain| gain.1 > 0.0).max_by(steeper) else { return };
         edges.push(Edge { rate, draw, from, to, units });
         (at_rate, at_draw, from) = (at_rate + rate, at_draw + draw, Some(to));
@@ -62,10 +73,7 @@ fn hull(problem: &Ways<'_>, l: usize, j: usize, units: f64, edges: &mut Vec<Edge
 /// proportion: whoever has so much to do takes as much longer.
 #[must_use]
 pub fn most_efficient(problem: &Ways<'_>, l: usize, units: &[f64]) -> f64 {
-    let mut edges = Vec::with_capacity(problem.ways());
-    for (j, &units) in units.iter().enumerate().filter(|(_, units)| **units > 0.0) {
-        hull(problem, l, j, units, &mut edges);
-    }
+    let edges = edges(problem, l, units);
     let steeper = |a: &&Edge, b: &&Edge| (a.rate * b.draw).total_cmp(&(b.rate * a.draw));
     let Some(steepest) = edges.iter().max_by(steeper).copied() else { return 0.0 };
     let as_steep = |edge: &&Edge| edge.rate * steepest.draw >= steepest.rate * edge.draw * (1.0 - 1e-9);

@@ -1,7 +1,7 @@
 //! The program of one user: the least cost at which it reaches its floor, with limits of what others may see of its units.
 //!
 //! ```text
-//! minimise Σ_a c_a x_a      w·x ≥ floor      Σ_{j(a)=j} x_a ≤ room_j      sight_i·X/π_l ≤ most_i      every i ≠ l
+//! minimise Σ_a c_a x_a      w·x ≥ floor      sight_i·X/π_l ≤ most_i      every i ≠ l
 //! ```
 //!
 //! Of the limits as many bind as there are resources: they are added as they are broken. In `y_a = x_a w_a/floor` all numbers are about 1.
@@ -32,7 +32,8 @@ pub(super) struct Own<'a> {
     pub(super) sight: Vec<f64>,
     sights: Table,
     small: Small,
-    known: Vec<Row>,
+    /// Whose limits are in the program, after its floor.
+    known: Vec<u32>,
     seen: Vec<f64>,
     /// The last answer.
     pub(super) answer: Answer,
@@ -49,13 +50,6 @@ pub(super) struct Answer {
     pub(super) limits: Vec<(u32, f64)>,
 }
 
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Row {
-    Floor,
-    Room(u32),
-    Limit(u32),
-}
-
 /// What is asked of one user.
 pub(super) struct Asked<'a> {
     /// Of units, beside their draw.
@@ -63,8 +57,6 @@ pub(super) struct Asked<'a> {
     pub(super) floor: f64,
     /// What others may see of its units, in their floors.
     pub(super) most: &'a [f64],
-    /// What there is of each resource, where it is asked not to take more.
-    pub(super) room: Option<&'a [f64]>,
     /// Who is likely to limit it.
     pub(super) limited_by: &'a [u32],
 }
@@ -104,11 +96,6 @@ impl<'a> Own<'a> {
         &self.ways[from as usize..self.ends[l] as usize]
     }
 
-    /// What everybody sees of the last answer, in floors.
-    pub(super) fn seen(&self) -> &[f64] {
-        &self.seen
-    }
-
     /// Leaves user `l`'s answer in [`Self::answer`]; false if there is none.
     pub(super) fn solve(&mut self, l: usize, asked: &Asked<'_>) -> bool {
         let from = if l == 0 { 0 } else { self.ends[l - 1] };
@@ -117,8 +104,7 @@ impl<'a> Own<'a> {
         self.known.clear();
         self.small.start(self.ways[ways.clone()].iter().map(|way| (way.3 + asked.prices[way.1 as usize]) * unit(way)));
         self.small.add_row(self.ways[ways.clone()].iter().map(|_| -1.0), -1.0);
-        self.known.push(Row::Floor);
-        asked.limited_by.iter().for_each(|&i| self.add(l, asked, Row::Limit(i)));
+        asked.limited_by.iter().for_each(|&i| self.add(l, asked, i));
         for _ in 0..ROUNDS {
             if !self.small.solve() {
                 return false;
@@ -133,14 +119,12 @@ impl<'a> Own<'a> {
                     self.answer.units[way.1 as usize] += x;
                 }
             }
-            if !self.break_room(l, asked) && !self.break_limits(l, asked) {
+            if !self.break_limits(l, asked) {
                 self.answer.limits.clear();
-                for (row, known) in self.known.iter().enumerate() {
-                    if let Row::Limit(i) = *known {
-                        let delta = self.small.dual(row);
-                        if delta > 0.0 {
-                            self.answer.limits.push((i, delta / asked.most[i as usize]));
-                        }
+                for (row, &i) in self.known.iter().enumerate() {
+                    let delta = self.small.dual(row + 1);
+                    if delta > 0.0 {
+                        self.answer.limits.push((i, delta / asked.most[i as usize]));
                     }
                 }
                 return true;
@@ -149,38 +133,14 @@ impl<'a> Own<'a> {
         false
     }
 
-    fn add(&mut self, l: usize, asked: &Asked<'_>, row: Row) {
+    /// Adds the limit that `i` sets to `l`.
+    fn add(&mut self, l: usize, asked: &Asked<'_>, i: u32) {
         let from = if l == 0 { 0 } else { self.ends[l - 1] };
         let ways = &self.ways[from as usize..self.ends[l] as usize];
-        match row {
-            Row::Floor => {}
-            Row::Room(j) => {
-                let of = || ways.iter().map(|way| if way.1 == j { asked.floor / way.2 } else { 0.0 });
-                let unit = of().fold(0.0, f64::max);
-                let room = asked.room.map_or(f64::INFINITY, |room| room[j as usize]);
-                self.small.add_row(of().map(|g| g / unit), room / unit);
-            }
-            Row::Limit(i) => {
-                let sight = &self.sight[i as usize * self.k..][..self.k];
-                let unit = asked.floor / (self.problem.weight[l] * asked.most[i as usize]);
-                self.small.add_row(ways.iter().map(|way| sight[way.1 as usize] * unit / way.2), 1.0);
-            }
-        }
-        self.known.push(row);
-    }
-
-    /// Adds resources that the answer takes too much of; says whether there is any.
-    fn break_room(&mut self, l: usize, asked: &Asked<'_>) -> bool {
-        let Some(room) = asked.room else { return false };
-        let mut any = false;
-        for j in 0..self.k {
-            let row = Row::Room(j as u32);
-            if self.answer.units[j] > room[j] * (1.0 + BROKEN) && !self.known.contains(&row) {
-                self.add(l, asked, row);
-                any = true;
-            }
-        }
-        any
+        let sight = &self.sight[i as usize * self.k..][..self.k];
+        let unit = asked.floor / (self.problem.weight[l] * asked.most[i as usize]);
+        self.small.add_row(ways.iter().map(|way| sight[way.1 as usize] * unit / way.2), 1.0);
+        self.known.push(i);
     }
 
     /// Adds those who would envy `l` its units most; says whether there is any.
@@ -197,7 +157,7 @@ impl<'a> Own<'a> {
             }
             for (at, (seen, most)) in seen.iter().zip(most).enumerate() {
                 let i = (block * BLOCK + at) as u32;
-                if *seen > worst[AT_A_TIME - 1].0 * most && i as usize != l && !self.known.contains(&Row::Limit(i)) {
+                if *seen > worst[AT_A_TIME - 1].0 * most && i as usize != l && !self.known.contains(&i) {
                     worst[AT_A_TIME - 1] = (seen / most, i);
                     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
                 }
@@ -205,7 +165,7 @@ impl<'a> Own<'a> {
         }
         self.seen = seen;
         let found = worst.map(|t| t.1);
-        found.iter().filter(|i| **i != u32::MAX).for_each(|&i| self.add(l, asked, Row::Limit(i)));
+        found.iter().filter(|i| **i != u32::MAX).for_each(|&i| self.add(l, asked, i));
         found[0] != u32::MAX
     }
 }

@@ -1,4 +1,5 @@
-//! A dual simplex for one user's program: some tens of columns, a handful of rows, a thousand times in a few milliseconds.
+//! A dual simplex for small programs: one user's, some tens of columns and a handful of rows, a thousand times in a few milliseconds; and the master's, some hundreds of
+//! columns and some tens of rows.
 //!
 //! ```text
 //! minimise c·y   subject to   G y ≤ h,   y ≥ 0        c ≥ 0
@@ -11,8 +12,10 @@
 const BROKEN: f64 = 1e-10;
 /// No pivot is smaller than this.
 const PIVOT: f64 = 1e-9;
+/// A column may be dearer by this than it should be, costs being about 1.
+const DEARER: f64 = 1e-10;
 /// Pivots in one solve.
-const PIVOTS: usize = 200;
+const PIVOTS: usize = 2_000;
 
 /// A program and where it stands; one is used again and again.
 #[derive(Clone, Debug, Default)]
@@ -82,10 +85,13 @@ impl Small {
             }
             let Some(row) = worst.1 else { return true };
             let t = &self.t[row * width..][..self.columns];
-            let mut least = (f64::INFINITY, None);
-            for (column, (t, d)) in t.iter().zip(&self.d).enumerate() {
-                if *t < -PIVOT && *d < least.0 * -t {
-                    least = (d / -t, Some(column));
+            // Of all columns that are hardly dearer than the cheapest, the one with the largest pivot (Harris).
+            let columns = || t.iter().zip(&self.d).enumerate().filter(|(_, (t, _))| **t < -PIVOT);
+            let most = columns().map(|(_, (t, d))| (d + DEARER) / -t).fold(f64::INFINITY, f64::min);
+            let mut least = (PIVOT, None);
+            for (column, (t, d)) in columns() {
+                if -t > least.0 && *d <= most * -t {
+                    least = (-t, Some(column));
                 }
             }
             let Some(column) = least.1 else { return false };

@@ -13,8 +13,8 @@
 //! `g_i` is a steep power of `load_i/room_i`, users are asked one after the other, each at the loads that the others have left, and what a user says moves its duals
 //! by a part only, less from turn to turn (Frank and Wolfe's method, user by user). Any mean of duals of one user is as good as they are.
 //!
-//! *Prices* rise from turn to turn where users ask for more than there is, and fall where they ask for less, by steps that grow while they lead one way. The bound is
-//! flat where they are right; but `near/rounds.rs` divides by these prices, and what it finds is far better for them.
+//! Prices stay as they are: those of the division in which nobody has more than its floor (`near/level.rs`) are so near to the best that the first two turns at them prove
+//! more than ten at prices that follow what is asked for.
 
 use super::Nearly;
 use super::own::{Asked, Own};
@@ -22,15 +22,6 @@ use super::proof::Duals;
 
 /// Turns that what the last search has found is worth.
 const WORTH: u32 = 4;
-/// The first step of a price, as a part of it; what the next is times that while it stays on one side, and once it has come to the other; the longest.
-const STEP: f64 = 0.1;
-const LONGER: f64 = 1.5;
-const SHORTER: f64 = 0.5;
-const LONGEST: f64 = 0.4;
-/// Where less than this part is missing or left over, steps are shorter in proportion.
-const NEARLY: f64 = 0.05;
-/// A price that rises is at least this part of the dearest.
-const CHEAPEST: f64 = 1e-3;
 /// g where load and room are the same, and the power of their ratio with which it grows.
 const FULL: f64 = 0.05;
 const STEEP: i32 = 6;
@@ -40,16 +31,16 @@ const STEEP: i32 = 6;
 pub(super) struct Found {
     pub(super) prices: Vec<f64>,
     /// Of everybody, those who limited it when it was last asked.
-    limited_by: Vec<Vec<u32>>,
+    pub(super) limited_by: Vec<Vec<u32>>,
     /// `(i, δ_il)` of every `l`.
     limits: Vec<Vec<(u32, f64)>>,
     turns: u32,
 }
 
 impl Found {
-    /// Nothing but prices.
-    pub(super) fn at(prices: Vec<f64>) -> Self {
-        Self { prices, ..Self::default() }
+    /// Prices, and who is likely to limit whom.
+    pub(super) fn at(prices: Vec<f64>, limited_by: Vec<Vec<u32>>) -> Self {
+        Self { prices, limited_by, ..Self::default() }
     }
 
     /// The mean of two, `part` of the way to the second.
@@ -87,9 +78,6 @@ pub(super) struct Turns<'a> {
     load: Vec<f64>,
     room: Vec<f64>,
     pub(super) found: Found,
-    /// What was used of every resource in the last turn, as a part of what there is; and the last steps of prices.
-    used: Vec<f64>,
-    steps: Vec<f64>,
 }
 
 impl<'a> Turns<'a> {
@@ -99,15 +87,7 @@ impl<'a> Turns<'a> {
         found.limits.resize(n, Vec::new());
         // What others have found counts for as much as a few turns.
         found.turns = found.turns.min(WORTH);
-        let mut turns = Self {
-            asked,
-            most: vec![1.0; n],
-            load: vec![0.0; n],
-            room: Vec::new(),
-            found,
-            used: Vec::new(),
-            steps: vec![0.0; own.k],
-        };
+        let mut turns = Self { asked, most: vec![1.0; n], load: vec![0.0; n], room: Vec::new(), found };
         turns.weigh(own);
         turns
     }
@@ -124,28 +104,8 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Lets prices follow what was asked for in the last turn.
-    fn step(&mut self, own: &Own<'_>) {
-        if self.used.is_empty() {
-            return;
-        }
-        let least = CHEAPEST * self.found.prices.iter().copied().fold(0.0, f64::max);
-        for (r, (used, step)) in self.found.prices.iter_mut().zip(self.used.iter().zip(&mut self.steps)) {
-            let missing = used - 1.0;
-            *step = match missing * *step {
-                side if side > 0.0 => (LONGER * *step).clamp(-LONGEST, LONGEST),
-                side if side < 0.0 => -SHORTER * *step,
-                _ => STEP * missing.signum(),
-            };
-            *r = f64::max(*r, least) * (*step * f64::min(missing.abs() / NEARLY, 1.0)).exp();
-        }
-        self.weigh(own);
-    }
-
     /// Asks everybody.
     pub(super) fn turn(&mut self, own: &mut Own<'_>) {
-        self.step(own);
-        let mut used = vec![0.0; own.k];
         let part = 2.0 / (f64::from(self.found.turns) + 2.0);
         for l in 0..self.most.len() {
             let mut limits = std::mem::take(&mut self.found.limits[l]);
@@ -157,7 +117,6 @@ impl<'a> Turns<'a> {
                 prices: &self.found.prices,
                 floor: self.asked.floors[l],
                 most: &self.most,
-                room: None,
                 limited_by: &self.found.limited_by[l],
             };
             if own.solve(l, &asked) {
@@ -170,13 +129,10 @@ impl<'a> Turns<'a> {
                         None => limits.push((i, part * delta)),
                     }
                 }
-                used.iter_mut().zip(&own.answer.units).for_each(|(used, units)| *used += units);
             }
             self.room[l] = self.room_of(own, l, &limits);
             self.found.limits[l] = limits;
         }
-        let parts = used.iter().zip(own.problem.capacity);
-        self.used = parts.map(|(used, m)| if *m > 0.0 { used / m } else { 1.0 }).collect();
         self.found.turns += 1;
     }
 
