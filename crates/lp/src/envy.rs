@@ -14,7 +14,8 @@
 //! Identical users are merged (`envy/merge.rs`) and the program is scaled (`envy/scaled.rs`). The users are partitioned, at
 //! first by what they buy in a market with equal incomes (`envy/start.rs`). Then, in turns (`envy/solve.rs`): the best
 //! bundles for the partition (`envy/restricted.rs`), and for every block of users who hold the same bundle, whether
-//! splitting it would raise the sum (`envy/block.rs` has the mathematics, `envy/pricing.rs` the recursion). When no split
+//! splitting it would raise the sum (`envy/block.rs` has the mathematics, `envy/pricing.rs` the recursion, `envy/home.rs` those who
+//! need not be asked one by one). When no split
 //! pays, the duals of all these programs together prove the solution optimal; `envy/bound.rs` checks that from the problem
 //! as given. One resource and two have closed forms (`envy/two.rs`), and with two the prices alone are the proof.
 //!
@@ -29,6 +30,7 @@
 
 mod block;
 mod bound;
+mod home;
 mod merge;
 mod pricing;
 mod relay;
@@ -121,7 +123,7 @@ pub struct Solution {
     pub prices: Vec<f64>,
     /// The duals that are not 0; none where prices alone prove the bound, as with two resources.
     pub envy: Vec<EnvyDual>,
-    /// More duals, where there are too many users to write down those of pairs.
+    /// More duals, where those of pairs are products: they need not be written down one by one.
     pub through: Vec<Relay>,
     /// Bounds of the optimal sum.
     pub bound: Certificate,

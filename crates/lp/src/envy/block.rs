@@ -65,7 +65,11 @@ impl Block {
                 child.outflow.push(self.outflow[at as usize]);
             }
         }
-        for &(at, h, y) in &restricted.envy {
+        let of_means = restricted
+            .means
+            .iter()
+            .flat_map(|&(c, h, y)| restricted.crowds[c as usize].mean.iter().map(move |&(at, part)| (at, h, y * part)));
+        for (at, h, y) in restricted.envy.iter().copied().chain(of_means) {
             let ((class, place), other) = (home[at as usize], class_of[h as usize]);
             if class != other {
                 children[class as usize].outflow[place as usize] += y;
@@ -87,10 +91,13 @@ impl Block {
 
     /// Parts of about `size` users with similar rates, or of the same label where they have one (`u32::MAX` is none); a
     /// user with `Y_l > 0` is alone.
-    pub(super) fn clusters(&self, scaled: &Scaled, size: usize, label: &[u32]) -> Vec<Vec<u32>> {
+    pub(super) fn clusters(&self, scaled: &Scaled, size: usize, label: &[u32], together: &[u32]) -> Vec<Vec<u32>> {
         let mut parts = Vec::new();
+        parts.extend((!together.is_empty()).then(|| together.to_vec()));
+        let mut apart = vec![true; self.members.len()];
+        together.iter().for_each(|&at| apart[at as usize] = false);
         let (mut labelled, mut rest) = (Vec::new(), Vec::new());
-        for (at, (&outflow, &l)) in self.outflow.iter().zip(&self.members).enumerate() {
+        for (at, (&outflow, &l)) in self.outflow.iter().zip(&self.members).enumerate().filter(|t| apart[t.0]) {
             match label[l as usize] {
                 _ if outflow > 0.0 => parts.push(vec![at as u32]),
                 u32::MAX => rest.push(at as u32),
@@ -120,7 +127,7 @@ impl Block {
     }
 
     /// Bisects along the normalised rate that varies most, until parts are small.
-    fn bisect(&self, scaled: &Scaled, size: usize, users: Vec<u32>, parts: &mut Vec<Vec<u32>>) {
+    pub(super) fn bisect(&self, scaled: &Scaled, size: usize, users: Vec<u32>, parts: &mut Vec<Vec<u32>>) {
         let rate = |at: u32, j: usize| {
             let l = self.members[at as usize] as usize;
             scaled.rates(l)[j] / scaled.top[l]

@@ -1,8 +1,13 @@
 //! The pricing problem of a block: would splitting it raise the objective? Solved recursively: first over clusters of
 //! its users, then, if no split into clusters pays, inside every cluster. A cluster that should be split is split, and
 //! the level above is priced again.
+//!
+//! Where most of a block holds one resource and is far from wanting another (`envy/home.rs`), those users stay together in one part
+//! instead, which a relay proves whole, and the others are parts by themselves. If that does not hold, clusters do.
 
+use super::Relay;
 use super::block::Block;
+use super::home::Proved;
 use super::restricted::{self, Restricted};
 use super::scaled::Scaled;
 
@@ -13,6 +18,19 @@ const SMALL: usize = 24;
 /// Users in a cluster, unless that makes more clusters than branches.
 const CLUSTER: usize = 8;
 const BRANCHES: usize = 48;
+/// Users at home stay together if there are this many...
+pub(super) const FEW: usize = 25;
+/// ...and they are this part of the block: to find a split, and to prove that there is none.
+const SHALLOW: f64 = 0.3;
+const DEEP: f64 = 0.7;
+/// Up to this many others are alone.
+const ALONE: usize = 64;
+/// Clusters take over when more than one in so many of the block has rows that are broken, ...
+const BROKEN: usize = 10;
+/// ...when less than this part of those at home is left of them, ...
+const KEPT: f64 = 0.9;
+/// ...or after so many rounds.
+const ROUNDS: usize = 8;
 
 /// The outcome of pricing a block.
 #[derive(Debug, Default)]
@@ -25,6 +43,8 @@ pub(super) struct Priced {
     pub(super) envy: Vec<(u32, u32, f64)>,
     /// If it was not asked further than clusters: the program over them, to go on from.
     pub(super) shallow: Option<Restricted>,
+    /// More of the duals, where those are products.
+    pub(super) through: Vec<Relay>,
 }
 
 /// State shared by all pricing problems of one solve.
@@ -40,6 +60,8 @@ pub(super) struct Pricing<'a> {
     place: Vec<u32>,
     /// Per user, whether splitting its block into clusters did not pay when that was last asked.
     quiet: Vec<bool>,
+    /// Whether users at home may stay together.
+    pub(super) homes: bool,
     /// The gain above which a block is split.
     pub(super) worthwhile: f64,
     pub(super) pivots: u32,
@@ -64,14 +86,15 @@ impl<'a> Pricing<'a> {
             labels: known.len() as u32,
             place: vec![u32::MAX; n],
             quiet: vec![false; n],
+            homes: true,
             worthwhile: GAIN,
             pivots,
             spent: 0,
         }
     }
 
-    /// Solves a block restricted to a partition.
-    pub(super) fn restricted(&mut self, block: &Block, parts: Vec<Vec<u32>>) -> Restricted {
+    /// Solves a block restricted to a partition; with `home`, what it holds, so that large parts can be proved whole.
+    pub(super) fn restricted(&mut self, block: &Block, parts: Vec<Vec<u32>>, home: Option<&[f64]>) -> Restricted {
         for (at, &l) in block.members.iter().enumerate() {
             self.place[l as usize] = at as u32;
         }
@@ -83,7 +106,9 @@ impl<'a> Pricing<'a> {
         for &l in &block.members {
             self.place[l as usize] = u32::MAX;
         }
-        let restricted = restricted::solve(self.scaled, block, parts, &hints, self.pivots.saturating_sub(self.spent));
+        let limits = home.map(|bundle| block.limits(self.scaled, bundle, &parts)).unwrap_or_default();
+        let pivots = self.pivots.saturating_sub(self.spent);
+        let restricted = restricted::solve(self.scaled, block, parts, limits, &hints, pivots);
         self.spent += restricted.pivots;
         for &(at, h, _) in &restricted.envy {
             let (l, i) = (block.members[at as usize], block.members[restricted.parts[h as usize][0] as usize]);
@@ -100,14 +125,19 @@ impl<'a> Pricing<'a> {
     pub(super) fn price(&mut self, block: &Block, bundle: &[f64], deep: bool, mut known: Option<Restricted>) -> Priced {
         let held = block.value_of(self.scaled, bundle);
         let n = block.members.len();
-        let mut parts: Vec<Vec<u32>> = if n <= SMALL {
-            (0..n as u32).map(|at| vec![at]).collect()
-        } else {
-            block.clusters(self.scaled, CLUSTER.max(n / BRANCHES), &self.label)
-        };
+        let (mut parts, mut home) = self.first_parts(block, bundle, deep);
+        let mut rounds = 0;
         loop {
-            let restricted = known.take().unwrap_or_else(|| self.restricted(block, parts));
+            let whole = (home > 0 && deep).then_some(bundle);
+            let restricted = known.take().filter(|_| home == 0).unwrap_or_else(|| self.restricted(block, parts, whole));
             let gain = restricted.objective - held;
+            if restricted.exact && !restricted.broken.is_empty() {
+                (parts, home) = match restricted.broken.len() > n / BROKEN {
+                    true => (self.clusters(block), 0),
+                    false => (restricted.unbroken(), home),
+                };
+                continue;
+            }
             if gain > self.worthwhile && restricted.exact {
                 let parts = self.by_bundle(&restricted);
                 if parts.len() > 1 {
@@ -115,21 +145,54 @@ impl<'a> Pricing<'a> {
                 }
             }
             if !deep {
-                return Priced { gain, shallow: restricted.exact.then_some(restricted), ..Priced::default() };
+                let shallow = (restricted.exact && home == 0).then_some(restricted);
+                return Priced { gain, shallow, ..Priced::default() };
             }
-            let (priced, finer) = self.price_parts(block, &restricted, gain);
-            if n > SMALL {
+            let (priced, finer) = self.price_parts(block, &restricted, gain, whole);
+            if n > SMALL && home == 0 {
                 self.remember(block, &finer);
             }
             if finer.len() == restricted.parts.len() {
                 return priced;
             }
-            parts = finer;
+            rounds += 1;
+            let left = finer.iter().map(Vec::len).max().unwrap_or(0);
+            (parts, home) = match home > 0 && ((left as f64) < KEPT * home as f64 || rounds == ROUNDS) {
+                true => (self.clusters(block), 0),
+                false => (finer, home),
+            };
         }
     }
 
-    /// Prices every part by itself; returns the duals of them all, and the parts, split where that pays.
-    fn price_parts(&mut self, block: &Block, restricted: &Restricted, gain: f64) -> (Priced, Vec<Vec<u32>>) {
+    /// The parts to begin with, and how many users are at home in the first of them.
+    fn first_parts(&self, block: &Block, bundle: &[f64], deep: bool) -> (Vec<Vec<u32>>, usize) {
+        let n = block.members.len();
+        if n <= SMALL {
+            return ((0..n as u32).map(|at| vec![at]).collect(), 0);
+        }
+        let home = if self.homes { block.at_home(self.scaled, bundle) } else { Vec::new() };
+        let enough = if deep { DEEP } else { SHALLOW } * n as f64;
+        if home.len() < FEW || (home.len() as f64) < enough {
+            return (self.clusters(block), 0);
+        }
+        let others = n - home.len();
+        let size = if others <= ALONE { 1 } else { CLUSTER.max(others / BRANCHES) };
+        (block.clusters(self.scaled, size, &self.label, &home), home.len())
+    }
+
+    fn clusters(&self, block: &Block) -> Vec<Vec<u32>> {
+        block.clusters(self.scaled, CLUSTER.max(block.members.len() / BRANCHES), &self.label, &[])
+    }
+
+    /// Prices every part by itself; returns the duals of them all, and the parts, split where that pays. With `whole`, what the block
+    /// holds, large parts are of users at home.
+    fn price_parts(
+        &mut self,
+        block: &Block,
+        restricted: &Restricted,
+        gain: f64,
+        whole: Option<&[f64]>,
+    ) -> (Priced, Vec<Vec<u32>>) {
         let k = self.scaled.k;
         let own: Vec<u32> = (0..restricted.parts.len() as u32).collect();
         let children = block.children(restricted, &own, own.len());
@@ -141,7 +204,10 @@ impl<'a> Pricing<'a> {
                 parts.push(restricted.parts[g].clone());
                 continue;
             }
-            let inner = self.price(child, &restricted.bundles[g * k..][..k], true, None);
+            let inner = match whole.filter(|_| child.members.len() >= FEW) {
+                Some(bundle) => self.price_home(child, bundle),
+                None => self.price(child, &restricted.bundles[g * k..][..k], true, None),
+            };
             if !inner.parts.is_empty() {
                 // The child's members are the part's, in the same order.
                 let of = |at: u32| restricted.parts[g][at as usize];
@@ -150,9 +216,24 @@ impl<'a> Pricing<'a> {
                 parts.push(restricted.parts[g].clone());
                 priced.gain += inner.gain.max(0.0);
                 priced.envy.extend(inner.envy);
+                priced.through.extend(inner.through);
             }
         }
         (priced, parts)
+    }
+
+    /// Prices a part of users at home: those whom its relay does not serve become parts of their own.
+    fn price_home(&self, block: &Block, bundle: &[f64]) -> Priced {
+        match block.relayed(self.scaled, bundle) {
+            Ok(Proved { envy, relay, left }) => Priced { gain: left, envy, through: vec![relay], ..Priced::default() },
+            Err(mut out) => {
+                out.truncate((block.members.len() / 4).max(1));
+                let mut parts: Vec<Vec<u32>> = out.iter().map(|&at| vec![at]).collect();
+                out.sort_unstable();
+                parts.push((0..block.members.len() as u32).filter(|at| out.binary_search(at).is_err()).collect());
+                Priced { parts, ..Priced::default() }
+            }
+        }
     }
 
     /// Whether a block is large, and nearly all of its members were in blocks that did not pay when they were last asked.

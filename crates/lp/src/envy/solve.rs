@@ -6,7 +6,7 @@ use super::merge::Merged;
 use super::pricing::{self, Priced, Pricing};
 use super::restricted::Restricted;
 use super::scaled::{Duals, Menu, Scaled};
-use super::{EnvyDual, EnvyFree, Solution, TOLERANCE, relay, start, two};
+use super::{EnvyDual, EnvyFree, Relay, Solution, TOLERANCE, relay, start, two};
 use crate::Certificate;
 
 /// The largest relative envy of a starting point that may become the incumbent.
@@ -176,12 +176,17 @@ struct Candidate {
 fn best_menu(pricing: &mut Pricing<'_>, groups: Vec<Vec<u32>>) -> Option<(Menu, Duals)> {
     let pivots = pricing.pivots;
     pricing.pivots -= pivots.saturating_sub(pricing.spent) / 2;
-    let best = search(pricing, groups);
+    let mut found = search(pricing, groups)?;
+    if !found.proved && pricing.spent < pricing.pivots {
+        // The numbers were bad: again, in smaller steps.
+        pricing.homes = false;
+        found = search(pricing, found.menu.groups.clone()).unwrap_or(found);
+    }
     pricing.pivots = pivots;
-    let mut found = best?;
     if !found.proved {
         pricing.worthwhile = f64::INFINITY;
-        found.duals.envy = Sweep::deep(pricing, &found.blocks, &found.menu, Vec::new()).envy;
+        let sweep = Sweep::deep(pricing, &found.blocks, &found.menu, Vec::new());
+        (found.duals.envy, found.duals.through) = (sweep.envy, sweep.through);
     }
     Some((found.menu, found.duals))
 }
@@ -193,7 +198,7 @@ fn search(pricing: &mut Pricing<'_>, mut groups: Vec<Vec<u32>>) -> Option<Candid
     let mut best = None;
     let mut last = 0.0;
     loop {
-        let restricted = pricing.restricted(&everybody, groups);
+        let restricted = pricing.restricted(&everybody, groups, None);
         if !restricted.exact {
             return best;
         }
@@ -214,7 +219,7 @@ fn search(pricing: &mut Pricing<'_>, mut groups: Vec<Vec<u32>>) -> Option<Candid
         last = restricted.objective;
         let answered = pricing.spent < pricing.pivots && sweep.part.iter().all(|&part| part == 0);
         let proved = finer.is_none() && answered;
-        let duals = Duals { prices: restricted.prices, envy: sweep.envy, ..Duals::default() };
+        let duals = Duals { prices: restricted.prices, envy: sweep.envy, through: sweep.through };
         best = Some(Candidate { menu, blocks, duals, proved });
         match finer {
             Some(finer) => groups = finer,
@@ -227,13 +232,14 @@ fn search(pricing: &mut Pricing<'_>, mut groups: Vec<Vec<u32>>) -> Option<Candid
 struct Sweep {
     gain: f64,
     envy: Vec<(u32, u32, f64)>,
+    through: Vec<Relay>,
     /// Per user, a number: users of one bundle with different numbers should be split.
     part: Vec<u32>,
 }
 
 impl Sweep {
     fn new(pricing: &Pricing<'_>) -> Self {
-        Self { gain: 0.0, envy: Vec::new(), part: vec![0; pricing.scaled.users()] }
+        Self { gain: 0.0, envy: Vec::new(), through: Vec::new(), part: vec![0; pricing.scaled.users()] }
     }
 
     /// Prices the blocks of a menu: over clusters first; user by user only if no split into clusters pays. Returns the
@@ -305,6 +311,7 @@ impl Sweep {
             members.iter().for_each(|&at| self.part[block.members[at as usize] as usize] = number as u32);
         }
         self.envy.extend(priced.envy);
+        self.through.extend(priced.through);
     }
 }
 
