@@ -71,6 +71,7 @@ fn problem(n: usize, k: usize) -> Problem {
             watts: all.iter().map(|([_, watts, _], part)| watts * part).collect(),
             standard_errors: vec![0.0; k * MODES.len()],
             held: vec![0; k * MODES.len()],
+            needed: None,
             restart_seconds: 0.0,
             by_the_clock: false,
         });
