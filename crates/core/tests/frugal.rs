@@ -14,6 +14,8 @@ struct Draft {
     floor: Option<f64>,
     clock: bool,
     held: Option<usize>,
+    /// The rate that it still needs, where that is not the promised one.
+    needed: Option<f64>,
 }
 
 /// A whole cluster: GPUs by kind, jobs, and for every two jobs and kind the parts of their rates that they keep.
@@ -39,10 +41,13 @@ fn scene() -> impl Strategy<Value = Scene> {
             prop::option::of(0.1f64..1.1),
             any::<bool>(),
             prop::option::of(0..k),
+            prop::option::of(0.5f64..2.0),
         );
-        let job = job.prop_map(|(rates, watts, floor, clock, held)| {
+        let job = job.prop_map(|(rates, watts, floor, clock, held, needed)| {
             let best = rates.iter().copied().fold(0.0, f64::max);
-            Draft { floor: floor.map(|part| part * best), rates, watts, clock, held }
+            let floor = floor.map(|part| part * best);
+            let needed = needed.filter(|_| !clock).and_then(|part| Some(part * floor?));
+            Draft { floor, rates, watts, clock, held, needed }
         });
         let kept = prop::collection::vec((0.3f64..1.0, 0.3f64..1.0, 40.0f64..350.0), n * n * k);
         let gpus = prop::collection::vec((0u32..=2, prop::bool::weighted(0.3)), k);
@@ -101,6 +106,7 @@ impl Scene {
             watts: job.watts.clone(),
             standard_errors: vec![0.0; k],
             held: (0..k).map(|j| u32::from(job.held == Some(j))).collect(),
+            needed: job.needed,
             restart_seconds: RESTART_SECONDS,
             by_the_clock: job.clock,
         };
@@ -136,7 +142,11 @@ impl Scene {
     /// What is missing of a promise, over M; of half the best rate at a twentieth where nothing was promised.
     fn short(&self, l: usize, rate: f64) -> f64 {
         match self.jobs[l].floor {
-            Some(floor) => 1.0 - (rate / (1.05 * floor)).min(1.0),
+            Some(floor) if self.jobs[l].clock => 1.0 - (rate / floor).min(1.0),
+            Some(floor) => {
+                let needed = self.jobs[l].needed.unwrap_or(floor).max(0.92 * floor);
+                1.0 - (rate / (1.05 * needed)).min(1.0)
+            }
             None => 0.05 * (1.0 - (rate / (0.5 * self.best(l))).min(1.0)),
         }
     }
@@ -419,8 +429,8 @@ fn promises_decide_about_company() {
         gpus: vec![2],
         sold_as: vec![0],
         jobs: vec![
-            Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None },
-            Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None },
+            Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None, needed: None },
+            Draft { rates: vec![10.0], watts: vec![100.0], floor: Some(floor), clock: false, held: None, needed: None },
         ],
         kept: vec![(0.9, 0.9, 120.0); 4],
         unused_off: true,
@@ -433,11 +443,72 @@ fn promises_decide_about_company() {
     assert!(!together(9.0));
 }
 
+/// A job that has waited is run faster than promised until it has made up for it, and one that is ahead stays where a rate a hair too low was measured.
+#[test]
+fn what_is_still_needed_decides_and_not_what_was_promised() {
+    let on_the_frugal_kind = |needed: Option<f64>, clock: bool| {
+        let job =
+            Draft { rates: vec![10.0, 5.0], watts: vec![300.0, 60.0], floor: Some(4.99), clock, held: None, needed };
+        let scene = Scene {
+            gpus: vec![1, 1],
+            sold_as: vec![0, 1],
+            jobs: vec![job],
+            kept: vec![(0.9, 0.9, 320.0); 2],
+            unused_off: true,
+        };
+        allocate("gogh", &scene.problem()).grants()[0].kind == KindId(1)
+    };
+    assert!(!on_the_frugal_kind(None, false), "no room for a restart");
+    assert!(on_the_frugal_kind(Some(4.6), false), "ahead");
+    assert!(!on_the_frugal_kind(Some(5.5), false), "late");
+    assert!(on_the_frugal_kind(None, true), "a service makes up for nothing, and needs no room");
+}
+
+/// A service that was never measured on a frugal kind is tried there where it may well keep its promise and will be there for long, and stays if it does.
+#[test]
+fn a_service_is_tried_where_its_promise_is_likely_kept() {
+    let moves = |floor: f64, hours: f64, standard_error: f64| {
+        let job = Draft {
+            rates: vec![10.0, 5.0],
+            watts: vec![300.0, 60.0],
+            floor: Some(floor),
+            clock: true,
+            held: Some(0),
+            needed: None,
+        };
+        let scene = Scene {
+            gpus: vec![1, 1],
+            sold_as: vec![0, 1],
+            jobs: vec![job],
+            kept: vec![(0.9, 0.9, 320.0); 2],
+            unused_off: true,
+        };
+        let mut problem = scene.problem();
+        problem.users[0].steps_left = hours * 3600.0 * floor;
+        let mut power = problem.power.take().unwrap();
+        power.users[0].standard_errors[1] = standard_error;
+        let problem = problem.with_power(power).unwrap();
+        allocate("gogh", &problem).grants()[0].kind == KindId(1)
+    };
+    assert!(moves(4.5, 10.0, 0.2), "30 % likely to fail, and much to gain");
+    assert!(!moves(4.5, 0.2, 0.2), "it would be over before that pays");
+    assert!(!moves(9.0, 10.0, 0.2), "hopeless");
+    assert!(moves(4.8, 10.0, 0.03), "measured, and kept");
+    assert!(!moves(4.95, 10.0, 0.03), "measured, and kept by less than the measurement may be wrong by");
+}
+
 /// A kind with a large standard error that looks slightly worse is tried once, by one job, where there is time to profit from it.
 #[test]
 fn doubt_is_worth_a_trial() {
     let trial = |steps_left: f64, standard_error: f64| {
-        let job = Draft { rates: vec![10.0, 9.0], watts: vec![100.0, 100.0], floor: None, clock: false, held: Some(0) };
+        let job = Draft {
+            rates: vec![10.0, 9.0],
+            watts: vec![100.0, 100.0],
+            floor: None,
+            clock: false,
+            held: Some(0),
+            needed: None,
+        };
         let scene = Scene {
             gpus: vec![2, 2],
             sold_as: vec![0, 1],
@@ -464,7 +535,7 @@ proptest! {
     /// where they would be credited round after round for a trial that tells nothing.
     #[test]
     fn nobody_is_paid_for_finding_out_in_company(standard_error in 0.05f64..0.4, held in prop::option::of(0usize..2)) {
-        let job = Draft { rates: vec![10.0, 9.0], watts: vec![100.0, 100.0], floor: None, clock: false, held };
+        let job = Draft { rates: vec![10.0, 9.0], watts: vec![100.0, 100.0], floor: None, clock: false, held, needed: None };
         let scene = Scene {
             gpus: vec![1, 1],
             sold_as: vec![0, 1],

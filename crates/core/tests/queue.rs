@@ -154,6 +154,7 @@ impl Measured {
             watts: (0..modes).map(|mode| self.alone[&(job, mode)].1).collect(),
             standard_errors: vec![0.0; modes],
             held: (0..modes).map(|mode| u32::from(mode == 0 && running.contains(&job))).collect(),
+            needed: None,
             restart_seconds: RESTART_SECONDS,
             by_the_clock: false,
         };

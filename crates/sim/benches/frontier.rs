@@ -76,6 +76,7 @@ fn problem(n: usize, k: usize, modes: &[f64]) -> Problem {
             watts: all.iter().map(|([_, watts, _], part)| watts * part).collect(),
             standard_errors: vec![0.0; k * modes.len()],
             held: vec![0; k * modes.len()],
+            needed: None,
             restart_seconds: 0.0,
             by_the_clock: false,
         });

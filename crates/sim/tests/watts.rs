@@ -132,6 +132,7 @@ impl Measured {
                 watts: row.iter().map(|(_, watts)| *watts).collect(),
                 standard_errors: vec![0.0; k],
                 held: vec![0; k],
+                needed: None,
                 restart_seconds: 0.0,
                 by_the_clock: false,
             });

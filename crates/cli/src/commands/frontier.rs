@@ -184,6 +184,7 @@ fn problem(setup: &Setup<'_>, settings: &Settings, trace: &Trace) -> Result<(Pro
             watts: cells.iter().map(|(_, watts)| *watts).collect(),
             standard_errors: vec![0.0; kinds.len()],
             held: vec![0; kinds.len()],
+            needed: None,
             restart_seconds: 0.0,
             by_the_clock: false,
         });

@@ -28,12 +28,20 @@
 //! ```
 //!
 //! so one gang of the user on a kind where it was not measured alone is credited with the last term, over T. The trial runs for real and
-//! is charged like everything else. Beside a partner nobody finds out how fast it is alone, and a credit for pairs would be paid round after round: only a gang that
+//! is charged like everything else. Where the promise would be kept only with probability q, as far as anybody can say, M alone would
+//! forbid the trial for ever: a service that was never measured on its frugal kind stays on another for life (one of twelve hours on two GPUs
+//! was a tenth of the energy of 80 jobs). But a trial breaks a promise for t at the most, and who fails goes back:
+//!
+//! ```text
+//! t/T·E C + (1 − t/T)·(q·E C + (1 − q)·c₀) + (1 − q)·(t/T)·R·c₀       R = 10
+//! ```
+//!
+//! is what it costs, T being all the time that is left, and the credit makes up the difference to what the program counts. Beside a partner nobody finds out how fast it is alone, and a credit for pairs would be paid round after round: only a gang that
 //! runs alone has it.
 
 mod queue;
 
-use super::tariff::Tariff;
+use super::tariff::{Tariff, normal_cdf};
 use super::{
     AllocateError, Allocation, Certificate, FreeGpus, Grant, Members, Policy, PolicyEntry, Problem, Promise, Proposal,
     kind_id, user_index,
@@ -69,6 +77,8 @@ const IMPATIENT_AFTER_SECONDS: f64 = 3600.0;
 const LEAST_STANDARD_ERROR: f64 = 0.05;
 /// Time that a trial takes from a job.
 const TRIAL_SECONDS: f64 = 600.0;
+/// Price of the part of a promise that a trial may break, over what the job costs elsewhere.
+const RISK: f64 = 10.0;
 /// Work that an answer is worth.
 const EFFORT: Effort = Effort { programs: 30, ruins: 20_000, nodes: 100_000, gap: 1e-3 };
 
@@ -138,13 +148,14 @@ impl Program {
             for j in 0..k {
                 let bill = |mode: &usize| {
                     let Some(offer) = tariff.alone(u, *mode) else { return f64::INFINITY };
-                    offer.cost() + class.short_price * (1.0 - offer.kept[0]) - worth_knowing(problem, tariff, u, *mode)
+                    offer.cost() + class.short_price * (1.0 - offer.kept[0])
+                        - worth_knowing(problem, tariff, u, *mode, class.short_price)
                 };
                 let mode = cheapest(problem, j, bill);
                 let offer = mode.and_then(|mode| tariff.alone(u, mode));
                 program.question.alone.push(offer.map(|offer| Alone { cost: offer.cost(), part: offer.kept[0] }));
                 let held = tariff.held(u, j);
-                let worth = mode.map_or(0.0, |mode| worth_knowing(problem, tariff, u, mode));
+                let worth = mode.map_or(0.0, |mode| worth_knowing(problem, tariff, u, mode, class.short_price));
                 let trial = Trial { credit: worth / f64::from(held.max(1)), gangs: held.max(1) };
                 let saving = trial.credit + if held > 0 && mode.is_some() { tariff.saving(u, j) } else { 0.0 };
                 if saving > 0.0 {
@@ -223,34 +234,45 @@ fn cheapest(problem: &Problem, j: usize, bill: impl Fn(&usize) -> f64) -> Option
 }
 
 /// What finding out about kind `j` is worth to user `u`, if anything.
-fn worth_knowing(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> f64 {
-    curiosity(problem, tariff, u, j).map_or(0.0, |worth| worth.max(0.0))
+fn worth_knowing(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize, short_price: f64) -> f64 {
+    if tariff.standard_error(u, j) < LEAST_STANDARD_ERROR {
+        return 0.0;
+    }
+    let worth = match tariff.likely_kept(u, j) {
+        Some(likely) => hope(problem, tariff, (u, j), likely, short_price),
+        None => curiosity(problem, tariff, u, j),
+    };
+    worth.map_or(0.0, |worth| worth.max(0.0))
 }
 
 /// What trying kind `j` is worth to user `u`, in watts at its pace.
 fn curiosity(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize) -> Option<f64> {
-    let standard_error = tariff.standard_error(u, j);
-    if standard_error < LEAST_STANDARD_ERROR {
-        return None;
-    }
     let here = tariff.alone(u, j)?.cost();
-    let others = (0..problem.kinds()).filter(|&i| i != j);
-    let best = others.filter_map(|i| tariff.alone(u, i)).map(|offer| offer.cost()).fold(f64::INFINITY, f64::min);
-    if !best.is_finite() {
-        return None;
-    }
+    let best = cheapest_elsewhere(problem, tariff, u, j, 0.0)?;
     let lasts = tariff.lasts_seconds(u, problem.rates(u)[j]);
     let rest = (1.0 - TRIAL_SECONDS / lasts).max(0.0);
-    Some(rest * avoided_loss(here, standard_error, best) - tariff.saving(u, j))
+    Some(rest * avoided_loss(here, tariff.standard_error(u, j), best) - tariff.saving(u, j))
+}
+
+/// The same where the promise is kept there with this probability only: what the program counts for it as broken, less what a trial costs.
+fn hope(problem: &Problem, tariff: &Tariff<'_>, (u, j): (usize, usize), likely: f64, short_price: f64) -> Option<f64> {
+    let offer = tariff.alone(u, j)?;
+    let (here, best) = (offer.cost(), cheapest_elsewhere(problem, tariff, u, j, 1.0)?);
+    let trial = (TRIAL_SECONDS / tariff.work_seconds(u)).min(1.0);
+    let afterwards = likely * here + (1.0 - likely) * best;
+    let risk = RISK * best * trial * (1.0 - likely);
+    let tried = trial * here + (1.0 - trial) * afterwards + risk + tariff.saving(u, j);
+    Some(short_price * (1.0 - offer.kept[0]) + here - tried)
+}
+
+/// The least cost of user `u` alone on another kind where at least this part of its promise is kept.
+fn cheapest_elsewhere(problem: &Problem, tariff: &Tariff<'_>, u: usize, j: usize, kept: f64) -> Option<f64> {
+    let others = (0..problem.kinds()).filter(|&i| i != j).filter_map(|i| tariff.alone(u, i));
+    others.filter(|offer| offer.kept[0] >= kept).map(|offer| offer.cost()).min_by(f64::total_cmp)
 }
 
 /// E max(0, C − best) for ln C ~ N(ln here, σ²).
 fn avoided_loss(here: f64, standard_error: f64, best: f64) -> f64 {
     let d = (here / best).ln() / standard_error;
     here * (standard_error * standard_error / 2.0).exp() * normal_cdf(d + standard_error) - best * normal_cdf(d)
-}
-
-/// Φ, by the logistic curve that stays within a hundredth of it.
-fn normal_cdf(x: f64) -> f64 {
-    1.0 / (1.0 + (-1.5976 * x - 0.07056 * x * x * x).exp())
 }

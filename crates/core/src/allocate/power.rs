@@ -39,6 +39,9 @@ pub struct UserPower {
     pub standard_errors: Vec<f64>,
     /// Gangs that it holds now, by kind.
     pub held: Vec<u32>,
+    /// Rate that each needs from now on so that its promise is kept on average to its end; none where that is the promised rate, or nothing was promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<f64>,
     /// Seconds that a gang loses when it moves.
     pub restart_seconds: f64,
     /// Whether it ends after some time whatever its rate is, as a service does; else it ends when its steps are done.
@@ -65,6 +68,7 @@ impl Power {
             watts: vec![1.0; k],
             standard_errors: vec![0.0; k],
             held: vec![0; k],
+            needed: None,
             restart_seconds: 0.0,
             by_the_clock: false,
         };
@@ -108,10 +112,11 @@ impl Power {
             if user.watts.len() != k || user.standard_errors.len() != k || user.held.len() != k {
                 return Err(format!("user {u} has power for {} kinds; expected {k}", user.watts.len()));
             }
-            let numbers = || user.watts.iter().chain(&user.standard_errors).chain([&user.restart_seconds]);
+            let numbers =
+                || user.watts.iter().chain(&user.standard_errors).chain([&user.restart_seconds]).chain(&user.needed);
             if let Some(x) = numbers().find(|x| !amount(**x)) {
                 return Err(format!(
-                    "user {u} has {x} among its watts, standard errors and restart; expected 0 or more"
+                    "user {u} has {x} among its watts, standard errors, restart and needed rate; expected 0 or more"
                 ));
             }
         }

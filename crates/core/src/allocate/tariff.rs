@@ -11,10 +11,18 @@
 //! c({l,m} on a)  = P_a,lm/2 · ρ_l/r_l + P_a,lm/2 · ρ_m/r_m
 //! ```
 //!
-//! **Promise.** A bundle keeps the part min(1, r / (f·(1 + headroom))) of a floor f; the headroom pays for the time until a decision
-//! and for restarts. A service is owed its rate at every moment, so rates that are only estimated count for one standard
-//! error less; a training job is owed it on average and makes up for a slow round, once it is measured, in the next. Who was
-//! promised nothing counts as promised half of its best rate, at a lower price: least energy alone would run it on whatever is slowest.
+//! **Promise.** A training job is owed its floor f on average from arrival to end. What it still needs is therefore no constant: with D steps done and L left
+//! after a time E it is n = L / ((D + L)/f − E), more than f for whoever waited or was slow, and less for whoever is ahead. A bundle keeps the part
+//!
+//! ```text
+//! p = min(1, r / (max(n, (1 − slack)·f)·(1 + headroom)))
+//! ```
+//!
+//! the headroom being for the time until a decision and for restarts. A broken promise outweighs any energy: with f in place of n a rate that was measured
+//! a thousandth too low would keep a job off its frugal kind for life, at twice the energy. With n it does so until the job is a little ahead. (The slack is
+//! small: whoever had used up all that it was ahead by would have to be fast when everybody else is, and promises were broken for 3 instead of 0.4 % of the time.) A service is owed its rate at every
+//! moment and makes up for nothing: p = min(1, r/f), and a rate that is only estimated counts for one standard error less. Who was promised nothing counts as promised half of its best
+//! rate, at a lower price: least energy alone would run it on whatever is slowest.
 //!
 //! **While jobs wait** for a GPU its time is worth something: whoever is done sooner lets the next one in. There every second of a GPU
 //! counts with what the GPU draws in it and its idle power on top, P + idle in place of P − idle, whether unused GPUs stay on or not.
@@ -35,8 +43,10 @@
 use super::{PairPower, Power, Problem, kind_id, user_index};
 use std::borrow::Cow;
 
-/// Pace above the promised one that is aimed at.
+/// Pace above the needed one that is aimed at.
 const HEADROOM: f64 = 0.05;
+/// Part of its promised rate that a job may be slower by while it is ahead.
+const SLACK: f64 = 0.08;
 /// A job that was promised nothing should still have this part of its best rate.
 const UNPROMISED: f64 = 0.5;
 /// Longest time that a decision is taken to last.
@@ -258,11 +268,35 @@ impl<'p> Tariff<'p> {
         match self.problem.users[u].floor {
             Some(floor) if floor > 0.0 => {
                 let caution = if self.power.users[u].by_the_clock { standard_error } else { 0.0 };
-                (rate * (-caution).exp() / (floor * (1.0 + HEADROOM))).min(1.0)
+                (rate * (-caution).exp() / self.needed(u, floor)).min(1.0)
             }
             _ => (rate / (UNPROMISED * self.pace[u])).min(1.0),
         }
     }
+
+    /// The rate with which user `u`, promised `floor`, has all of its promise.
+    fn needed(&self, u: usize, floor: f64) -> f64 {
+        let user = &self.power.users[u];
+        match user.by_the_clock {
+            true => floor,
+            false => user.needed.unwrap_or(floor).max((1.0 - SLACK) * floor) * (1.0 + HEADROOM),
+        }
+    }
+
+    /// How likely kind `j`, of which too little is known to say so, keeps a promise of user `u`; none where all of it is kept as far as anybody can say, or nothing was promised.
+    pub(super) fn likely_kept(&self, u: usize, j: usize) -> Option<f64> {
+        let floor = self.problem.users[u].floor.filter(|floor| *floor > 0.0)?;
+        let (rate, standard_error) = (self.problem.rates(u)[j], self.standard_error(u, j));
+        if rate <= 0.0 || self.kept(u, rate, standard_error) >= 1.0 {
+            return None;
+        }
+        Some(normal_cdf((rate / self.needed(u, floor)).ln() / standard_error))
+    }
+}
+
+/// Φ, by the logistic curve that stays within a hundredth of it.
+pub(super) fn normal_cdf(x: f64) -> f64 {
+    1.0 / (1.0 + (-1.5976 * x - 0.07056 * x * x * x).exp())
 }
 
 /// The rate of a gang on its fastest kind that has room for one.

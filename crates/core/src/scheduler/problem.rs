@@ -7,6 +7,9 @@ use crate::live::{Class, ClassKey, Job, Slot};
 use crate::{GpuId, KindId, Time, Work, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Nobody needs to be faster than so many times its promise, however late it is.
+const MOST_CATCHING_UP: f64 = 2.0;
+
 /// What became of the jobs of a class so far.
 #[derive(Default)]
 struct Past {
@@ -135,6 +138,19 @@ impl Scheduler {
         }
     }
 
+    /// The rate that jobs of a class need from now on so that each has its promised one on average from arrival to end: n = L / ((D + L)/f − E), all jobs
+    /// together. None where they were promised nothing, or end by the clock.
+    fn needed(&self, class: &Class) -> Option<f64> {
+        let first = &self.jobs.get(class.jobs.first()).spec;
+        let floor = first.floor.filter(|floor| *floor > 0.0 && !matches!(first.work, Work::Period(_)))?;
+        let jobs = class.jobs.iter().map(|s| self.jobs.get(s)).filter(|j| j.may_run());
+        let (left, seconds_left) = jobs.fold((0.0, 0.0), |(left, seconds_left), job| {
+            let (done, to_do) = job.progress(class.best_rate());
+            (left + to_do, seconds_left + (done + to_do) / floor - self.now.since(job.spec.arrived))
+        });
+        (left > 0.0).then(|| left / seconds_left.max(left / (MOST_CATCHING_UP * floor)))
+    }
+
     fn pair_rates(&self, problem: &Problem) -> Vec<PairRates> {
         let singles: BTreeSet<WorkloadId> = problem.users.iter().filter(|u| u.gang == 1).map(|u| u.workload).collect();
         let mut pairs = Vec::new();
@@ -174,6 +190,7 @@ impl Scheduler {
                 watts: by_kind(|e| e.watts),
                 standard_errors: by_kind(|e| e.standard_error),
                 held: held.get(&user.class).cloned().unwrap_or_else(|| vec![0; kinds.len()]),
+                needed: self.needed(class),
                 restart_seconds: first.restart_seconds,
                 by_the_clock: matches!(first.work, Work::Period(_)),
             }

@@ -11,6 +11,7 @@ mod claims;
 mod displacement;
 mod lines;
 mod modes;
+mod needed;
 mod nodes;
 mod power;
 mod quotas;

@@ -38,6 +38,7 @@ pub(crate) fn with_modes(plain: &Problem, parts: &[f64]) -> Problem {
         watts,
         standard_errors: vec![0.0; kinds],
         held: vec![0; kinds],
+        needed: None,
         restart_seconds: 0.0,
         by_the_clock: false,
     };
