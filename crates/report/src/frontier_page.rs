@@ -107,7 +107,7 @@ fn points(frontier: &FrontierRecord) -> String {
             out,
             "<tr{class}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&p.asked),
-            text::power(p.watts),
+            text::power_in_full(p.watts),
             text::percent(p.saved_ratio),
             text::percent(p.kept_ratio),
             text::percent(p.worst_off_kept_ratio),

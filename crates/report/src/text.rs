@@ -158,6 +158,12 @@ pub(super) fn power(watts: f64) -> String {
     in_unit(watts, power_unit(watts))
 }
 
+/// 320 W, 4.50 kW: for columns, where each number has as many digits as the next.
+pub(super) fn power_in_full(watts: f64) -> String {
+    let (unit, size) = power_unit(watts);
+    if watts.is_finite() { format!("{} {unit}", figures(watts / size)) } else { NONE.to_owned() }
+}
+
 /// 56.6 %.
 pub(super) fn percent(ratio: f64) -> String {
     if ratio.is_finite() { format!("{} %", percent_figures(ratio)) } else { NONE.to_owned() }
@@ -196,6 +202,7 @@ mod tests {
         check(energy(0.82), "820 Wh");
         check(energy(3400.0), "3.4 MWh");
         check(power(4500.0), "4.5 kW");
+        check(power_in_full(4500.0), "4.50 kW");
         check(percent(0.566), "56.6 %");
         check(percent(0.00123), "0.12 %");
     }

@@ -264,15 +264,26 @@ fn summary(audit: &api::Audit) -> String {
     if audit.seconds <= 0.0 {
         return "Nothing was allocated in this window.".into();
     }
+    // What is within the verdicts' tolerance is said to be, and how near to its edge.
+    let within = format!("{} %", shown(verdict::STEADY * 100.0, 3));
     let envy = match audit.worst_envy {
-        Some(envy) if envy > 1.0 + 1e-6 => format!("largest envy {}", shown(envy, 4)),
+        Some(envy) if envy > 1.0 + verdict::STEADY => format!("largest envy {}", shown(envy, 4)),
+        Some(envy) if envy > 1.0 + verdict::LEVEL => {
+            format!("no tenant envies another by more than {within} (largest envy {})", shown(envy, 4))
+        }
         Some(_) => "no tenant envies another".into(),
         None => "envy unknown".into(),
     };
     let sharing = match audit.least_sharing {
-        Some(least) if least < 1.0 - 1e-6 => {
+        Some(least) if least < 1.0 - verdict::STEADY => {
             format!(
                 "a tenant would be better off with its own part of the cluster (smallest sharing ratio {})",
+                shown(least, 4)
+            )
+        }
+        Some(least) if least < 1.0 - verdict::LEVEL => {
+            format!(
+                "every tenant is as well off as with its own part of the cluster, within {within} (smallest sharing ratio {})",
                 shown(least, 4)
             )
         }

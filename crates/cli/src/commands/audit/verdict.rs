@@ -9,6 +9,8 @@ use arles_report::audit::{AuditRecord, AuditVerdict, PartyRecord};
 
 /// A ratio this near to 1 is 1: answers end in their last digits somewhere.
 pub(crate) const LEVEL: f64 = 1e-4;
+/// The same for means over time: rounds and whole gangs leave more.
+pub(crate) const STEADY: f64 = 0.01;
 /// A lie that gains less is not worth telling.
 const WORTH_LYING: f64 = 1e-3;
 /// Jobs of whole gangs take turns, so ends are that much apart anyway.
@@ -16,7 +18,7 @@ const LATE: f64 = 0.05;
 
 /// Fills in the verdicts of an audit from its figures. `steady` is set where figures are means over time.
 pub(crate) fn judge(record: &mut AuditRecord, policy: Option<&PolicyEntry>, steady: bool) {
-    let level = if steady { 0.01 } else { LEVEL };
+    let level = if steady { STEADY } else { LEVEL };
     let parties = &record.parties;
     let mut verdicts = vec![envy(parties, policy, level), sharing(parties, policy, level)];
     verdicts.push(pareto(record, policy, level));
@@ -80,7 +82,12 @@ fn sharing(parties: &[PartyRecord], policy: Option<&PolicyEntry>, level: f64) ->
     let below = parties.iter().filter(|party| party.sharing_ratio.is_some_and(|ratio| ratio < 1.0 - level)).count();
     let words = match below {
         0 => format!(
-            "everybody has at least what an equal division would give (least: {} with {})",
+            "everybody has {} (least: {} with {})",
+            if least < 1.0 - LEVEL {
+                format!("what an equal division would give, within {} %", shown(level * 100.0, 3))
+            } else {
+                "at least what an equal division would give".to_owned()
+            },
             party.name,
             ratio(least)
         ),
