@@ -26,7 +26,7 @@ const DEEP: f64 = 0.7;
 /// Up to this many others are alone.
 const ALONE: usize = 64;
 /// Clusters take over when more than one in so many of the block has rows that are broken, ...
-const BROKEN: usize = 10;
+const BROKEN: usize = 7;
 /// ...when less than this part of those at home is left of them, ...
 const KEPT: f64 = 0.9;
 /// ...or after so many rounds.
@@ -225,7 +225,7 @@ impl<'a> Pricing<'a> {
     /// Prices a part of users at home: those whom its relay does not serve become parts of their own.
     fn price_home(&self, block: &Block, bundle: &[f64]) -> Priced {
         match block.relayed(self.scaled, bundle) {
-            Ok(Proved { envy, relay, left }) => Priced { gain: left, envy, through: vec![relay], ..Priced::default() },
+            Ok(Proved { through, left }) => Priced { gain: left, through, ..Priced::default() },
             Err(mut out) => {
                 out.truncate((block.members.len() / 4).max(1));
                 let mut parts: Vec<Vec<u32>> = out.iter().map(|&at| vec![at]).collect();
