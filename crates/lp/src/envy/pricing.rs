@@ -62,6 +62,8 @@ pub(super) struct Pricing<'a> {
     quiet: Vec<bool>,
     /// Whether users at home may stay together.
     pub(super) homes: bool,
+    /// Whether any did.
+    pub(super) stayed: bool,
     /// The gain above which a block is split.
     pub(super) worthwhile: f64,
     pub(super) pivots: u32,
@@ -87,6 +89,7 @@ impl<'a> Pricing<'a> {
             place: vec![u32::MAX; n],
             quiet: vec![false; n],
             homes: true,
+            stayed: false,
             worthwhile: GAIN,
             pivots,
             spent: 0,
@@ -165,7 +168,7 @@ impl<'a> Pricing<'a> {
     }
 
     /// The parts to begin with, and how many users are at home in the first of them.
-    fn first_parts(&self, block: &Block, bundle: &[f64], deep: bool) -> (Vec<Vec<u32>>, usize) {
+    fn first_parts(&mut self, block: &Block, bundle: &[f64], deep: bool) -> (Vec<Vec<u32>>, usize) {
         let n = block.members.len();
         if n <= SMALL {
             return ((0..n as u32).map(|at| vec![at]).collect(), 0);
@@ -175,6 +178,7 @@ impl<'a> Pricing<'a> {
         if home.len() < FEW || (home.len() as f64) < enough {
             return (self.clusters(block), 0);
         }
+        self.stayed = true;
         let others = n - home.len();
         let size = if others <= ALONE { 1 } else { CLUSTER.max(others / BRANCHES) };
         (block.clusters(self.scaled, size, &self.label, &home), home.len())
