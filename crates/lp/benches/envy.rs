@@ -8,7 +8,6 @@
 use arles_lp::envy::{self, EnvyFree, PIVOTS, Solution};
 use arles_lp::families::{Family, Instance, Recipe};
 use arles_lp::{Budget, Clarabel, Model, Solver};
-use std::sync::LazyLock;
 use std::time::Instant;
 
 const SIZES: [(usize, usize); 8] =
@@ -20,6 +19,8 @@ const GENERAL: usize = 200;
 const CROWDS: [(usize, usize); 4] = [(2_500, 3), (5_000, 3), (10_000, 3), (10_000, 10)];
 /// Pivots for sizes at which nobody waits for the optimum.
 const ANYTIME: Budget = Budget::iterations(10_000);
+/// Seconds below which the system's count of the processor's is too coarse.
+const COUNTED: f64 = 0.02;
 
 fn main() {
     let numbers: Vec<usize> = std::env::args().filter_map(|a| a.parse().ok()).collect();
@@ -80,13 +81,11 @@ impl Owned {
 
 fn row(family: &str, owned: &mut Owned, budget: Budget) {
     let (n, k) = (owned.weight.len(), owned.instance.capacity.len());
-    let start = now();
-    let division = envy::solve(&owned.question(), budget).expect("families make good questions");
-    let seconds = now() - start;
+    let (division, seconds) = timed(|| envy::solve(&owned.question(), budget).expect("families make good questions"));
     print!("{n:6} {k:3}  {family:6} {:>10} {:7}", time(seconds), division.bundles.len() / k);
     print!(" {:8} {:8.1e} {:8.0e}", division.iterations, division.bound.gap(), division.largest_envy);
     let asked = n <= GENERAL / 2 || n <= GENERAL && family == "Rand";
-    let general = asked.then(|| general(&owned.question()));
+    let general = asked.then(|| timed(|| general(&owned.question())).1);
     print!(" {:>10}", time(again(owned, &division, budget)));
     match general {
         Some(general) => println!(" {:>10} {:7.0}x", time(general), general / seconds),
@@ -100,14 +99,11 @@ fn again(owned: &mut Owned, last: &Solution, budget: Budget) -> f64 {
     for l in (0..n).step_by(100) {
         owned.instance.w[l * k + l / 100 % k] *= 1.1;
     }
-    let start = now();
-    envy::solve_again(&owned.question(), last, budget).expect("families make good questions");
-    now() - start
+    timed(|| envy::solve_again(&owned.question(), last, budget).expect("families make good questions")).1
 }
 
-/// Seconds that the general solver takes for the whole program.
-fn general(asked: &EnvyFree<'_>) -> f64 {
-    let start = now();
+/// The whole program by the general solver.
+fn general(asked: &EnvyFree<'_>) {
     let (n, k) = (asked.weight.len(), asked.capacity.len());
     let mut model = Model::maximise();
     let column = |model: &mut Model, w: f64| model.add_column(0.0, if w > 0.0 { f64::INFINITY } else { 0.0 }, w);
@@ -125,15 +121,21 @@ fn general(asked: &EnvyFree<'_>) -> f64 {
         }
     }
     Clarabel.solve(&model, Budget::default());
-    now() - start
 }
 
 /// Seconds of the processor that this thread has had, where the system says so.
-fn now() -> f64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let had = text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok());
-    had.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds * 1e-9)
+fn processor() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds * 1e-9)
+}
+
+/// The processor's seconds for `run`; those of the clock where there are too few for the system to count.
+fn timed<T>(run: impl FnOnce() -> T) -> (T, f64) {
+    let (start, busy) = (Instant::now(), processor());
+    let answer = run();
+    let passed = start.elapsed().as_secs_f64();
+    let busy = busy.zip(processor()).map(|(from, to)| to - from);
+    (answer, busy.filter(|_| passed > COUNTED).unwrap_or(passed))
 }
 
 fn time(seconds: f64) -> String {

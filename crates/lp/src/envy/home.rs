@@ -167,8 +167,7 @@ impl Block {
 
 /// What proves that a block stays whole.
 pub(super) struct Proved {
-    pub(super) envy: Vec<(u32, u32, f64)>,
-    pub(super) relay: Relay,
+    pub(super) through: Vec<Relay>,
     /// The most that is left of a `g_l` beside its weight.
     pub(super) left: f64,
 }
@@ -183,7 +182,8 @@ struct Pool {
     surplus: f64,
     /// `Σ` of what is paid times rates beside the resource's.
     passed: Vec<f64>,
-    envy: Vec<(u32, u32, f64)>,
+    /// A relay for each who was served alone.
+    through: Vec<Relay>,
 }
 
 impl Pool {
@@ -197,7 +197,7 @@ impl Pool {
             payers,
             surplus: balance.surplus,
             passed: vec![0.0; k],
-            envy: Vec::new(),
+            through: Vec::new(),
         };
         for &(l, paid) in &pool.payers {
             let rates = scaled.rates(l as usize);
@@ -240,24 +240,25 @@ impl Pool {
         if far.iter().map(|t| self.payers[t.1].1).sum::<f64>() < own {
             return false;
         }
-        let mut due = own;
+        let (mut due, mut paid) = (own, Vec::new());
         for (_, place) in far {
             let (payer, amount) = self.payers[place];
             let taken = amount.min(due);
             self.payers[place].1 -= taken;
             let beside = &self.beside[place * k..][..k];
             self.passed.iter_mut().zip(beside).for_each(|(to, r)| *to -= taken * r);
-            self.envy.push((payer, l as u32, taken / scaled.rates(payer as usize)[a]));
+            paid.push((payer, taken / scaled.rates(payer as usize)[a]));
             due -= taken;
             if due <= 0.0 {
                 break;
             }
         }
+        self.through.push(Relay { paid, share: vec![(l as u32, 1.0)] });
         self.surplus -= own;
         true
     }
 
-    fn finish(self, block: &Block, scaled: &Scaled, balance: &Balance, served: &[bool]) -> Proved {
+    fn finish(mut self, block: &Block, scaled: &Scaled, balance: &Balance, served: &[bool]) -> Proved {
         let rest = |at: &usize| !served[*at] && balance.of[*at] > 0.0;
         let sharing: Vec<usize> = (0..block.members.len()).filter(rest).collect();
         let all: f64 = sharing.iter().map(|&at| balance.of[at]).sum();
@@ -273,6 +274,7 @@ impl Pool {
             relay.paid.retain(outside);
             relay.share.push((block.members[0], 1.0));
         }
-        Proved { envy: self.envy, relay, left }
+        self.through.push(relay);
+        Proved { through: self.through, left }
     }
 }

@@ -26,7 +26,7 @@ const DEEP: f64 = 0.7;
 /// Up to this many others are alone.
 const ALONE: usize = 64;
 /// Clusters take over when more than one in so many of the block has rows that are broken, ...
-const BROKEN: usize = 10;
+const BROKEN: usize = 7;
 /// ...when less than this part of those at home is left of them, ...
 const KEPT: f64 = 0.9;
 /// ...or after so many rounds.
@@ -62,6 +62,8 @@ pub(super) struct Pricing<'a> {
     quiet: Vec<bool>,
     /// Whether users at home may stay together.
     pub(super) homes: bool,
+    /// Whether any did.
+    pub(super) stayed: bool,
     /// The gain above which a block is split.
     pub(super) worthwhile: f64,
     pub(super) pivots: u32,
@@ -87,6 +89,7 @@ impl<'a> Pricing<'a> {
             place: vec![u32::MAX; n],
             quiet: vec![false; n],
             homes: true,
+            stayed: false,
             worthwhile: GAIN,
             pivots,
             spent: 0,
@@ -165,7 +168,7 @@ impl<'a> Pricing<'a> {
     }
 
     /// The parts to begin with, and how many users are at home in the first of them.
-    fn first_parts(&self, block: &Block, bundle: &[f64], deep: bool) -> (Vec<Vec<u32>>, usize) {
+    fn first_parts(&mut self, block: &Block, bundle: &[f64], deep: bool) -> (Vec<Vec<u32>>, usize) {
         let n = block.members.len();
         if n <= SMALL {
             return ((0..n as u32).map(|at| vec![at]).collect(), 0);
@@ -175,6 +178,7 @@ impl<'a> Pricing<'a> {
         if home.len() < FEW || (home.len() as f64) < enough {
             return (self.clusters(block), 0);
         }
+        self.stayed = true;
         let others = n - home.len();
         let size = if others <= ALONE { 1 } else { CLUSTER.max(others / BRANCHES) };
         (block.clusters(self.scaled, size, &self.label, &home), home.len())
@@ -225,7 +229,7 @@ impl<'a> Pricing<'a> {
     /// Prices a part of users at home: those whom its relay does not serve become parts of their own.
     fn price_home(&self, block: &Block, bundle: &[f64]) -> Priced {
         match block.relayed(self.scaled, bundle) {
-            Ok(Proved { envy, relay, left }) => Priced { gain: left, envy, through: vec![relay], ..Priced::default() },
+            Ok(Proved { through, left }) => Priced { gain: left, through, ..Priced::default() },
             Err(mut out) => {
                 out.truncate((block.members.len() / 4).max(1));
                 let mut parts: Vec<Vec<u32>> = out.iter().map(|&at| vec![at]).collect();

@@ -177,7 +177,7 @@ fn best_menu(pricing: &mut Pricing<'_>, groups: Vec<Vec<u32>>) -> Option<(Menu, 
     let pivots = pricing.pivots;
     pricing.pivots -= pivots.saturating_sub(pricing.spent) / 2;
     let mut found = search(pricing, groups)?;
-    if !found.proved && pricing.spent < pricing.pivots {
+    if !found.proved && pricing.stayed && pricing.spent < pricing.pivots {
         // The numbers were bad: again, in smaller steps.
         pricing.homes = false;
         found = search(pricing, found.menu.groups.clone()).unwrap_or(found);
