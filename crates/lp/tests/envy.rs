@@ -273,6 +273,20 @@ fn a_crowd_that_cannot_be_proved_pair_by_pair_has_a_bound_all_the_same() {
     }
 }
 
+/// Most users of a large block are proved together, by relays.
+#[test]
+fn crowds_at_home_are_proved_together() {
+    let mut relayed = 0;
+    for (seed, family) in (0..10).map(|case| (case, case as usize % 5)) {
+        let owned = instance(seed, 220, 3, family, 0);
+        let division = owned.solve();
+        assert!(division.bound.gap() <= 1e-7, "seed {seed}: gap {:e}", division.bound.gap());
+        owned.assert_proved(&division);
+        relayed += usize::from(!division.through.is_empty());
+    }
+    assert!(relayed > 3, "{relayed}");
+}
+
 /// A small generator of instances: what proptest draws is only the recipe.
 fn instance(seed: u64, n: usize, k: usize, family: usize, spread: i32) -> Owned {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
