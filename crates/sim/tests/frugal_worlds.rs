@@ -2,7 +2,7 @@
 //! watts) and on Zeus' measurements of power limits. And how much of it is lost when shares become whole gangs.
 //!
 //! `ARLES_SEEDS=5 cargo test --release -p arles-sim --test frugal_worlds -- --nocapture --test-threads 1` prints the tables of docs/fair-energy.md; a measured world is
-//! skipped, and says so, where its data is not beside the checkout. Without `ARLES_SEEDS` only two sacrifices, two seeds and the middle load are run.
+//! skipped, and says so, where its data is not beside the checkout. Without `ARLES_SEEDS` only two sacrifices, five seeds and the middle load are run.
 
 #[path = "support/full_power.rs"]
 mod full_power;
@@ -193,7 +193,7 @@ fn beside(world: &World, asked: Run, jobs_per_hour: f64, plain: &[Ended]) -> Bes
 /// How many seeds, and whether all is run that the tables of the docs have.
 fn seeds() -> (u64, bool) {
     let asked = std::env::var("ARLES_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-    (asked.unwrap_or(2), asked.is_some())
+    (asked.unwrap_or(5), asked.is_some())
 }
 
 /// A table with the runs as rows and the loads as columns; what it says is returned by run and load.
